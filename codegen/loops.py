@@ -1,0 +1,254 @@
+"""The loop-nest IR: what kernels are made of, between the graph and the printers.
+
+It is small and typed.  Every expression has a dtype, which is a NumPy dtype name (``"float32"``,
+``"bool"``, ``"int64"`` ...) or ``"ptr"``, an address.  Nothing is implicit: no promotion, no
+broadcasting, no bounds checks, no complex numbers (lowering splits those into two reals).
+Pointers address elements: ``Load(p, i, "float32")`` reads the i-th float32 after ``p``.
+
+    expression = Const | Var | Unary | Binary | Select | Cast | Load | Call
+    statement  = Let | Assign | Store | For | While | If | Break | Continue | Return | Do | Comment
+
+Primitives (``op`` of Unary and Binary):
+
+=============== ==================================================================
+add sub mul     integers wrap; floats are IEEE
+div             floats only, IEEE
+quot rem        integers, toward zero as in C; the divisor must not be 0
+frem            floats, C's fmod
+shl shr         shift count below the width; shr is arithmetic for signed integers
+and or xor      integers and bools
+eq ne lt le gt ge   give bool; ``ne`` is true and the others are false for NaN
+min max         floats: LLVM's minimum/maximum, NaN wins; integers as expected
+copysign        floats
+neg             ``-x``
+not             bitwise for integers, logical for bools
+sqrt fabs floor ceil trunc rint     floats, correctly rounded
+popcount clz ctz                    integers
+add_overflows sub_overflows mul_overflows   int64, give bool
+=============== ==================================================================
+
+``Call`` names either a scalar function of ``vecmath`` with the dtype (``"exp"``), or, with
+``external=True``, a C symbol (``"lgamma"``, ``"malloc"``), whose argument dtypes are those of its
+arguments.  ``fma`` is a Call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "Assign",
+    "Binary",
+    "Break",
+    "Call",
+    "Cast",
+    "Comment",
+    "Const",
+    "Continue",
+    "Do",
+    "Expr",
+    "For",
+    "Function",
+    "If",
+    "Let",
+    "Load",
+    "Return",
+    "Select",
+    "Stmt",
+    "Store",
+    "Unary",
+    "Var",
+    "While",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal; ``value`` is a Python bool, int or float that the dtype represents exactly."""
+
+    value: Any
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A name bound by ``Let``, by a ``For`` or as a parameter."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: str
+    x: Expr
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """``reassoc`` allows a float addition or multiplication to be re-associated (reductions)."""
+
+    op: str
+    x: Expr
+    y: Expr
+    dtype: str
+    reassoc: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """``x if condition else y``; both are evaluated."""
+
+    condition: Expr
+    x: Expr
+    y: Expr
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A conversion with C's meaning for values in range; with ``bits`` a reinterpretation.
+
+    A float out of the range of the integer gives an unspecified value, never undefined behaviour.
+    """
+
+    x: Expr
+    dtype: str
+    bits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Element ``index`` (int64) after ``pointer``; ``root`` names the memory it lies in.
+
+    Accesses with different non-empty roots never overlap.
+    """
+
+    pointer: Expr
+    index: Expr
+    dtype: str
+    root: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of ``vecmath`` or a C symbol; ``dtype`` is ``"void"`` where nothing comes back."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: str
+    external: bool = False
+
+
+Expr = Const | Var | Unary | Binary | Select | Cast | Load | Call
+
+
+@dataclass(slots=True)
+class Let:
+    """Bind a name once; ``mutable`` ones may be given new values by ``Assign``."""
+
+    var: Var
+    value: Expr
+    mutable: bool = False
+
+
+@dataclass(slots=True)
+class Assign:
+    """A new value for a mutable variable."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(slots=True)
+class Store:
+    pointer: Expr
+    index: Expr
+    value: Expr
+    root: str = ""
+
+
+@dataclass(slots=True)
+class For:
+    """``for var in range(start, stop, step)`` over int64, with ``step`` a positive constant.
+
+    The bounds are evaluated once.  ``parallel`` says that the iterations are independent.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: list[Stmt]
+    step: int = 1
+    parallel: bool = False
+
+
+@dataclass(slots=True)
+class While:
+    """Run ``head`` and evaluate ``condition``; while it holds run ``body`` and start again."""
+
+    head: list[Stmt]
+    condition: Expr
+    body: list[Stmt]
+
+
+@dataclass(slots=True)
+class If:
+    condition: Expr
+    then: list[Stmt]
+    orelse: list[Stmt] = field(default_factory=list)
+    unlikely: bool = False
+
+
+@dataclass(slots=True)
+class Break:
+    pass
+
+
+@dataclass(slots=True)
+class Continue:
+    pass
+
+
+@dataclass(slots=True)
+class Return:
+    """Leave the function with a status (int64); 0 is success."""
+
+    value: Expr
+
+
+@dataclass(slots=True)
+class Do:
+    """Evaluate a call for its effect."""
+
+    call: Call
+
+
+@dataclass(slots=True)
+class Comment:
+    """A line for the reader of the printed source; ``line`` is where it stands in the user's."""
+
+    text: str
+
+
+Stmt = (
+    Let | Assign | Store | For | While | If | Break | Continue | Return | Do | Comment
+)
+
+
+@dataclass(slots=True)
+class Function:
+    """A kernel or a native function: typed parameters, statements, and a result dtype.
+
+    Native functions return a status in int64.  A scalar function of ``vecmath`` returns its value
+    through ``Return``.
+    """
+
+    name: str
+    params: Sequence[Var]
+    body: list[Stmt]
+    result: str = "int64"
+    doc: str = ""

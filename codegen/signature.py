@@ -1,0 +1,129 @@
+"""What a native function takes and gives, and what must be checked before it may run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+__all__ = [
+    "ArrayParam",
+    "ArrayResult",
+    "ConstantParam",
+    "ConstantResult",
+    "InputResult",
+    "Layout",
+    "Param",
+    "Result",
+    "ScalarParam",
+    "ScalarResult",
+    "Signature",
+    "TupleParam",
+    "TupleResult",
+]
+
+Layout = Literal["C", "F", "strided"]
+"""``C`` and ``F``: contiguous in that order; ``strided``: any strides that are whole elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayParam:
+    """An exact ``numpy.ndarray``, aligned and native-endian.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+    dims : tuple of int or None
+        An int must match exactly; None stands for any extent but 1.
+    layout : Layout
+        Arrays of one element or none, and axes of extent 1, fit any layout.
+    written : bool
+        The function writes to it: it must be writeable, and must not share memory with any other
+        array parameter.
+    """
+
+    dtype: np.dtype[Any]
+    dims: tuple[int | None, ...]
+    layout: Layout = "C"
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A Python number (``"int"``, ``"float"``, ``"bool"``, ``"complex"``) or a NumPy scalar.
+
+    Parameters
+    ----------
+    kind : str
+        The Python type's name, or ``"numpy"`` for a NumPy scalar of exactly this dtype.
+    dtype : numpy.dtype
+        What the native function receives (``int64`` for an ``int``).
+    """
+
+    kind: Literal["int", "float", "bool", "complex", "numpy"]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantParam:
+    """An argument the function was compiled for: it must be this object (or, for str, int, float,
+    bool, complex and tuples of them, of the same type and equal).  Nothing is passed on."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TupleParam:
+    """A tuple of this length; its elements are passed on one after the other."""
+
+    elements: tuple[Param, ...]
+
+
+Param = ArrayParam | ScalarParam | ConstantParam | TupleParam
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayResult:
+    """A new ``ndarray``; its slot holds the object's address, one reference owned by the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarResult:
+    """A Python number or a NumPy scalar, from its slot (two slots for complex)."""
+
+    kind: Literal["int", "float", "bool", "complex", "numpy"]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantResult:
+    """An object known at compile time (None, a str, a dtype …); it has no slot."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class InputResult:
+    """The very object that was passed as this (flattened) argument; it has no slot."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class TupleResult:
+    """A tuple, or a NamedTuple of class ``named``, of the results that follow."""
+
+    elements: tuple[Result, ...]
+    named: Any = None
+
+
+Result = ArrayResult | ScalarResult | ConstantResult | InputResult | TupleResult
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """All parameters in order, and the one result."""
+
+    params: tuple[Param, ...]
+    result: Result

@@ -1,0 +1,197 @@
+"""The types of the IR: Python's own values, and arrays with dtype and dims.
+
+Every type is an immutable value with a stable text form that the parser reads back.  ``Tensor`` is
+an array of unknown dtype and rank, ``Float32[*]`` one of unknown rank, ``Float32[n, 4]`` a matrix
+with a symbolic and a known dim, ``Float32[]`` a 0-d array and plain ``Float32`` a NumPy scalar.
+NumPy scalars are *strong* under NEP 50, Python's ``int`` and ``float`` are *weak*, so the two are
+never the same type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "ANY",
+    "BOOL",
+    "COMPLEX",
+    "DTYPE",
+    "ELLIPSIS",
+    "FLOAT",
+    "INT",
+    "NONE",
+    "OBJECT",
+    "SLICE",
+    "STR",
+    "TENSOR",
+    "DictType",
+    "Dim",
+    "ListType",
+    "PrimType",
+    "TensorType",
+    "TupleType",
+    "Type",
+    "array_type",
+    "dtype_name",
+    "is_number",
+    "is_scalar_tensor",
+    "scalar_type",
+]
+
+Dim = int | str
+"""One extent of an array: a number, or the name of a symbol (equal names are equal extents)."""
+
+
+class Type:
+    """The base of all types.  Types are compared by value and printed by ``str``."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PrimType(Type):
+    """A type without parameters, such as ``int`` or ``None``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+INT = PrimType("int")
+"""Python's ``int``, kept in 64 bits by compiled code, which reports an overflow."""
+FLOAT = PrimType("float")
+BOOL = PrimType("bool")
+COMPLEX = PrimType("complex")
+STR = PrimType("str")
+NONE = PrimType("None")
+ELLIPSIS = PrimType("ellipsis")
+SLICE = PrimType("slice")
+DTYPE = PrimType("dtype")
+OBJECT = PrimType("object")
+"""A Python object known at compile time: a function, a class, a module, an exception type."""
+ANY = PrimType("Any")
+"""A value nothing is known about until the program runs; only the host program touches it."""
+
+_DTYPE_NAMES = {
+    "bool": "Bool",
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
+    "uint8": "UInt8",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+    "float16": "Float16",
+    "float32": "Float32",
+    "float64": "Float64",
+    "complex64": "Complex64",
+    "complex128": "Complex128",
+}
+DTYPES_BY_NAME = {text: np.dtype(name) for name, text in _DTYPE_NAMES.items()}
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The IR's name of a dtype: ``Float32`` for ``float32``; others print as ``Array<dtype.str>``."""
+    if dtype.isnative and dtype.name in _DTYPE_NAMES:
+        return _DTYPE_NAMES[dtype.name]
+    return f"Array<{dtype.str}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType(Type):
+    """An ``ndarray`` or a NumPy scalar.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype or None
+        None where it is not known yet.
+    dims : tuple of Dim, or None
+        One entry an axis; None where even the rank is not known.
+    scalar : bool
+        True for a NumPy scalar (``np.float32(3)``), which is immutable; ``dims`` is ``()`` then.
+    """
+
+    dtype: np.dtype[Any] | None = None
+    dims: tuple[Dim, ...] | None = None
+    scalar: bool = False
+
+    def __str__(self) -> str:
+        if self.dtype is None:
+            return "Tensor"
+        name = dtype_name(self.dtype)
+        if self.scalar:
+            return name
+        if self.dims is None:
+            return f"{name}[*]"
+        return f"{name}[{', '.join(map(str, self.dims))}]"
+
+    @property
+    def rank(self) -> int | None:
+        """The number of axes, or None where it is not known."""
+        return None if self.dims is None else len(self.dims)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether dtype and rank are known, which is what compiled code needs."""
+        return self.dtype is not None and self.dims is not None
+
+
+TENSOR = TensorType()
+
+
+def array_type(dtype: Any, dims: tuple[Dim, ...] | None) -> TensorType:
+    """The type of an array of this dtype and these dims."""
+    return TensorType(np.dtype(dtype), dims)
+
+
+def scalar_type(dtype: Any) -> TensorType:
+    """The type of a NumPy scalar of this dtype."""
+    return TensorType(np.dtype(dtype), (), True)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType(Type):
+    """A tuple of known length; a NamedTuple also has its class, whose fields name the elements."""
+
+    elements: tuple[Type, ...]
+    named: Any = None
+
+    def __str__(self) -> str:
+        inner = ", ".join(map(str, self.elements))
+        return f"{self.named.__name__}({inner})" if self.named else f"Tuple[{inner}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ListType(Type):
+    """A list whose elements all have one type."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"List[{self.element}]"
+
+
+@dataclass(frozen=True, slots=True)
+class DictType(Type):
+    """A dict whose keys, and whose values, all have one type."""
+
+    key: Type
+    value: Type
+
+    def __str__(self) -> str:
+        return f"Dict[{self.key}, {self.value}]"
+
+
+def is_number(type_: Type) -> bool:
+    """Whether this is one of Python's own numbers (``bool`` among them)."""
+    return type_ in (INT, FLOAT, BOOL, COMPLEX)
+
+
+def is_scalar_tensor(type_: Type) -> bool:
+    """Whether this is a NumPy scalar."""
+    return isinstance(type_, TensorType) and type_.scalar
