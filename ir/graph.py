@@ -74,7 +74,8 @@ class Value:
 class Node:
     """One operation: ``outputs = kind[attributes](inputs)``, perhaps with blocks.
 
-    The last ``len(keywords)`` inputs were passed by keyword, under these names.
+    The last ``len(keywords)`` inputs were passed by keyword, under these names.  ``origin`` is the
+    node this one was copied from, or the node itself.
     """
 
     __slots__ = (
@@ -84,6 +85,7 @@ class Node:
         "inputs",
         "keywords",
         "kind",
+        "origin",
         "outputs",
         "source",
     )
@@ -105,6 +107,7 @@ class Node:
         self.outputs: list[Value] = []
         self.blocks: list[Block] = []
         self.source = source
+        self.origin: Node = self
         for value in inputs:
             self.add_input(value)
 
@@ -284,12 +287,17 @@ class Capture:
     input : Value or None
         The graph input that stands for it, where its contents may change (arrays, lists …);
         None where it became a constant.
+    container, key : dict or cell, str or None
+        Where a compiled guard finds the object: a namespace and the name in it, or a closure's
+        cell; None where only ``read`` can tell.
     """
 
     path: str
     read: Callable[[], Any]
     value: Any
     input: Value | None = None
+    container: Any = None
+    key: str | None = None
 
 
 class Graph:
@@ -298,13 +306,14 @@ class Graph:
     The inputs are the parameters in order, then one input for each capture that has one.
     """
 
-    __slots__ = ("_counts", "block", "captures", "doc", "name")
+    __slots__ = ("_counts", "_names", "block", "captures", "doc", "name")
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.doc: str | None = None
         self.captures: list[Capture] = []
         self._counts: dict[str, int] = {}
+        self._names: set[str] = set()
         self.block = Block(self, None)
 
     @property
@@ -319,12 +328,19 @@ class Graph:
 
     def unique_name(self, name: str) -> str:
         """A name no value has yet: ``x``, then ``x.1``, ``x.2``; a number for an empty name."""
-        base = name.split(".")[0] if name else ""
-        count = self._counts.get(base, 0)
-        self._counts[base] = count + 1
-        if not base:
-            return str(count)
-        return base if count == 0 else f"{base}.{count}"
+        base = name.split(".")[0]
+        if base.isdigit():
+            base = ""
+        if base and name not in self._names:
+            self._names.add(name)
+            return name
+        while True:
+            count = self._counts.get(base, 0 if not base else 1)
+            self._counts[base] = count + 1
+            candidate = f"{base}.{count}" if base else str(count)
+            if candidate not in self._names:
+                self._names.add(candidate)
+                return candidate
 
     def nodes(self) -> Iterator[Node]:
         """All nodes, those of nested blocks too, each before its own blocks' nodes."""
@@ -380,6 +396,7 @@ def copy_node(node: Node, target: Block, mapping: dict[Value, Value]) -> Node:
         keywords=node.keywords,
         source=node.source,
     )
+    twin.origin = node.origin
     for block in node.blocks:
         copy_block(block, twin.add_block(), mapping)
     mapping.update(zip(node.outputs, twin.outputs, strict=True))

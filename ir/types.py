@@ -34,11 +34,13 @@ __all__ = [
     "TensorType",
     "TupleType",
     "Type",
+    "UnionType",
     "array_type",
     "dtype_name",
     "is_number",
     "is_scalar_tensor",
     "scalar_type",
+    "type_of_constant",
 ]
 
 Dim = int | str
@@ -187,6 +189,16 @@ class DictType(Type):
         return f"Dict[{self.key}, {self.value}]"
 
 
+@dataclass(frozen=True, slots=True)
+class UnionType(Type):
+    """One of several types of single values, told apart by a tag while the program runs."""
+
+    alternatives: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"Union[{', '.join(map(str, self.alternatives))}]"
+
+
 def is_number(type_: Type) -> bool:
     """Whether this is one of Python's own numbers (``bool`` among them)."""
     return type_ in (INT, FLOAT, BOOL, COMPLEX)
@@ -195,3 +207,29 @@ def is_number(type_: Type) -> bool:
 def is_scalar_tensor(type_: Type) -> bool:
     """Whether this is a NumPy scalar."""
     return isinstance(type_, TensorType) and type_.scalar
+
+
+def type_of_constant(value: Any) -> Type:
+    """The type of a Python object that is known at compile time."""
+    known: dict[type, Type] = {
+        bool: BOOL,
+        int: INT,
+        float: FLOAT,
+        complex: COMPLEX,
+        str: STR,
+        type(None): NONE,
+        type(Ellipsis): ELLIPSIS,
+        slice: SLICE,
+    }
+    if type(value) in known:
+        return known[type(value)]
+    if isinstance(value, np.dtype):
+        return DTYPE
+    if isinstance(value, np.generic):
+        return TensorType(value.dtype, (), True)
+    if type(value) is np.ndarray:
+        return TensorType(value.dtype, value.shape)
+    if isinstance(value, tuple):
+        elements = tuple(type_of_constant(item) for item in value)
+        return TupleType(elements, type(value) if hasattr(value, "_fields") else None)
+    return OBJECT

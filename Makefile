@@ -1,0 +1,55 @@
+# Needs Python 3.11 or newer, make, and a C compiler for the tests of generated C.
+# Every target makes what it needs in .venv, once.
+
+PYTHON ?= python3
+N ?= 5000
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# -P: only what is installed is imported, never a folder that happens to be the current one.
+RUN := $(PY) -P
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format fuzz bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.demo ## See a function compiled, explained and timed
+	@$(RUN) -m jitcore demo
+
+test: $(VENV)/.test ## Run the tests, in parallel
+	@$(RUN) -m pytest -n auto -m "not slow"
+
+check: $(VENV)/.dev ## Lint, types, and the tests that take longer
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(RUN) -m pytest -m slow
+
+format: $(VENV)/.dev ## Put the source in its one format
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+fuzz: $(VENV)/.test ## Try N random programs (make fuzz N=5000)
+	@$(RUN) tests/programs.py --count $(N)
+
+bench: $(VENV)/.bench ## Run the benchmarks
+	@$(RUN) -m jitcore bench
+
+clean: ## Remove everything the other targets made
+	rm -rf $(VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.created: constraints.txt
+	@echo "Creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jitcore needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt setuptools
+	@touch $@
+
+$(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/.created
+	@echo "Installing jitcore with what '$*' needs (once; about a minute)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+		--constraint constraints.txt --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""From typed graphs to loop nests, and from those to machine code."""

@@ -1,0 +1,239 @@
+"""The engine: LLVM IR text in, addresses of machine code out.
+
+This is the only module that imports ``llvmlite``; its callers import it when they first compile.
+Text is parsed and verified before anything else sees it, and linked by LLVM's ORC layer, which
+reports a missing symbol where its predecessor ended the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import re
+import threading
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import llvmlite.binding as llvm
+
+__all__ = [
+    "CompiledModule",
+    "EngineError",
+    "add_symbol",
+    "compile_module",
+    "cpu_identity",
+    "load_object",
+    "require_symbols",
+]
+
+
+class EngineError(RuntimeError):
+    """LLVM refused a module: the IR is malformed, or a symbol it needs does not exist."""
+
+
+class CompiledModule:
+    """Machine code that stays loaded as long as this object lives.
+
+    Parameters
+    ----------
+    name : str
+        For messages and for the debugger.
+    object_code : bytes
+        A relocatable object file for this machine.
+    symbols : tuple of str
+        The functions and global variables it defines for others.
+    bitcode : bytes
+        The optimized module, or nothing where only the object code is known.
+    """
+
+    def __init__(
+        self, name: str, object_code: bytes, symbols: tuple[str, ...], bitcode: bytes = b""
+    ) -> None:
+        self.name = name
+        self.object_code = object_code
+        self.symbols = symbols
+        self._bitcode = bitcode
+        self._library = _link(name, object_code, symbols)
+
+    def __repr__(self) -> str:
+        return f"<CompiledModule {self.name}: {', '.join(self.symbols)}>"
+
+    def address(self, symbol: str) -> int:
+        """The address of a function or a global variable; KeyError where there is none."""
+        address: int = self._library[symbol]
+        return address
+
+    @cached_property
+    def llvm(self) -> str:
+        """The optimized module as LLVM IR text."""
+        with _LOCK:
+            return str(self._module())
+
+    @cached_property
+    def assembly(self) -> str:
+        """The machine code as assembly text."""
+        with _LOCK:
+            return str(_target_machine().emit_assembly(self._module()))
+
+    def _module(self) -> Any:
+        if not self._bitcode:
+            raise EngineError(f"{self.name} was loaded from object code, which has no IR")
+        return llvm.parse_bitcode(self._bitcode, llvm.create_context())
+
+
+def compile_module(llvm_text: str, *, name: str, optimize: bool = True) -> CompiledModule:
+    """Compile a module for this machine.
+
+    Parameters
+    ----------
+    llvm_text : str
+        LLVM IR without a target.
+    name : str
+        For messages.
+    optimize : bool
+        Run LLVM's O3 pipeline with its vectorizers.
+
+    Raises
+    ------
+    EngineError
+        When the text is malformed (the message has the line) or a symbol is not known.
+    """
+    with _LOCK:
+        module = _parse(llvm_text, name)
+        machine = _target_machine()
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        if optimize:
+            _optimize(module, machine)
+        bitcode = module.as_bitcode()
+        symbols = tuple(
+            value.name
+            for value in (*module.functions, *module.global_variables)
+            if not value.is_declaration and value.linkage == llvm.Linkage.external
+        )
+        require_symbols((f.name for f in module.functions if f.is_declaration), name)
+        object_code = machine.emit_object(module)
+        return CompiledModule(name, object_code, symbols, bitcode)
+
+
+def load_object(object_code: bytes, symbols: tuple[str, ...], *, name: str) -> CompiledModule:
+    """Load what ``CompiledModule.object_code`` gave on a machine of the same identity."""
+    with _LOCK:
+        return CompiledModule(name, object_code, symbols)
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Make a function of this process known to all code compiled from now on."""
+    with _LOCK:
+        _SYMBOLS[name] = address
+        llvm.add_symbol(name, address)
+
+
+def require_symbols(symbols: Iterable[str], name: str) -> None:
+    """Raise EngineError where this process lacks a function that the module ``name`` calls."""
+    with _LOCK:
+        missing = [
+            symbol
+            for symbol in symbols
+            if not symbol.startswith("llvm.")
+            and symbol not in _SYMBOLS
+            and llvm.address_of_symbol(symbol) is None
+        ]
+    if missing:
+        raise EngineError(f"internal error: {name} calls unknown symbols: {', '.join(missing)}")
+
+
+def cpu_identity() -> str:
+    """What compiled code depends on besides its text: LLVM's version, the CPU, its features."""
+    with _LOCK:
+        version = ".".join(map(str, llvm.llvm_version_info))
+        return f"{version} {llvm.get_host_cpu_name()} {_host_features()}"
+
+
+_LOCK = threading.RLock()
+# No thread is inside LLVM while the process forks, so the child finds it whole.
+os.register_at_fork(
+    before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+)
+_SYMBOLS: dict[str, int] = {}
+_SERIAL = itertools.count()
+_STATE: dict[str, Any] = {}
+_POSITION = re.compile(r"<string>:(\d+):\d+: error: (.*)")
+
+
+def _host_features() -> str:
+    return str(llvm.get_host_cpu_features().flatten())
+
+
+def _target_machine() -> Any:
+    """The one target machine: this CPU with all of its features."""
+    if "machine" not in _STATE:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        target = llvm.Target.from_default_triple()
+        _STATE["machine"] = target.create_target_machine(
+            cpu=llvm.get_host_cpu_name(),
+            features=_host_features(),
+            opt=3,
+            reloc="pic",
+            codemodel="small",
+        )
+    return _STATE["machine"]
+
+
+def _linker() -> Any:
+    if "linker" not in _STATE:
+        _target_machine()
+        linker = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
+        # It must outlive every library, also while the interpreter ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(linker))
+        _STATE["linker"] = linker
+    return _STATE["linker"]
+
+
+def _parse(text: str, name: str) -> Any:
+    try:
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise EngineError(_describe(str(error), text, name)) from error
+    module.name = name
+    return module
+
+
+def _describe(message: str, text: str, name: str) -> str:
+    """What LLVM says about a module, with the line it means."""
+    match = _POSITION.search(message)
+    if match is None:
+        return f"internal error: invalid LLVM IR in {name}: {message.strip()}"
+    number = int(match[1])
+    lines = text.splitlines()
+    line = lines[number - 1].strip() if number <= len(lines) else ""
+    return f"internal error: invalid LLVM IR in {name}, line {number}: {match[2]}\n    {line}"
+
+
+def _optimize(module: Any, machine: Any) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _link(name: str, object_code: bytes, symbols: tuple[str, ...]) -> Any:
+    """Load object code into the process; the result holds it there."""
+    builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    for symbol, address in _SYMBOLS.items():
+        builder.import_symbol(symbol, address)
+    try:
+        return builder.link(_linker(), f"jitcore.{next(_SERIAL)}")
+    except RuntimeError as error:
+        raise EngineError(
+            f"internal error: cannot link {name}, some symbol it calls is unknown: {error}"
+        ) from error

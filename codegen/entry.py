@@ -1,0 +1,377 @@
+"""The guarded entry of a native function: a built-in that checks, unpacks, calls and boxes.
+
+An entry has CPython's ``METH_FASTCALL | METH_KEYWORDS`` form.  It reads its arguments straight from
+their C structs; where one is not what the native function was compiled for, it calls the next
+callable with the very same arguments, so that specializations form a chain::
+
+    builtin(x, y) ── checks hold ──▶ native function ──▶ boxed result
+         │ miss                            │ status != 0
+         ▼                                 ▼
+    next(x, y)                        handler(status, address of the payload, x, y)
+
+The text of an entry contains no addresses, so its machine code can be stored.  The Python objects
+it compares with and returns lie in a table, which ``Entry.fill`` writes after loading.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import CellType
+from typing import Any, Protocol
+
+from jitcore.codegen import layout
+from jitcore.codegen.boxing import box, count_slots
+from jitcore.codegen.guards import Arguments, EntryCode, check_disjoint, check_param
+from jitcore.codegen.runtime import ensure_runtime, fill_table
+from jitcore.codegen.signature import Signature
+
+__all__ = ["ABSENT", "CaptureGuard", "Entry", "bind", "make_entry"]
+
+_METH_FASTCALL_KEYWORDS = 0x80 | 0x02
+_NEXT, _HANDLER = layout.TUPLE_ITEMS, layout.TUPLE_ITEMS + 8
+_MIN_SLOTS = 16
+
+
+class _Absent:
+    """The type of ``ABSENT``."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()
+"""Expected of a capture that must not exist: a global that would hide a built-in, an empty cell."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CaptureGuard:
+    """A global, an entry of a ``__dict__`` or a closure cell that the function was compiled for.
+
+    Parameters
+    ----------
+    container : dict or cell
+    key : str or None
+        The name in the dict; None for a cell.
+    expected : object
+        What must be found there, compared by identity, or ``ABSENT``.  For an input, None means
+        that any object its parameter fits is fine.
+    is_input : bool
+        The object found is passed on: it is one of the signature's last parameters, which stand in
+        the order of these captures.
+    """
+
+    container: dict[str, Any] | CellType
+    key: str | None
+    expected: Any = None
+    is_input: bool = False
+
+
+class Module(Protocol):
+    """Loaded machine code, as ``codegen.engine`` gives it."""
+
+    def address(self, symbol: str) -> int:
+        """The address of a function."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The text of an entry, and the objects its table of constants points to.
+
+    Parameters
+    ----------
+    name : str
+        Its functions are ``entry_<name>`` and ``table_<name>``.
+    declarations : dict of str to str
+        The LLVM declarations it needs, by symbol; entries that share a module need each one once.
+    definitions : str
+        Its LLVM functions and tables.
+    constants : tuple of object
+        Whoever owns the machine code keeps these alive as long as it can be called.
+    """
+
+    name: str
+    declarations: dict[str, str]
+    definitions: str
+    constants: tuple[Any, ...]
+
+    @property
+    def text(self) -> str:
+        """Declarations and definitions, to follow the text of the native function."""
+        return "\n".join([*self.declarations.values(), self.definitions])
+
+    @property
+    def symbol(self) -> str:
+        """The symbol of the entry function."""
+        return f"entry_{self.name}"
+
+    def fill(self, module: Module) -> None:
+        """Write the table of constants; the entry must not be called before."""
+        fill_table(module.address(f"table_{self.name}"), dict(enumerate(self.constants)))
+
+
+def make_entry(
+    signature: Signature,
+    native_symbol: str,
+    *,
+    name: str,
+    captures: Sequence[CaptureGuard] = (),
+    release_gil: bool = False,
+    check_errstate: bool = False,
+) -> Entry:
+    """Write the entry of a native function.
+
+    Parameters
+    ----------
+    signature : Signature
+        The function's own parameters, then one for each capture that is an input.
+    native_symbol : str
+        A function ``i64 (operands..., ptr results)`` in the same module.
+    name : str
+        A C identifier.
+    captures : sequence of CaptureGuard
+    release_gil : bool
+        Run the native function without the GIL; it must call ``jc_empty_nogil`` and
+        ``jc_decref_nogil`` then.
+    check_errstate : bool
+        Miss while ``np.errstate`` asks for more than warnings.
+
+    Returns
+    -------
+    Entry
+    """
+    ensure_runtime()
+    if not (name.isidentifier() and name.isascii()):
+        raise ValueError(f"internal error: {name!r} is no name for an entry")
+    return _EntryWriter(signature, name, captures).entry(
+        native_symbol, release_gil=release_gil, check_errstate=check_errstate
+    )
+
+
+class _EntryWriter:
+    """Writes one entry: checks, captures, the call, and the block ``miss``."""
+
+    def __init__(self, signature: Signature, name: str, captures: Sequence[CaptureGuard]) -> None:
+        self._signature = signature
+        self._name = name
+        self._captures = captures
+        self._nargs = len(signature.params) - sum(capture.is_input for capture in captures)
+        self._code = EntryCode(f"constants_{name}")
+        self._found = Arguments()
+        self._memory = f"memory_{name}"
+        self._memory_size = 0
+
+    def entry(self, native_symbol: str, *, release_gil: bool, check_errstate: bool) -> Entry:
+        """The whole entry."""
+        code, found = self._code, self._found
+        self._check_arguments()
+        captured = self._check_captures()
+        check_disjoint(code, found.arrays)
+        if check_errstate:
+            matters = code.call("i1", "jc_float_errors_matter")
+            code.guard(code.value(f"xor i1 {matters}, true"))
+        slots = max(_MIN_SLOTS, count_slots(self._signature.result))
+        results = code.alloca(f"[{slots} x i64]")
+        operands = ", ".join([*found.operands, f"ptr {results}"])
+        call = f"call i64 @{native_symbol}({operands})"
+        for value in captured:
+            code.call("void", "Py_IncRef", f"ptr {value}")
+        status = self._without_gil(call) if release_gil else code.value(call)
+        self._write_error(status, results, captured)
+        self._write_return(box(code, self._signature.result, found.objects, results), captured)
+        return Entry(self._name, code.declarations, self._text(), tuple(code.constants))
+
+    def _check_arguments(self) -> None:
+        code = self._code
+        count = code.same("%nargs", str(self._nargs), "i64")
+        code.guard(count, code.same("%kwnames", "null"))
+        for number, param in enumerate(self._signature.params[: self._nargs]):
+            check_param(code, param, code.load("ptr", "%args", 8 * number), self._found)
+
+    def _check_captures(self) -> list[str]:
+        """Check all captures; gives the objects that are passed on."""
+        by_container: dict[int, list[CaptureGuard]] = {}
+        for capture in self._captures:
+            by_container.setdefault(id(capture.container), []).append(capture)
+        objects: dict[CaptureGuard, str] = {}
+        for group in by_container.values():
+            if isinstance(group[0].container, dict):
+                self._check_dict(group, objects)
+            else:
+                self._check_cell(group, objects)
+        captured = [objects[capture] for capture in self._captures if capture.is_input]
+        params = self._signature.params[self._nargs :]
+        for param, value in zip(params, captured, strict=True):
+            check_param(self._code, param, value, self._found)
+        return captured
+
+    def _check_cell(self, group: list[CaptureGuard], objects: dict[CaptureGuard, str]) -> None:
+        code = self._code
+        for capture in group:
+            cell = code.constant(capture.container)
+            objects[capture] = code.load("ptr", cell, layout.CELL_CONTENTS)
+            self._check_identity(capture, objects[capture])
+
+    def _check_dict(self, group: list[CaptureGuard], objects: dict[CaptureGuard, str]) -> None:
+        """Look the names up, but only where the dict has changed since they were seen."""
+        code = self._code
+        namespace = code.constant(group[0].container)
+        if not layout.has_dict_versions():
+            objects.update(self._look_up(group, namespace))
+            return
+        version = code.load("i64", namespace, layout.DICT_VERSION)
+        seen = self._remembered()
+        look, done = code.new_label("look"), code.new_label("captured")
+        is_known = code.same(version, code.load("i64", seen), "i64")
+        code.effect(f"br i1 {is_known}, label %{done}, label %{look}")
+        code.start(look)
+        places = {}
+        for capture, value in self._look_up(group, namespace).items():
+            if capture.is_input:
+                places[capture] = self._remembered()
+                code.effect(f"store ptr {value}, ptr {places[capture]}")
+        code.effect(f"store i64 {version}, ptr {seen}")
+        code.jump(done)
+        code.start(done)
+        for capture, place in places.items():
+            objects[capture] = code.load("ptr", place)
+
+    def _remembered(self) -> str:
+        """A word that keeps its value from call to call; 0 at first."""
+        self._memory_size += 1
+        return f"getelementptr (i64, ptr @{self._memory}, i64 {self._memory_size - 1})"
+
+    def _look_up(self, group: list[CaptureGuard], namespace: str) -> dict[CaptureGuard, str]:
+        code = self._code
+        objects = {}
+        for capture in group:
+            key = code.constant(capture.key)
+            value = code.call("ptr", "PyDict_GetItem", f"ptr {namespace}", f"ptr {key}")
+            self._check_identity(capture, value)
+            objects[capture] = value
+        return objects
+
+    def _check_identity(self, capture: CaptureGuard, value: str) -> None:
+        code = self._code
+        if capture.expected is ABSENT:
+            code.guard(code.same(value, "null"))
+        elif capture.is_input and capture.expected is None:
+            code.guard(code.value(f"icmp ne ptr {value}, null"))
+        else:
+            code.guard(code.same(value, code.constant(capture.expected)))
+
+    def _without_gil(self, call: str) -> str:
+        code = self._code
+        state = code.call("ptr", "PyEval_SaveThread")
+        status = code.value(call)
+        code.call("void", "PyEval_RestoreThread", f"ptr {state}")
+        return status
+
+    def _write_error(self, status: str, results: str, captured: list[str]) -> None:
+        code = self._code
+        success, error = code.new_label("success"), code.new_label("error")
+        likely = code.value(f"call i1 @llvm.expect.i1(i1 {code.same(status, '0', 'i64')}, i1 true)")
+        code.effect(f"br i1 {likely}, label %{success}, label %{error}")
+        code.start(error)
+        handler = code.load("ptr", "%self", _HANDLER)
+        operands = (f"ptr {handler}", f"i64 {status}", f"ptr {results}", "ptr %args", "i64 %nargs")
+        self._write_return(code.call("ptr", "jc_error", *operands), captured)
+        code.start(success)
+
+    def _write_return(self, value: str, captured: list[str]) -> None:
+        """Return, and drop the references that kept captured objects alive.
+
+        Their names may be bound anew during the call: by another thread, or by a finalizer.
+        """
+        for held in captured:
+            self._code.call("void", "Py_DecRef", f"ptr {held}")
+        self._code.effect(f"ret ptr {value}")
+
+    def _text(self) -> str:
+        code = self._code
+        code.declare("PyObject_Vectorcall", "ptr", "ptr, ptr, i64, ptr")
+        constants, memory = max(1, len(code.constants)), max(1, self._memory_size)
+        parts = [
+            f"@{code.table} = internal global [{constants} x ptr] zeroinitializer",
+            f"@{self._memory} = internal global [{memory} x i64] zeroinitializer",
+            f"define ptr @table_{self._name}() {{\n  ret ptr @{code.table}\n}}",
+            f"define ptr @entry_{self._name}({_PARAMS}) {{",
+            *code.allocas,
+            "  br label %checks",
+            "checks:",
+            *code.lines,
+            _MISS.format(next=_NEXT),
+        ]
+        return "\n".join(parts) + "\n"
+
+
+_PARAMS = "ptr %self, ptr %args, i64 %nargs, ptr %kwnames"
+
+_MISS = """miss:
+  %next.slot = getelementptr i8, ptr %self, i64 {next}
+  %next = load ptr, ptr %next.slot
+  %other = musttail call ptr @PyObject_Vectorcall(ptr %next, ptr %args, i64 %nargs, ptr %kwnames)
+  ret ptr %other
+}}"""
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's ``PyMethodDef``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def bind(
+    address: int,
+    name: str,
+    next_callable: Callable[..., Any],
+    error_handler: Callable[..., Any],
+    doc: str | None = None,
+    *,
+    owner: object = None,
+) -> Callable[..., Any]:
+    """Make an entry callable.
+
+    The same entry may be bound any number of times, with other neighbours.
+
+    Parameters
+    ----------
+    address : int
+        Of ``entry_<name>``, whose table has been filled.
+    name : str
+        The built-in's ``__name__``.
+    next_callable : callable
+        Called with the same arguments where a check fails.
+    error_handler : callable
+        Called with (status, address of the payload, arguments...) where the native function
+        reports an error; the payload is readable during this call, and what the handler returns
+        or raises is the outcome.
+    doc : str, optional
+        The built-in's ``__doc__``.
+    owner : object, optional
+        Kept alive with the built-in: the machine code and the entry's constants.
+
+    Returns
+    -------
+    callable
+        A ``builtin_function_or_method``.
+    """
+    method = _MethodDef(
+        name.encode(), address, _METH_FASTCALL_KEYWORDS, None if doc is None else doc.encode()
+    )
+    # The built-in reads the method definition as long as it lives, and it owns its ``self``.
+    receiver = (next_callable, error_handler, method, owner)
+    builtin: Callable[..., Any] = _new_builtin(ctypes.addressof(method), receiver, None)
+    return builtin
+
+
+_new_builtin = ctypes.pythonapi.PyCFunction_NewEx
+_new_builtin.restype = ctypes.py_object
+_new_builtin.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

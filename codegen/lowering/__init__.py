@@ -1,0 +1,1 @@
+"""Lowering of typed graphs to loop nests, by family of operations."""

@@ -1,0 +1,288 @@
+"""Values at one place: loads, and lazy values pulled through their producers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jitcore.codegen import scalar
+from jitcore.codegen.loops import Binary, Expr, Load, Store
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    add,
+    cast,
+    constant,
+    expression_dtype,
+    integer,
+    multiply,
+    select,
+)
+from jitcore.codegen.lowering.broadcasting import Modes, stretched
+from jitcore.codegen.lowering.operands import (
+    ArrayRef,
+    Element,
+    Lazy,
+    NewAxis,
+    NotNative,
+    Operand,
+    Pair,
+    Point,
+    Slice,
+)
+from jitcore.codegen.lowering.state import Lowering, source_line
+from jitcore.ir.ops import elementwise
+
+__all__ = [
+    "SCALARS",
+    "Elements",
+    "Index",
+    "convert",
+    "element_index",
+    "load",
+    "scalar_result",
+    "store",
+    "uncollapsed",
+]
+
+SCALARS = {op.kind: op.scalar for op in elementwise.OPS if op.scalar is not None}
+"""The value at one element of every elementwise kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A place in an array: one entry for each group of adjacent axes that are walked as one."""
+
+    entries: tuple[Expr, ...]
+    groups: tuple[int, ...]
+
+
+def uncollapsed(entries: Iterable[Expr]) -> Index:
+    """An index with one entry an axis."""
+    found = tuple(entries)
+    return Index(found, (1,) * len(found))
+
+
+def element_index(array: ArrayRef, index: Index) -> Expr:
+    """Where an element lies, in elements after the array's pointer."""
+    place = array.offset
+    axis = -1
+    for entry, count in zip(index.entries, index.groups, strict=True):
+        axis += count
+        place = add(place, multiply(entry, array.strides[axis])) if entry != ZERO else place
+    return place
+
+
+def load(array: ArrayRef, index: Index) -> Element:
+    """The element at a place, not bound to a variable."""
+    place = element_index(array, index)
+    if array.dtype.kind != "c":
+        return Load(array.pointer, place, array.dtype.name, array.root)
+    part = expression_dtype(array.dtype)
+    first = multiply(place, integer(2))
+    return Pair(
+        Load(array.pointer, first, part, array.root),
+        Load(array.pointer, add(first, ONE), part, array.root),
+    )
+
+
+def store(lowering: Lowering, array: ArrayRef, index: Index, element: Element) -> None:
+    """Write the element at a place."""
+    place = element_index(array, index)
+    if not isinstance(element, Pair):
+        lowering.emitter.emit(Store(array.pointer, place, element, array.root))
+        return
+    first = multiply(place, integer(2))
+    lowering.emitter.emit(Store(array.pointer, first, element.re, array.root))
+    lowering.emitter.emit(Store(array.pointer, add(first, ONE), element.im, array.root))
+
+
+class Elements:
+    """Pulls values at places into the loops that are open; each is computed once a place."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering = lowering
+        self._known: dict[tuple[int, Index], Element] = {}
+        self._kept: list[Operand] = []
+
+    def __call__(self, operand: Operand, index: Index) -> Element:
+        """The value of an operand at a place."""
+        if not isinstance(operand, (ArrayRef, Lazy)):
+            return operand
+        key = id(operand), index
+        if key not in self._known:
+            self._kept.append(operand)  # keeps the identity in the key from being reused
+            self._known[key] = self._compute(operand, index)
+        return self._known[key]
+
+    def _compute(self, operand: ArrayRef | Lazy, index: Index) -> Element:
+        if isinstance(operand, ArrayRef):
+            name = operand.root or "array"
+            return self.bind(f"{name}_element", load(operand, index), "")
+        rule = _RULES.get(operand.node.kind, _elementwise)
+        element = rule(self, operand, index)
+        return self.bind(operand.name, element, source_line(operand.node.source))
+
+    def bind(self, name: str, element: Element, comment: str) -> Element:
+        """Bind an element where the loops it depends on begin."""
+        hoisted = self.lowering.emitter.hoisted
+        if isinstance(element, Pair):
+            return Pair(
+                hoisted(f"{name}_re", element.re, comment),
+                hoisted(f"{name}_im", element.im, comment),
+            )
+        return hoisted(name, element, comment)
+
+    def operands(self, lazy: Lazy, index: Index) -> list[Element]:
+        """The values of an elementwise node's operands."""
+        return [
+            self(operand, _operand_index(index, modes))
+            for operand, modes in zip(lazy.operands, lazy.modes, strict=True)
+        ]
+
+
+def _operand_index(index: Index, modes: Modes) -> Index:
+    """The index of an operand, whose axes are the last ones of its user."""
+    entries: list[Expr] = []
+    groups: list[int] = []
+    end = len(modes)
+    for entry, count in zip(reversed(index.entries), reversed(index.groups), strict=True):
+        own = modes[max(end - count, 0) : end]
+        if not own:
+            break
+        # Axes walked as one are all the user's, or all stretched.
+        entries.append(stretched(entry, own[-1]))
+        groups.append(len(own))
+        end -= count
+    return Index(tuple(reversed(entries)), tuple(reversed(groups)))
+
+
+# Rules ------------------------------------------------------------------------------------
+
+
+def scalar_result(
+    lowering: Lowering, kind: str, operands: Sequence[Element], dtype: Any
+) -> Element:
+    """An elementwise operation on operands in the dtype of its loop."""
+    row = SCALARS[kind]
+    text = row.text(dtype.kind)
+    if text is None:
+        raise NotNative(f"{kind} of {dtype}")
+    names: dict[str, Expr] = {}
+    for name, operand in zip("xyz", operands, strict=False):
+        if isinstance(operand, Pair):
+            names[f"{name}_re"], names[f"{name}_im"] = operand.re, operand.im
+        else:
+            names[name] = operand
+    part = expression_dtype(dtype)
+    if isinstance(text, tuple):
+        return Pair(*(scalar.expression(one, names, part) for one in text))
+    return scalar.expression(text, names, part)
+
+
+def _elementwise(elements: Elements, lazy: Lazy, index: Index) -> Element:
+    operands = elements.operands(lazy, index)
+    return scalar_result(elements.lowering, lazy.node.kind, operands, lazy.detail)
+
+
+def convert(element: Element, source: Any, target: Any) -> Element:
+    """``astype`` of one element."""
+    part = expression_dtype(target)
+    if isinstance(element, Pair):
+        if target.kind == "c":
+            return Pair(cast(element.re, part), cast(element.im, part))
+        if target.kind != "b":
+            raise NotNative("a cast that drops imaginary parts")
+        return Binary("or", cast(element.re, "bool"), cast(element.im, "bool"), "bool")
+    if target.kind == "c":
+        return Pair(cast(element, part), constant(0, part))
+    return cast(element, part)
+
+
+def _cast(elements: Elements, lazy: Lazy, index: Index) -> Element:
+    (element,) = elements.operands(lazy, index)
+    return convert(element, lazy.detail, lazy.dtype)
+
+
+def choose(condition: Expr, x: Element, y: Element) -> Element:
+    """``x if condition else y`` of real or complex elements."""
+    if isinstance(x, Pair):
+        return Pair(select(condition, x.re, y.re), select(condition, x.im, y.im))
+    return select(condition, x, y)
+
+
+def _where(elements: Elements, lazy: Lazy, index: Index) -> Element:
+    condition, x, y = elements.operands(lazy, index)
+    return choose(condition, x, y)
+
+
+def _same(elements: Elements, lazy: Lazy, index: Index) -> Element:
+    """``np::broadcast_to``, ``np::full``, ``np::store``, ``np::copy``: the operand's value."""
+    return elements.operands(lazy, index)[0]
+
+
+def _iota(elements: Elements, lazy: Lazy, index: Index) -> Element:
+    start, step = lazy.operands
+    (entry,) = index.entries
+    return iota_element(start, step, entry, lazy.dtype)
+
+
+def iota_element(start: Element, step: Element, place: Expr, dtype: Any) -> Element:
+    """``start + place * step`` in a dtype."""
+    if isinstance(start, Pair):
+        raise NotNative("a complex range")
+    count = cast(place, dtype.name)
+    if step == constant(1, dtype) and start == constant(0, dtype):
+        return count
+    scaled = count if step == constant(1, dtype) else Binary("mul", count, step, dtype.name)
+    return Binary("add", start, scaled, dtype.name)
+
+
+def _view(elements: Elements, lazy: Lazy, index: Index) -> Element:
+    (base,) = lazy.operands
+    entries = iter(index.entries)
+    places: list[Expr] = []
+    for axis in lazy.detail:
+        if isinstance(axis, Point):
+            places.append(axis.index)
+            continue
+        entry = next(entries)
+        if isinstance(axis, Slice):
+            step = multiply(entry, integer(axis.step))
+            places.append(elements.lowering.emitter.hoisted("place", add(axis.start, step)))
+        else:
+            assert isinstance(axis, NewAxis)
+    return elements(base, uncollapsed(places))
+
+
+def _transpose(elements: Elements, lazy: Lazy, index: Index) -> Element:
+    (base,) = lazy.operands
+    places: list[Expr] = [ZERO] * len(index.entries)
+    for entry, axis in zip(index.entries, lazy.detail, strict=True):
+        places[axis] = entry
+    return elements(base, uncollapsed(places))
+
+
+def _part(elements: Elements, lazy: Lazy, index: Index) -> Element:
+    (base,) = lazy.operands
+    element = elements(base, index)
+    assert isinstance(element, Pair)
+    return element.im if lazy.detail else element.re
+
+
+ElementRule = Callable[[Elements, Lazy, Index], Element]
+
+_RULES: dict[str, ElementRule] = {
+    "np::cast": _cast,
+    "np::where": _where,
+    "np::broadcast_to": _same,
+    "np::full": _same,
+    "np::store": _same,
+    "np::copy": _same,
+    "np::iota": _iota,
+    "np::view": _view,
+    "np::transpose": _transpose,
+    "np::real": _part,
+    "np::imag": _part,
+}

@@ -1,0 +1,130 @@
+"""Variables that take a value from one of several paths: numbers, and arrays piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jitcore.codegen.loops import Expr, Var
+from jitcore.codegen.lowering.arithmetic import constant
+from jitcore.codegen.lowering.broadcasting import type_dims
+from jitcore.codegen.lowering.operands import (
+    ArrayRef,
+    Lazy,
+    NotNative,
+    Operand,
+    Owner,
+    Pair,
+    Static,
+)
+from jitcore.codegen.lowering.state import NULL, Lowering
+from jitcore.ir.graph import Value
+
+__all__ = ["Merge"]
+
+
+def nothing(dtype: str) -> Expr:
+    """A value of a dtype for paths that never read it."""
+    return NULL if dtype == "ptr" else constant(0, dtype)
+
+
+@dataclass(slots=True)
+class Merge:
+    """The outputs of an ``If``: variables declared before it, and what each branch assigns.
+
+    ``branches`` holds the operands each branch returns, or None for a branch that never ends.
+    """
+
+    lowering: Lowering
+    branches: Sequence[Sequence[Operand] | None]
+    assignments: list[list[tuple[Var, Expr]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.assignments = [[] for _ in self.branches]
+
+    def output(self, number: int, value: Value) -> Operand:
+        """The merged operand of one output."""
+        found = [None if one is None else one[number] for one in self.branches]
+        if any(isinstance(one, Lazy) for one in found):
+            raise NotNative("a lazy value is merged")
+        live = [one for one in found if one is not None and one != Static(None)]
+        if not live:
+            return Static(None)
+        if isinstance(live[0], ArrayRef):
+            return self._array(found, value)
+        if isinstance(live[0], Pair):
+            return self._pair(found, value.name)
+        if isinstance(live[0], (Static, tuple)):
+            if any(one != live[0] for one in live):
+                raise NotNative(f"%{value.name} of type {value.type} differs between branches")
+            return live[0]
+        return self._variable(value.name, [None if _is_absent(one) else one for one in found])
+
+    def _variable(self, name: str, found: Sequence[Expr | None]) -> Expr:
+        live = [one for one in found if one is not None]
+        if all(one == live[0] for one in live) and len(live) == len(found):
+            return live[0]  # bound before the branches, or a constant
+        var = self.lowering.emitter.mutable(name, nothing(live[0].dtype))
+        for assignments, value in zip(self.assignments, found, strict=True):
+            if value is not None:
+                assignments.append((var, value))
+        return var
+
+    def _pair(self, found: Sequence[Operand], name: str) -> Pair:
+        pairs = [one if isinstance(one, Pair) else None for one in found]
+        return Pair(
+            self._variable(f"{name}_re", [one and one.re for one in pairs]),
+            self._variable(f"{name}_im", [one and one.im for one in pairs]),
+        )
+
+    def _array(self, found: Sequence[Operand], value: Value) -> ArrayRef:
+        name = value.name
+        arrays = [one if isinstance(one, ArrayRef) else None for one in found]
+        live = [one for one in arrays if one is not None]
+        if len({id(one) for one in live}) == 1 and len(live) == len(found):
+            return live[0]
+        first = live[0]
+        lowering = self.lowering
+        types = type_dims(value)
+        pointer = self._variable(name, [one and one.pointer for one in arrays])
+        offset = self._variable(f"{name}_offset", [one and one.offset for one in arrays])
+        dims = []
+        for axis, dim in enumerate(types):
+            known = lowering.symbol(dim)
+            if known is None:
+                extents = [one and one.dims[axis] for one in arrays]
+                known = lowering.define(dim, self._variable(f"{name}_d{axis}", extents))
+            dims.append(known)
+        if all(lowering.is_contiguous(one) for one in live):
+            strides = lowering.strides(dims)
+        else:
+            strides = tuple(
+                self._variable(f"{name}_s{axis}", [one and one.strides[axis] for one in arrays])
+                for axis in range(len(dims))
+            )
+        return ArrayRef(
+            pointer,
+            tuple(dims),
+            strides,
+            first.dtype,
+            frozenset().union(*(one.roots for one in live)),
+            offset,
+            owner=self._owner(name, arrays),
+            whole=all(one.whole for one in live),
+        )
+
+    def _owner(self, name: str, arrays: Sequence[ArrayRef | None]) -> Owner | None:
+        owners = [one.owner if one is not None else None for one in arrays]
+        if all(owner is None for owner in owners):
+            return None
+        var = self.lowering.emitter.mutable(f"{name}_object", NULL)
+        nullable = False
+        for assignments, array, owner in zip(self.assignments, arrays, owners, strict=True):
+            if owner is not None:
+                assignments.append((var, owner.pointer))
+            nullable = nullable or (array is not None and (owner is None or owner.nullable))
+        return Owner(var, is_object=True, nullable=nullable)
+
+
+def _is_absent(operand: Operand) -> bool:
+    return operand is None or isinstance(operand, Static)

@@ -1,0 +1,141 @@
+"""Loop nests over the elements of arrays: which axes are walked as one, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from jitcore.codegen.loops import Expr
+from jitcore.codegen.lowering.arithmetic import ONE, ZERO, multiply, product
+from jitcore.codegen.lowering.elements import SCALARS, Elements, Index, store
+from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
+from jitcore.codegen.lowering.state import Lowering
+
+__all__ = ["INDEX_NAMES", "collapse", "is_aligned", "nest", "write"]
+
+INDEX_NAMES = "ijklmnpq"
+
+_ALIGNED = frozenset({*SCALARS, "np::broadcast_to", "np::full", "np::store", "np::copy"})
+"""Kinds whose operands are read at the place of the result."""
+
+
+def collapse(
+    lowering: Lowering, dims: Sequence[Expr], operands: Sequence[Operand]
+) -> tuple[int, ...]:
+    """How many adjacent axes may be walked as one: the sizes of the groups, from the first axis.
+
+    ``operands`` are walked with their last axes at the last axes of ``dims``, without stretching.
+    """
+    rank = len(dims)
+    joined = [True] * max(rank - 1, 0)
+    for operand in operands:
+        status = [axis >= rank - _rank(operand) for axis in range(rank)]
+        _restrict(lowering, operand, status, joined, set())
+    groups: list[int] = []
+    for axis in range(rank):
+        if axis and joined[axis - 1]:
+            groups[-1] += 1
+        else:
+            groups.append(1)
+    return tuple(groups)
+
+
+def is_aligned(lazy: Lazy) -> bool:
+    """Whether a value reads its operands at its own place."""
+    return lazy.node.kind in _ALIGNED
+
+
+def _rank(operand: Operand) -> int:
+    return operand.rank if isinstance(operand, (ArrayRef, Lazy)) else 0
+
+
+def _restrict(
+    lowering: Lowering,
+    operand: Operand,
+    walked: list[bool],
+    joined: list[bool],
+    seen: set[tuple[int, tuple[bool, ...]]],
+) -> None:
+    """Split axes that this operand cannot walk as one; ``walked`` says along which it moves."""
+    if not isinstance(operand, (ArrayRef, Lazy)) or (id(operand), tuple(walked)) in seen:
+        return
+    seen.add((id(operand), tuple(walked)))
+    for axis in range(len(joined)):
+        if walked[axis] != walked[axis + 1]:
+            joined[axis] = False
+    first = len(walked) - operand.rank
+    if isinstance(operand, ArrayRef):
+        for axis in range(max(first, 0), len(joined)):
+            if walked[axis] and walked[axis + 1] and not _adjacent(lowering, operand, axis - first):
+                joined[axis] = False
+        return
+    if not is_aligned(operand):
+        for axis in range(max(first, 0), len(joined)):
+            joined[axis] = False
+        return
+    for inner, modes in zip(operand.operands, operand.modes, strict=True):
+        _restrict(lowering, inner, _walked(walked, modes, joined), joined, seen)
+
+
+def _walked(walked: list[bool], modes: Sequence[Expr | None], joined: list[bool]) -> list[bool]:
+    """Along which axes an operand moves, whose user moves along ``walked``."""
+    missing = len(walked) - len(modes)
+    result = [False] * missing
+    for axis, mode in enumerate(modes, missing):
+        result.append(walked[axis] and mode != ZERO)
+        if mode is not None and mode != ZERO:  # stretched or not: only the run shows
+            for neighbour in (axis - 1, axis):
+                if 0 <= neighbour < len(joined):
+                    joined[neighbour] = False
+    return result
+
+
+def _adjacent(lowering: Lowering, array: ArrayRef, axis: int) -> bool:
+    """Whether an axis and the next one can be walked with the stride of the next."""
+    if array.dims[axis] == ONE:
+        return True
+    step = multiply(array.strides[axis + 1], array.dims[axis + 1])
+    return array.strides[axis] == lowering.emitter.shared("stride", step)
+
+
+@contextmanager
+def nest(
+    lowering: Lowering,
+    dims: Sequence[Expr],
+    groups: Sequence[int] | None = None,
+    *,
+    parallel: bool = False,
+) -> Iterator[Index]:
+    """Loops over extents, one for each group of axes; gives the index inside."""
+    sizes = tuple(groups) if groups is not None else (1,) * len(dims)
+    emitter = lowering.emitter
+    extents: list[Expr] = []
+    axis = 0
+    for size in sizes:
+        extents.append(emitter.shared("size", product(dims[axis : axis + size])))
+        axis += size
+    with emitter.nest(), ExitStack() as stack:
+        entries = []
+        for number, extent in enumerate(extents):
+            is_outermost = parallel and number == 0
+            name = INDEX_NAMES[min(number, len(INDEX_NAMES) - 1)]
+            loop = emitter.loop(name, ZERO, extent, parallel=is_outermost)
+            entries.append(stack.enter_context(loop))
+        yield Index(tuple(entries), sizes)
+
+
+def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None:
+    """One nest that writes values, all of the same extents, to arrays."""
+    dims = pairs[0][0].dims
+    groups = collapse(lowering, dims, [one for pair in pairs for one in pair])
+    elements = Elements(lowering)
+    lowering.notes.append(f"loop nest of {len(groups)} for {', '.join(t.root for t, _ in pairs)}")
+    with nest(lowering, dims, groups, parallel=True) as index:
+        values = [elements(operand, _last(index, operand)) for _, operand in pairs]
+        for (target, _), value in zip(pairs, values, strict=True):
+            store(lowering, target, index, value)
+
+
+def _last(index: Index, operand: Operand) -> Index:
+    """The index of an operand that has all axes of the nest, or of a scalar."""
+    return index if _rank(operand) else Index((), ())

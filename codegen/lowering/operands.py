@@ -1,0 +1,212 @@
+"""What a graph's values are while they are lowered: expressions, pairs, arrays in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitcore.codegen.loops import Const, Expr, Var
+from jitcore.codegen.lowering.arithmetic import ONE, ZERO
+
+if TYPE_CHECKING:
+    from jitcore.ir.graph import Node, Value
+
+__all__ = [
+    "ArrayRef",
+    "Axis",
+    "Element",
+    "Lazy",
+    "NewAxis",
+    "NotNative",
+    "Operand",
+    "Owner",
+    "Pair",
+    "Point",
+    "Slice",
+    "Static",
+    "arrays_in",
+]
+
+
+class NotNative(Exception):
+    """A node that does not lower to native code; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A complex number: its real and its imaginary part."""
+
+    re: Expr
+    im: Expr
+
+
+Element = Const | Var | Any
+"""A scalar value: a loop expression, or a ``Pair`` for complex dtypes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A Python object known at compile time that has no form in native code."""
+
+    value: Any
+
+
+@dataclass(eq=False, slots=True)
+class Owner:
+    """An allocation, freed where its last user ends.
+
+    Parameters
+    ----------
+    pointer : Expr
+        The address of the ``ndarray``, or of the memory itself.
+    is_object : bool
+        Made by ``jc_empty`` and counted by reference; otherwise made by ``malloc``.
+    nullable : bool
+        The pointer may be null: a merged variable that holds an argument's memory.
+    """
+
+    pointer: Expr
+    is_object: bool
+    nullable: bool = False
+    values: list[Value] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayRef:
+    """An array in memory.
+
+    Parameters
+    ----------
+    pointer : Expr
+        Where ``offset`` counts from.
+    dims, strides : tuple of Expr
+        Constants and variables; strides count elements of ``dtype``.
+    roots : frozenset of str
+        The pieces of memory it may lie in: arguments and allocations by name.
+    offset : Expr
+        The first element's place after ``pointer``.
+    owner : Owner or None
+        The allocation that keeps the memory alive; None for arguments.
+    whole : bool
+        It is all of its owner's memory in C order, or an argument itself.
+    input : int or None
+        The number of the argument it is.
+    """
+
+    pointer: Expr
+    dims: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    dtype: np.dtype[Any]
+    roots: frozenset[str]
+    offset: Expr = ZERO
+    owner: Owner | None = None
+    whole: bool = False
+    input: int | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.dims)
+
+    @property
+    def root(self) -> str:
+        """The one piece of memory it lies in, or an empty name where there may be several."""
+        return next(iter(self.roots)) if len(self.roots) == 1 else ""
+
+    def may_overlap(self, other: ArrayRef) -> bool:
+        """Whether both may share memory."""
+        return bool(self.roots & other.roots)
+
+    def same_place(self, other: ArrayRef) -> bool:
+        """Whether both are the same elements of the same memory in the same order."""
+        return (
+            self.roots == other.roots
+            and self.pointer == other.pointer
+            and self.offset == other.offset
+            and self.dims == other.dims
+            and self.dtype == other.dtype
+            and all(
+                one == two or dim == ONE
+                for one, two, dim in zip(self.strides, other.strides, self.dims, strict=True)
+            )
+        )
+
+
+@dataclass(eq=False, slots=True)
+class Lazy:
+    """A value of a fused group that is computed element by element where it is used.
+
+    Parameters
+    ----------
+    node : Node
+        What computes it.
+    operands : tuple
+        The node's array and scalar operands.
+    dims : tuple of Expr
+    dtype : numpy.dtype
+    modes : tuple of tuple of Expr or None
+        For elementwise nodes, for each operand and each of its axes: None where the axis is the
+        result's, ``ZERO`` where it has extent 1, and the extent where only the run shows which.
+    detail : object
+        What else the node's kind needs, such as the axes of a view.
+    """
+
+    node: Node
+    operands: tuple[Any, ...]
+    dims: tuple[Expr, ...]
+    dtype: np.dtype[Any]
+    modes: tuple[tuple[Expr | None, ...], ...] = ()
+    detail: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name of the value in the graph."""
+        return self.node.outputs[0].name if self.node.outputs else "value"
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.dims)
+
+
+Operand = Any
+"""An ``Expr``, a ``Pair``, an ``ArrayRef``, a ``Lazy``, a ``Static``, or a tuple of operands."""
+
+
+def arrays_in(operand: Operand) -> Iterator[ArrayRef]:
+    """All arrays in memory that an operand reads."""
+    if isinstance(operand, ArrayRef):
+        yield operand
+    elif isinstance(operand, Lazy):
+        for one in operand.operands:
+            yield from arrays_in(one)
+    elif isinstance(operand, tuple):
+        for one in operand:
+            yield from arrays_in(one)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One place of an axis of the base; the axis disappears."""
+
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """``length`` places of an axis, ``step`` apart."""
+
+    start: Expr
+    length: Expr
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewAxis:
+    """An axis of extent 1 that the base does not have."""
+
+
+Axis = Point | Slice | NewAxis

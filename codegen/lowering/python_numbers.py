@@ -1,0 +1,636 @@
+"""Python's arithmetic on ``int``, ``float``, ``bool`` and ``complex``, with its exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.loops import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    While,
+)
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    ONE,
+    ZERO,
+    both,
+    cast,
+    compare,
+    constant,
+    either,
+    expression_dtype,
+    integer,
+    maximum,
+    not_,
+    select,
+    subtract,
+)
+from jitcore.codegen.lowering.operands import (
+    Element,
+    NotNative,
+    Operand,
+    Pair,
+    Static,
+)
+from jitcore.codegen.lowering.ranges import Linear
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node, Value
+from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType
+
+__all__ = ["RULES", "as_float", "as_int"]
+
+TOO_LARGE = "Python int too large to convert to C long"
+LEAST = integer(-(2**63))
+FLOAT_ZERO = constant(0.0, "float64")
+FLOAT_ONE = constant(1.0, "float64")
+INFINITY = constant(float("inf"), "float64")
+
+
+def float_expression(op: str, x: Expr, y: Expr) -> Expr:
+    """A binary primitive on two float64."""
+    return Binary(op, x, y, "float64")
+
+
+def is_finite(x: Expr) -> Expr:
+    """Whether a float64 is neither infinite nor NaN."""
+    return compare("lt", Unary("fabs", x, "float64"), INFINITY)
+
+
+# Operands ---------------------------------------------------------------------------------
+
+
+def as_int(lowering: Lowering, value: Value) -> Expr:
+    """An ``int`` or a ``bool`` as int64."""
+    return cast(lowering.scalar(value), "int64")
+
+
+def as_float(lowering: Lowering, value: Value) -> Expr:
+    """A Python number that is not complex as float64, rounded as Python rounds."""
+    return lowering.emitter.let(value.name, cast(lowering.scalar(value), "float64"))
+
+
+def as_complex(lowering: Lowering, value: Value) -> Pair:
+    """Any Python number as a pair of float64."""
+    operand = lowering.operand(value)
+    return operand if isinstance(operand, Pair) else Pair(as_float(lowering, value), FLOAT_ZERO)
+
+
+def _named(lowering: Lowering, node: Node, value: Element) -> Element:
+    """Bind a result under the name the user gave it."""
+    name = node.output.name
+    if isinstance(value, Pair):
+        let = lowering.emitter.let
+        return Pair(let(f"{name}_re", value.re), let(f"{name}_im", value.im))
+    return lowering.emitter.let(name, value)
+
+
+# Integers ---------------------------------------------------------------------------------
+
+IntRule = Callable[[Lowering, Expr, Expr], Expr]
+
+
+def _checked(op: str) -> IntRule:
+    def rule(lowering: Lowering, x: Expr, y: Expr) -> Expr:
+        ranges = lowering.ranges
+        form = linear_form(lowering, op, x, y)
+        if form is not None and not form.terms and ranges.fits(form):
+            return integer(form.constant)
+        if form is None or not ranges.fits(form):
+            lowering.fail(Binary(f"{op}_overflows", x, y, "bool"), OverflowError, TOO_LARGE)
+        return Binary(op, x, y, "int64")
+
+    return rule
+
+
+def linear_form(lowering: Lowering, op: str, x: Expr, y: Expr) -> Linear | None:
+    """A sum, a difference or a product of two int64 as a linear form, where it is one."""
+    if op not in ("add", "sub", "mul"):
+        return None
+    left, right = lowering.ranges.form(x), lowering.ranges.form(y)
+    if op == "mul":
+        if not left.terms:
+            return right.times(left.constant)
+        return left.times(right.constant) if not right.terms else None
+    return left.plus(right, 1 if op == "add" else -1)
+
+
+def _floordiv(lowering: Lowering, x: Expr, y: Expr) -> Expr:
+    lowering.fail(compare("eq", y, ZERO), ZeroDivisionError, "integer division or modulo by zero")
+    if y != ONE and not (isinstance(y, Const) and y.value > 0):
+        overflows = both(compare("eq", x, LEAST), compare("eq", y, integer(-1)))
+        lowering.fail(overflows, OverflowError, TOO_LARGE)
+    quotient, remainder = _truncated(lowering, x, y)
+    return subtract(quotient, select(_is_rounded_up(remainder, y), ONE, ZERO))
+
+
+def _mod(lowering: Lowering, x: Expr, y: Expr) -> Expr:
+    lowering.fail(compare("eq", y, ZERO), ZeroDivisionError, "integer modulo by zero")
+    remainder = lowering.emitter.let("remainder", Binary("rem", x, y, "int64"))
+    adjusted = Binary("add", remainder, y, "int64")
+    return select(_is_rounded_up(remainder, y), adjusted, remainder)
+
+
+def _truncated(lowering: Lowering, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    quotient = lowering.emitter.let("quotient", Binary("quot", x, y, "int64"))
+    return quotient, lowering.emitter.let("remainder", Binary("rem", x, y, "int64"))
+
+
+def _is_rounded_up(remainder: Expr, y: Expr) -> Expr:
+    """Whether C's quotient, toward zero, is above Python's floor."""
+    signs_differ = compare("lt", Binary("xor", remainder, y, "int64"), ZERO)
+    return both(compare("ne", remainder, ZERO), signs_differ)
+
+
+def _pow(lowering: Lowering, base: Expr, exponent: Expr) -> Expr:
+    """Square and multiply; the exponent is not negative."""
+    lowering.fail(compare("lt", exponent, ZERO), None, "an int to a negative power")
+    if isinstance(exponent, Const) and exponent.value <= 4:
+        result: Expr = ONE
+        for _ in range(exponent.value):
+            product = _checked("mul")(lowering, result, base)
+            result = base if result == ONE else lowering.emitter.let("power", product)
+        return result
+    emitter = lowering.emitter
+    result_var = emitter.mutable("power", ONE)
+    base_var = emitter.mutable("base", base)
+    left = emitter.mutable("exponent", exponent)
+    body: list[Any] = []
+    with emitter.inside(body):
+        is_odd = compare("ne", Binary("and", left, ONE, "int64"), ZERO)
+        with emitter.branch(is_odd):
+            lowering.fail(
+                Binary("mul_overflows", result_var, base_var, "bool"), OverflowError, TOO_LARGE
+            )
+            emitter.assign(result_var, Binary("mul", result_var, base_var, "int64"))
+        emitter.assign(left, Binary("shr", left, ONE, "int64"))
+        with emitter.branch(compare("gt", left, ZERO)):
+            lowering.fail(
+                Binary("mul_overflows", base_var, base_var, "bool"), OverflowError, TOO_LARGE
+            )
+            emitter.assign(base_var, Binary("mul", base_var, base_var, "int64"))
+    emitter.emit(While([], compare("gt", left, ZERO), body))
+    return emitter.copy("power", result_var)
+
+
+def _lshift(lowering: Lowering, x: Expr, count: Expr) -> Expr:
+    lowering.fail(compare("lt", count, ZERO), ValueError, "negative shift count")
+    small = lowering.emitter.let("count", Binary("min", count, integer(63), "int64"))
+    shifted = lowering.emitter.let("shifted", Binary("shl", x, small, "int64"))
+    back = Binary("shr", shifted, small, "int64")
+    lost = both(
+        compare("ne", x, ZERO), either(compare("ne", back, x), compare("gt", count, integer(63)))
+    )
+    lowering.fail(lost, OverflowError, TOO_LARGE)
+    return shifted
+
+
+def _rshift(lowering: Lowering, x: Expr, count: Expr) -> Expr:
+    lowering.fail(compare("lt", count, ZERO), ValueError, "negative shift count")
+    return Binary("shr", x, Binary("min", count, integer(63), "int64"), "int64")
+
+
+def _bitwise(op: str) -> IntRule:
+    return lambda lowering, x, y: Binary(op, x, y, x.dtype)
+
+
+_INTEGER_RULES: dict[str, IntRule] = {
+    "add": _checked("add"),
+    "sub": _checked("sub"),
+    "mul": _checked("mul"),
+    "floordiv": _floordiv,
+    "mod": _mod,
+    "pow": _pow,
+    "lshift": _lshift,
+    "rshift": _rshift,
+    "and_": _bitwise("and"),
+    "or_": _bitwise("or"),
+    "xor": _bitwise("xor"),
+}
+
+
+# Floats -----------------------------------------------------------------------------------
+
+
+def _float_truediv(lowering: Lowering, x: Expr, y: Expr) -> Expr:
+    lowering.fail(compare("eq", y, FLOAT_ZERO), ZeroDivisionError, "float division by zero")
+    return float_expression("div", x, y)
+
+
+def _float_mod(lowering: Lowering, x: Expr, y: Expr) -> Expr:
+    lowering.fail(compare("eq", y, FLOAT_ZERO), ZeroDivisionError, "float modulo")
+    return _divmod(lowering, x, y)[1]
+
+
+def _float_floordiv(lowering: Lowering, x: Expr, y: Expr) -> Expr:
+    lowering.fail(compare("eq", y, FLOAT_ZERO), ZeroDivisionError, "float floor division by zero")
+    return _divmod(lowering, x, y)[0]
+
+
+def _divmod(lowering: Lowering, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """CPython's ``float_divmod`` (Objects/floatobject.c)."""
+    let = lowering.emitter.let
+    remainder = let("remainder", float_expression("frem", x, y))
+    quotient = float_expression("div", float_expression("sub", x, remainder), y)
+    differs = not_(
+        Binary(
+            "eq",
+            compare("lt", y, FLOAT_ZERO),
+            compare("lt", remainder, FLOAT_ZERO),
+            "bool",
+        )
+    )
+    is_zero = compare("eq", remainder, FLOAT_ZERO)
+    adjusts = let("adjusts", both(not_(is_zero), differs))
+    zero = float_expression("copysign", FLOAT_ZERO, y)
+    modulo = select(
+        is_zero, zero, select(adjusts, float_expression("add", remainder, y), remainder)
+    )
+    quotient = let(
+        "quotient", select(adjusts, float_expression("sub", quotient, FLOAT_ONE), quotient)
+    )
+    floor = let("floor", Unary("floor", quotient, "float64"))
+    half = constant(0.5, "float64")
+    is_above = compare("gt", float_expression("sub", quotient, floor), half)
+    rounded = select(is_above, float_expression("add", floor, FLOAT_ONE), floor)
+    empty = float_expression("copysign", FLOAT_ZERO, float_expression("div", x, y))
+    return select(compare("ne", quotient, FLOAT_ZERO), rounded, empty), modulo
+
+
+def _float_pow(lowering: Lowering, x: Expr, y: Expr) -> Expr:
+    """CPython's ``float_pow``; complex results continue in host code."""
+    emitter = lowering.emitter
+    zero_base = both(compare("eq", x, FLOAT_ZERO), compare("lt", y, FLOAT_ZERO))
+    message = "0.0 cannot be raised to a negative power"
+    lowering.fail(zero_base, ZeroDivisionError, message)
+    fraction = compare("ne", Unary("floor", y, "float64"), y)
+    is_complex = both(
+        both(is_finite(x), is_finite(y)), both(compare("lt", x, FLOAT_ZERO), fraction)
+    )
+    lowering.fail(is_complex, None, "a power with a complex result")
+    result = emitter.let("power", Call("pow", (x, y), "float64", external=True))
+    overflows = both(both(is_finite(x), is_finite(y)), not_(is_finite(result)))
+    lowering.fail(overflows, OverflowError, "(34, 'Numerical result out of range')")
+    return result
+
+
+def _float_plain(op: str) -> IntRule:
+    return lambda lowering, x, y: float_expression(op, x, y)
+
+
+_FLOAT_RULES: dict[str, IntRule] = {
+    "add": _float_plain("add"),
+    "sub": _float_plain("sub"),
+    "mul": _float_plain("mul"),
+    "truediv": _float_truediv,
+    "floordiv": _float_floordiv,
+    "mod": _float_mod,
+    "pow": _float_pow,
+}
+
+
+# Complex numbers --------------------------------------------------------------------------
+
+
+def _complex_sum(op: str) -> Callable[[Lowering, Pair, Pair], Pair]:
+    def rule(lowering: Lowering, x: Pair, y: Pair) -> Pair:
+        return Pair(float_expression(op, x.re, y.re), float_expression(op, x.im, y.im))
+
+    return rule
+
+
+def _complex_mul(lowering: Lowering, x: Pair, y: Pair) -> Pair:
+    def times(a: Expr, b: Expr) -> Expr:
+        return float_expression("mul", a, b)
+
+    re = float_expression("sub", times(x.re, y.re), times(x.im, y.im))
+    im = float_expression("add", times(x.re, y.im), times(x.im, y.re))
+    return Pair(re, im)
+
+
+def _complex_truediv(lowering: Lowering, x: Pair, y: Pair) -> Pair:
+    """CPython's ``_Py_c_quot`` (Objects/complexobject.c), which is Smith's algorithm."""
+    let = lowering.emitter.let
+    is_zero = both(compare("eq", y.re, FLOAT_ZERO), compare("eq", y.im, FLOAT_ZERO))
+    lowering.fail(is_zero, ZeroDivisionError, "complex division by zero")
+
+    def times(a: Expr, b: Expr) -> Expr:
+        return float_expression("mul", a, b)
+
+    def plus(a: Expr, b: Expr) -> Expr:
+        return float_expression("add", a, b)
+
+    def minus(a: Expr, b: Expr) -> Expr:
+        return float_expression("sub", a, b)
+
+    size_re, size_im = Unary("fabs", y.re, "float64"), Unary("fabs", y.im, "float64")
+    by_re = let("by_re", compare("ge", size_re, size_im))
+    big = let("big", select(by_re, y.re, y.im))
+    small = let("small", select(by_re, y.im, y.re))
+    ratio = let("ratio", float_expression("div", small, big))
+    denominator = let("denominator", plus(big, times(small, ratio)))
+    re = select(by_re, plus(x.re, times(x.im, ratio)), plus(times(x.re, ratio), x.im))
+    im = select(by_re, minus(x.im, times(x.re, ratio)), minus(times(x.im, ratio), x.re))
+    return Pair(float_expression("div", re, denominator), float_expression("div", im, denominator))
+
+
+_COMPLEX_RULES: dict[str, Callable[[Lowering, Pair, Pair], Pair]] = {
+    "add": _complex_sum("add"),
+    "sub": _complex_sum("sub"),
+    "mul": _complex_mul,
+    "truediv": _complex_truediv,
+}
+
+
+# Operators --------------------------------------------------------------------------------
+
+
+def _operator(name: str) -> Rule:
+    def rule(lowering: Lowering, node: Node) -> Operand:
+        x, y = node.inputs
+        type_ = node.output.type
+        if type_ == COMPLEX and name in _COMPLEX_RULES:
+            pair = _COMPLEX_RULES[name](lowering, as_complex(lowering, x), as_complex(lowering, y))
+            return _named(lowering, node, pair)
+        if type_ == FLOAT and name == "truediv" and x.type != FLOAT and y.type != FLOAT:
+            return _named(lowering, node, _integer_truediv(lowering, x, y))
+        if type_ == FLOAT and name in _FLOAT_RULES:
+            left, right = as_float(lowering, x), as_float(lowering, y)
+            return _named(lowering, node, _FLOAT_RULES[name](lowering, left, right))
+        if type_ == BOOL and name in ("and_", "or_", "xor"):
+            flags = lowering.scalar(x), lowering.scalar(y)
+            return _named(lowering, node, _INTEGER_RULES[name](lowering, *flags))
+        if type_ == INT and name in _INTEGER_RULES:
+            left, right = as_int(lowering, x), as_int(lowering, y)
+            result = _named(lowering, node, _INTEGER_RULES[name](lowering, left, right))
+            form = linear_form(lowering, name, left, right)
+            if form is not None:
+                lowering.ranges.define(result, form)
+            return result
+        raise NotNative(f"{node.kind} of {x.type} and {y.type}")
+
+    return rule
+
+
+def _integer_truediv(lowering: Lowering, x: Value, y: Value) -> Expr:
+    """``int / int``: right where both are exact as floats; host code does the others."""
+    left, right = as_int(lowering, x), as_int(lowering, y)
+    lowering.fail(compare("eq", right, ZERO), ZeroDivisionError, "division by zero")
+    limit = integer(2**53)
+    inexact: Expr = FALSE
+    for one in (left, right):
+        above = either(compare("gt", one, limit), compare("lt", one, integer(-(2**53))))
+        inexact = either(inexact, above)
+    lowering.fail(inexact, None, "a quotient of ints beyond 2**53")
+    return float_expression("div", cast(left, "float64"), cast(right, "float64"))
+
+
+def _comparison(op: str) -> Rule:
+    def rule(lowering: Lowering, node: Node) -> Operand:
+        x, y = node.inputs
+        if COMPLEX in (x.type, y.type):
+            left, right = as_complex(lowering, x), as_complex(lowering, y)
+            same = both(compare("eq", left.re, right.re), compare("eq", left.im, right.im))
+            return _named(lowering, node, same if op == "eq" else not_(same))
+        if x.type == y.type == FLOAT:
+            result = compare(op, lowering.scalar(x), lowering.scalar(y))
+        elif FLOAT in (x.type, y.type):
+            result = _mixed(lowering, op, x, y)
+        else:
+            left, right = as_int(lowering, x), as_int(lowering, y)
+            flag = lowering.emitter.let(node.output.name, compare(op, left, right))
+            lowering.ranges.condition(flag, op, left, right)
+            return flag
+        return _named(lowering, node, result)
+
+    return rule
+
+
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def _mixed(lowering: Lowering, op: str, x: Value, y: Value) -> Expr:
+    """An int against a float, exactly: CPython does not round the int."""
+    if x.type == FLOAT:
+        return _mixed(lowering, _MIRRORED[op], y, x)
+    let = lowering.emitter.let
+    number, other = let("n", as_int(lowering, x)), lowering.scalar(y)
+    rounded = let("rounded", cast(number, "float64"))
+    # Where the rounded int equals the float, both are integers and the float tells exactly,
+    # except for 2.0**63, which is above every int64.
+    is_tie = compare("eq", rounded, other)
+    is_top = compare("eq", other, constant(2.0**63, "float64"))
+    exact = compare(op, number, Cast(other, "int64"))
+    at_top = Const(op in ("lt", "le", "ne"), "bool")
+    return Select(
+        is_tie, Select(is_top, at_top, exact, "bool"), compare(op, rounded, other), "bool"
+    )
+
+
+# One operand ------------------------------------------------------------------------------
+
+
+def _neg(lowering: Lowering, node: Node) -> Operand:
+    (x,) = node.inputs
+    if x.type == COMPLEX:
+        pair = as_complex(lowering, x)
+        parts = (Unary("neg", part, "float64") for part in (pair.re, pair.im))
+        return _named(lowering, node, Pair(*parts))
+    if x.type == FLOAT:
+        return _named(lowering, node, Unary("neg", lowering.scalar(x), "float64"))
+    return _named(lowering, node, _checked("sub")(lowering, ZERO, as_int(lowering, x)))
+
+
+def _pos(lowering: Lowering, node: Node) -> Operand:
+    (x,) = node.inputs
+    if x.type == BOOL:
+        return _named(lowering, node, as_int(lowering, x))
+    return lowering.operand(x)
+
+
+def _invert(lowering: Lowering, node: Node) -> Operand:
+    return _named(lowering, node, Unary("not", as_int(lowering, node.inputs[0]), "int64"))
+
+
+def _not(lowering: Lowering, node: Node) -> Operand:
+    flag = _truth(lowering, node.inputs[0])
+    return _named(lowering, node, not_(flag))
+
+
+def _truth(lowering: Lowering, value: Value) -> Expr:
+    operand = lowering.operand(value)
+    if isinstance(operand, Pair):
+        return either(cast(operand.re, "bool"), cast(operand.im, "bool"))
+    return cast(lowering.scalar(value), "bool")
+
+
+def _bool(lowering: Lowering, node: Node) -> Operand:
+    return _named(lowering, node, _truth(lowering, node.inputs[0]))
+
+
+def _abs(lowering: Lowering, node: Node) -> Operand:
+    (x,) = node.inputs
+    if x.type == COMPLEX:
+        pair = as_complex(lowering, x)
+        size = lowering.emitter.let(
+            "size", Call("hypot", (pair.re, pair.im), "float64", external=True)
+        )
+        overflows = both(both(is_finite(pair.re), is_finite(pair.im)), not_(is_finite(size)))
+        lowering.fail(overflows, OverflowError, "absolute value too large")
+        return _named(lowering, node, size)
+    if x.type == FLOAT:
+        return _named(lowering, node, Unary("fabs", lowering.scalar(x), "float64"))
+    number = as_int(lowering, x)
+    lowering.fail(compare("eq", number, LEAST), OverflowError, TOO_LARGE)
+    return _named(lowering, node, maximum(number, subtract(ZERO, number)))
+
+
+def _float(lowering: Lowering, node: Node) -> Operand:
+    return _named(lowering, node, cast(lowering.scalar(node.inputs[0]), "float64"))
+
+
+def _int(lowering: Lowering, node: Node) -> Operand:
+    number = lowering.scalar(node.inputs[0])
+    if number.dtype not in ("float32", "float64", "float16"):
+        if number.dtype == "uint64":
+            wrapped = lowering.emitter.let("number", cast(number, "int64"))
+            lowering.fail(compare("lt", wrapped, ZERO), OverflowError, TOO_LARGE)
+            return wrapped
+        return _named(lowering, node, cast(number, "int64"))
+    wide = lowering.emitter.let("number", cast(number, "float64"))
+    return _named(lowering, node, float_to_int(lowering, wide))
+
+
+def float_to_int(lowering: Lowering, x: Expr) -> Expr:
+    """``int()`` of a float64 that is a whole number or is to be truncated."""
+    lowering.fail(compare("ne", x, x), ValueError, "cannot convert float NaN to integer")
+    is_infinite = compare("eq", Unary("fabs", x, "float64"), INFINITY)
+    lowering.fail(is_infinite, OverflowError, "cannot convert float infinity to integer")
+    limit = constant(2.0**63, "float64")
+    below = compare("lt", x, constant(-(2.0**63), "float64"))
+    lowering.fail(either(compare("ge", x, limit), below), OverflowError, TOO_LARGE)
+    return cast(x, "int64")
+
+
+def _round(lowering: Lowering, node: Node) -> Operand:
+    x = as_float(lowering, node.inputs[0])
+    return _named(lowering, node, float_to_int(lowering, Unary("rint", x, "float64")))
+
+
+def _complex(lowering: Lowering, node: Node) -> Operand:
+    re, im = (as_float(lowering, value) for value in node.inputs)
+    return _named(lowering, node, Pair(re, im))
+
+
+def _extremum(name: str) -> Rule:
+    def rule(lowering: Lowering, node: Node) -> Operand:
+        x, y = (lowering.scalar(value) for value in node.inputs)
+        # Python keeps the first unless the second is strictly better.
+        is_better = compare("lt" if name == "min" else "gt", y, x)
+        result = _named(lowering, node, select(is_better, y, x))
+        if name == "min" and node.output.type == INT:
+            lowering.ranges.minimum(result, x, y)
+        return result
+
+    return rule
+
+
+def _range_length(lowering: Lowering, node: Node) -> Operand:
+    start, stop, step = (as_int(lowering, value) for value in node.inputs)
+    if not isinstance(step, Const):
+        raise NotNative("a range whose step is not a known number")
+    low, high = (start, stop) if step.value > 0 else (stop, start)
+    size = abs(step.value)
+    ranges = lowering.ranges
+    form = ranges.form(high).plus(ranges.form(low), -1)
+    if not ranges.fits(form):
+        lowering.fail(
+            both(compare("gt", high, low), Binary("sub_overflows", high, low, "bool")),
+            OverflowError,
+            TOO_LARGE,
+        )
+    span = maximum(subtract(high, low), ZERO)
+    if size > 1:
+        # The number of whole steps in span - 1, plus one, cannot overflow.
+        whole = Binary("quot", subtract(span, ONE), integer(size), "int64")
+        span = select(compare("gt", high, low), Binary("add", whole, ONE, "int64"), ZERO)
+    length = _named(lowering, node, span)
+    assert not isinstance(length, Pair)
+    ranges.at_least(length, 0)
+    ranges.length(length, form, size)
+    return length
+
+
+def _constant(lowering: Lowering, node: Node) -> Operand:
+    value, type_ = node.attributes["value"], node.output.type
+    if type_ == INT:
+        if not -(2**63) <= value < 2**63:
+            raise NotNative("an int of more than 64 bits")
+        return integer(value)
+    if type_ in (FLOAT, BOOL):
+        return constant(value, "float64" if type_ == FLOAT else "bool")
+    if type_ == COMPLEX:
+        return Pair(constant(value.real, "float64"), constant(value.imag, "float64"))
+    if isinstance(type_, TensorType) and type_.dtype is not None:
+        return _array_constant(lowering, node, np.asarray(value, type_.dtype), type_)
+    if isinstance(value, tuple):
+        return tuple(Static(one) for one in value) if not value else Static(value)
+    return Static(value)
+
+
+def _array_constant(
+    lowering: Lowering, node: Node, value: np.ndarray[Any, Any], type_: TensorType
+) -> Operand:
+    if not type_.scalar:
+        raise NotNative("a constant array")
+    part = expression_dtype(value.dtype)
+    if value.dtype.kind == "c":
+        return Pair(constant(value.real[()], part), constant(value.imag[()], part))
+    return constant(value[()], part)
+
+
+def _uninitialized(lowering: Lowering, node: Node) -> Operand:
+    return Static(None)
+
+
+_BINARY_NAMES = [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "lshift",
+    "rshift",
+    "and_",
+    "or_",
+    "xor",
+]
+
+RULES: dict[str, Rule] = {
+    **{f"prim::{name}": _operator(name) for name in _BINARY_NAMES},
+    **{f"prim::{name}": _comparison(name) for name in _MIRRORED},
+    "prim::neg": _neg,
+    "prim::pos": _pos,
+    "prim::invert": _invert,
+    "prim::not_": _not,
+    "prim::bool": _bool,
+    "prim::abs": _abs,
+    "prim::float": _float,
+    "prim::int": _int,
+    "prim::round": _round,
+    "prim::complex": _complex,
+    "prim::min": _extremum("min"),
+    "prim::max": _extremum("max"),
+    "prim::range_length": _range_length,
+    "prim::Constant": _constant,
+    "prim::Uninitialized": _uninitialized,
+}

@@ -1,0 +1,191 @@
+"""The two ends of a native function: its parameters, and the slots of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from jitcore.codegen.loops import Const, Expr, Return, Store, Var
+from jitcore.codegen.lowering.arithmetic import ZERO, compare, expression_dtype, integer
+from jitcore.codegen.lowering.elementwise import PYTHON_DTYPES
+from jitcore.codegen.lowering.operands import (
+    ArrayRef,
+    NotNative,
+    Operand,
+    Owner,
+    Pair,
+    Static,
+)
+from jitcore.codegen.lowering.state import NULL, RESULTS, Lowering
+from jitcore.codegen.signature import (
+    ArrayResult,
+    ConstantResult,
+    InputResult,
+    Layout,
+    Result,
+    ScalarResult,
+    TupleResult,
+)
+from jitcore.ir.graph import Value
+from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, TupleType, Type
+
+__all__ = ["Parameters", "Results"]
+
+SLOT = 8
+"""Bytes of a result slot."""
+
+_PYTHON_KINDS: dict[Type, Literal["int", "float", "bool", "complex"]] = {
+    BOOL: "bool",
+    INT: "int",
+    FLOAT: "float",
+    COMPLEX: "complex",
+}
+
+
+class Parameters:
+    """Makes the parameters of the inputs, in order, and binds the inputs to them."""
+
+    def __init__(self, lowering: Lowering, layouts: Sequence[Layout | None]) -> None:
+        self.lowering = lowering
+        self.params: list[Var] = []
+        self._layouts = iter(layouts)
+        self._count = 0
+
+    def add(self, value: Value) -> None:
+        """The parameters of one input."""
+        self.lowering.bind(value, self._operand(value.name, value.type))
+
+    def _operand(self, name: str, type_: Type) -> Operand:
+        if isinstance(type_, TupleType):
+            return tuple(
+                self._operand(f"{name}_{number}", one) for number, one in enumerate(type_.elements)
+            )
+        layout = next(self._layouts)
+        number, self._count = self._count, self._count + 1
+        if isinstance(type_, TensorType) and not type_.scalar:
+            return self._array(name, type_, layout, number)
+        if isinstance(type_, TensorType) or type_ in _PYTHON_KINDS:
+            return self._scalar(name, type_)
+        return Static(None)
+
+    def _param(self, name: str, dtype: str) -> Var:
+        var = Var(self.lowering.emitter.unique(name), dtype)
+        self.params.append(var)
+        return var
+
+    def _scalar(self, name: str, type_: Type) -> Operand:
+        dtype = _scalar_dtype(type_)
+        part = expression_dtype(dtype)
+        if dtype.kind == "c":
+            return Pair(self._param(f"{name}_re", part), self._param(f"{name}_im", part))
+        return self._param(name, part)
+
+    def _array(self, name: str, type_: TensorType, layout: Layout | None, number: int) -> ArrayRef:
+        if type_.dtype is None or type_.dims is None:
+            raise NotNative(f"%{name} is an array of unknown dtype or rank")
+        lowering = self.lowering
+        pointer = self._param(name, "ptr")
+        dims: list[Expr] = []
+        for axis, dim in enumerate(type_.dims):
+            if isinstance(dim, int):
+                dims.append(Const(dim, "int64"))
+                continue
+            extent = self._param(f"{pointer.name}_d{axis}", "int64")
+            lowering.never_one.add(extent)
+            known = lowering.define(dim, extent)
+            # One symbol for several axes: the host code serves calls where they differ.
+            lowering.fail(compare("ne", extent, known), None, "extents that were equal differ")
+            dims.append(known)
+        strides = self._strides(pointer, dims, layout)
+        root = pointer.name
+        lowering.input_roots[root] = number
+        return ArrayRef(
+            pointer,
+            tuple(dims),
+            strides,
+            type_.dtype,
+            frozenset({root}),
+            whole=True,
+            input=number,
+        )
+
+    def _strides(
+        self, pointer: Var, dims: Sequence[Expr], layout: Layout | None
+    ) -> tuple[Expr, ...]:
+        if layout == "strided":
+            return tuple(
+                self._param(f"{pointer.name}_s{axis}", "int64") for axis in range(len(dims))
+            )
+        if layout == "F":
+            return tuple(reversed(self.lowering.strides(dims[::-1])))
+        return self.lowering.strides(dims)
+
+
+def _scalar_dtype(type_: Type) -> np.dtype[Any]:
+    if isinstance(type_, TensorType):
+        if type_.dtype is None:
+            raise NotNative("a NumPy scalar of unknown dtype")
+        return type_.dtype
+    return PYTHON_DTYPES[type_]
+
+
+class Results:
+    """Fills the result slots and hands over the arrays that leave."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering = lowering
+        self._slots: list[Expr] = []
+        self._kept: list[Owner] = []
+
+    def finish(self, values: Sequence[Value]) -> Result:
+        """Return from the function with these values; several become a tuple."""
+        lowering = self.lowering
+        results = [self._result(lowering.operand(value), value.type) for value in values]
+        for owner in self._kept:
+            if not lowering.disown(owner):
+                lowering.keep(owner)
+        for number, value in enumerate(self._slots):
+            place = integer(number * SLOT // _size(value.dtype))
+            lowering.emitter.emit(Store(RESULTS, place, value, "results"))
+        lowering.release_all()
+        lowering.emitter.emit(Return(ZERO))
+        return results[0] if len(results) == 1 else TupleResult(tuple(results))
+
+    def _result(self, operand: Operand, type_: Type) -> Result:
+        if isinstance(operand, Static):
+            return ConstantResult(operand.value)
+        if isinstance(operand, tuple):
+            assert isinstance(type_, TupleType)
+            parts = zip(operand, type_.elements, strict=True)
+            return TupleResult(tuple(self._result(one, t) for one, t in parts), type_.named)
+        if isinstance(operand, ArrayRef):
+            return self._array(operand)
+        dtype = _scalar_dtype(type_)
+        parts = (operand.re, operand.im) if isinstance(operand, Pair) else (operand,)
+        self._slots.extend(parts)
+        return ScalarResult(_PYTHON_KINDS.get(type_, "numpy"), dtype)
+
+    def _array(self, array: ArrayRef) -> Result:
+        if array.input is not None:
+            return InputResult(array.input)
+        owner = array.owner
+        if owner is None or not array.whole:
+            raise NotNative("a view is returned")
+        if owner.nullable:
+            if self.lowering.written:
+                raise NotNative("what is returned may be an argument, and one was written")
+            # An argument itself comes back: only the host has the object.
+            self.lowering.fail(
+                compare("eq", owner.pointer, NULL), None, "an argument itself is returned"
+            )
+        if not owner.is_object:
+            raise NotNative("a temporary is returned")
+        self._slots.append(owner.pointer)
+        self._kept.append(owner)
+        return ArrayResult()
+
+
+def _size(dtype: str) -> int:
+    return SLOT if dtype == "ptr" else np.dtype(dtype).itemsize

@@ -1,0 +1,400 @@
+"""The state of lowering one graph: values, symbols, error sites and memory."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.error_sites import ErrorSite
+from jitcore.codegen.loops import (
+    Binary,
+    Call,
+    Const,
+    Do,
+    Expr,
+    If,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Var,
+)
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    ONE,
+    TRUE,
+    add,
+    compare,
+    either,
+    integer,
+    multiply,
+)
+from jitcore.codegen.lowering.emitter import Emitter
+from jitcore.codegen.lowering.facts import FUSED, Escapes, last_uses
+from jitcore.codegen.lowering.operands import (
+    ArrayRef,
+    Lazy,
+    NotNative,
+    Operand,
+    Owner,
+    Pair,
+    Static,
+    arrays_in,
+)
+from jitcore.codegen.lowering.ranges import Ranges
+from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
+from jitcore.ir.types import NONE, Dim
+
+__all__ = ["WRITING", "Lowering", "Materialize", "Rule"]
+
+Rule = Callable[["Lowering", Node], Operand]
+"""Lowers a node of one kind; gives the operand of its output, or a tuple for several outputs."""
+
+Materialize = Callable[["Lowering", Value, Lazy], ArrayRef]
+
+MAX_RANK = 8
+NULL = Const(0, "ptr")
+RESULTS = Var("results", "ptr")
+
+
+WRITING = frozenset({"np::store", "np::scatter", "np::put_mask"})
+_SILENT = frozenset({"prim::Constant", "prim::Uninitialized", "prim::TupleConstruct"})
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    """All nodes, those of fused groups too."""
+    for node in graph.nodes():
+        yield node
+        if node.kind == FUSED:
+            yield from _all_nodes(node.attributes["graph"])
+
+
+def source_line(source: SourceRange | None) -> str:
+    """Where a node came from, and the user's line where it can be read."""
+    if source is None:
+        return ""
+    text = linecache.getline(source.file, source.line).strip()
+    return f"{os.path.basename(source.file)}:{source.line}: {text}".rstrip(": ")
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What ``Lowering.restore`` goes back to."""
+
+    emitted: tuple[Any, ...]
+    sites: list[ErrorSite]
+    written: set[int]
+    notes: list[str]
+    owners: list[list[Owner]]
+    symbols: list[dict[str, Expr]]
+
+
+class Lowering:
+    """Walks blocks and keeps what the rules share.
+
+    Parameters
+    ----------
+    graph : Graph
+    rules : mapping of str to Rule
+        By node kind.
+    materialize : callable
+        Computes a lazy value into memory of its own.
+    """
+
+    def __init__(self, graph: Graph, rules: Mapping[str, Rule], materialize: Materialize) -> None:
+        self.rules = rules
+        self.emitter = Emitter()
+        self.ranges = Ranges()
+        self.escapes = Escapes(graph)
+        self.sites: list[ErrorSite] = []
+        self.written: set[int] = set()
+        self.notes: list[str] = []
+        self.source: SourceRange | None = None
+        self.is_lazy = False
+        self.input_roots: dict[str, int] = {}
+        self.never_one: set[Expr] = set()
+        self.writes = any(node.kind in WRITING for node in _all_nodes(graph))
+        self.loop_forms: dict[Node, list[Any]] = {}
+        self._materialize = materialize
+        self._environment: dict[Value, Operand] = {}
+        self._symbols: list[dict[str, Expr]] = [{}]
+        self._owners: list[list[Owner]] = [[]]
+
+    # Values -------------------------------------------------------------------------------
+
+    def bind(self, value: Value, operand: Operand) -> None:
+        """Remember what a value is."""
+        self._environment[value] = operand
+        for array in arrays_in(operand):
+            if array.owner is not None:
+                array.owner.values.append(value)
+
+    def operand(self, value: Value) -> Operand:
+        """What a value is."""
+        found = self._environment.get(value)
+        if found is None:
+            raise NotNative(f"%{value.name} of type {value.type} has no native form")
+        return found
+
+    def scalar(self, value: Value) -> Expr:
+        """A real number."""
+        found = self.operand(value)
+        if isinstance(found, (ArrayRef, Lazy, Static, Pair, tuple)):
+            raise NotNative(f"%{value.name} of type {value.type} is not a real number")
+        expression: Expr = found
+        return expression
+
+    def array(self, value: Value) -> ArrayRef:
+        """An array in memory; a lazy value is computed now."""
+        found = self.operand(value)
+        if isinstance(found, Lazy):
+            found = self._materialize(self, value, found)
+            self.bind(value, found)
+        if not isinstance(found, ArrayRef):
+            raise NotNative(f"%{value.name} of type {value.type} is not an array")
+        return found
+
+    # Symbols ------------------------------------------------------------------------------
+
+    def symbol(self, dim: Dim) -> Expr | None:
+        """The extent a dim stands for, or None where nothing has defined its symbol yet."""
+        if isinstance(dim, int):
+            return integer(dim)
+        for scope in reversed(self._symbols):
+            if dim in scope:
+                return scope[dim]
+        return None
+
+    def define(self, dim: Dim, extent: Expr) -> Expr:
+        """The extent of an axis whose type says ``dim``; defines a new symbol as ``extent``."""
+        known = self.symbol(dim)
+        if known is not None:
+            return known
+        assert isinstance(dim, str)
+        self._symbols[-1][dim] = extent
+        self.ranges.at_least(extent, 0)
+        return extent
+
+    @contextmanager
+    def scope(self, statements: list[Stmt]) -> Iterator[list[Stmt]]:
+        """Lower into a nested block: its symbols and allocations end with it."""
+        self._symbols.append({})
+        self._owners.append([])
+        with self.emitter.inside(statements), self.ranges.scope():
+            yield statements
+            self.release_all()
+        self._symbols.pop()
+        self._owners.pop()
+
+    # Walking ------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """Lower all nodes of a block; allocations are freed after the last user of each."""
+        last = last_uses(block)
+        for position, node in enumerate(block.nodes):
+            self.node(node)
+            self._release_unused(last, position)
+
+    def node(self, node: Node) -> None:
+        """Lower one node and bind its outputs."""
+        rule = self.rules.get(node.kind)
+        if rule is None:
+            raise NotNative(f"{node.kind} has no native form")
+        outer, self.source = self.source, node.source or self.source
+        if node.kind not in _SILENT:
+            self.comment(node.source)
+        result = rule(self, node)
+        results = result if len(node.outputs) != 1 else (result,)
+        for value, operand in zip(node.outputs, results, strict=True):
+            self.bind(value, Static(None) if value.type == NONE else operand)
+        self.source = outer
+
+    def comment(self, source: SourceRange | None) -> None:
+        """Show the user's line that comes next."""
+        text = source_line(source)
+        if text:
+            self.emitter.comment(text)
+
+    def snapshot(self) -> Snapshot:
+        """The state before an attempt that may be given up."""
+        return Snapshot(
+            self.emitter.snapshot(),
+            list(self.sites),
+            set(self.written),
+            list(self.notes),
+            [list(owners) for owners in self._owners],
+            [dict(symbols) for symbols in self._symbols],
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Give up everything emitted since a snapshot."""
+        self.emitter.restore(snapshot.emitted)
+        self.sites = snapshot.sites
+        self.written = snapshot.written
+        self.notes = snapshot.notes
+        self._owners = snapshot.owners
+        self._symbols = snapshot.symbols
+
+    def unreachable(self) -> None:
+        """Nothing after this place is ever executed."""
+        self.emitter.emit(Return(integer(0)))
+
+    # Errors -------------------------------------------------------------------------------
+
+    def fail(
+        self,
+        condition: Expr,
+        exception: type[BaseException] | None,
+        message: str = "",
+        payload: Sequence[Expr] = (),
+    ) -> None:
+        """Leave the function with an error where ``condition`` holds."""
+        if condition == FALSE:
+            return
+        body: list[Stmt] = []
+        with self.emitter.inside(body):
+            self._leave(exception, message, payload)
+        if condition == TRUE:
+            self.emitter.extend(body)
+        else:
+            self.emitter.emit(If(condition, body, unlikely=True))
+
+    def _leave(
+        self, exception: type[BaseException] | None, message: str, payload: Sequence[Expr]
+    ) -> None:
+        for number, value in enumerate(payload):
+            self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
+        for owners in reversed(self._owners):
+            for owner in reversed(owners):
+                self._drop(owner)
+        site = ErrorSite(exception, message, len(payload), self.source)
+        if site not in self.sites:
+            self.sites.append(site)
+        self.emitter.emit(Return(integer(self.sites.index(site) + 1)))
+
+    # Memory -------------------------------------------------------------------------------
+
+    def strides(self, dims: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The strides of a C-order array, as constants and variables."""
+        found: list[Expr] = []
+        stride: Expr = ONE
+        for dim in reversed(dims):
+            found.append(stride)
+            stride = self.emitter.shared("stride", multiply(stride, dim))
+        return tuple(reversed(found))
+
+    def size(self, dims: Sequence[Expr]) -> Expr:
+        """The number of elements."""
+        strides = self.strides(dims)
+        return self.emitter.shared("size", multiply(strides[0], dims[0])) if dims else ONE
+
+    def is_contiguous(self, array: ArrayRef) -> bool:
+        """Whether an array is surely in C order without gaps."""
+        expected = self.strides(array.dims)
+        return all(
+            one == two or dim == ONE
+            for one, two, dim in zip(array.strides, expected, array.dims, strict=True)
+        )
+
+    def allocate(
+        self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any], *, escapes: bool
+    ) -> ArrayRef:
+        """New uninitialized memory in C order; an ``ndarray`` where it may leave its block."""
+        if len(dims) > MAX_RANK:
+            raise NotNative(f"an array of more than {MAX_RANK} dimensions")
+        extents = tuple(self.emitter.shared("extent", dim) for dim in dims)
+        if escapes:
+            owner = self._new_object(name, extents, dtype)
+            pointer = self.emitter.let(name, Load(owner.pointer, integer(2), "ptr"))
+        else:
+            owner = self._new_temporary(name, extents, dtype)
+            pointer = owner.pointer
+        assert isinstance(pointer, Var)
+        self._owners[-1].append(owner)
+        strides = self.strides(extents)
+        return ArrayRef(
+            pointer, extents, strides, dtype, frozenset({pointer.name}), owner=owner, whole=True
+        )
+
+    def _new_object(self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any]) -> Owner:
+        padding = [ONE] * (MAX_RANK - len(dims))
+        header = (integer(dtype.num), integer(0), integer(len(dims)))
+        call = Call("jc_empty", (*header, *dims, *padding), "ptr", external=True)
+        address = self.emitter.let(f"{name}_object", call)
+        self.fail(compare("eq", address, NULL), MemoryError)
+        return Owner(address, is_object=True)
+
+    def _new_temporary(self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any]) -> Owner:
+        size, too_large = self._checked_bytes(dims, dtype.itemsize)
+        self.fail(too_large, MemoryError)
+        address = self.emitter.let(name, Call("malloc", (size,), "ptr", external=True))
+        self.fail(compare("eq", address, NULL), MemoryError)
+        shape = ", ".join(str(dim.value if isinstance(dim, Const) else "?") for dim in dims)
+        self.notes.append(f"temporary {name}: {dtype.name}[{shape}]")
+        return Owner(address, is_object=False)
+
+    def _checked_bytes(self, dims: Sequence[Expr], itemsize: int) -> tuple[Expr, Expr]:
+        """The number of bytes (at least one), and whether it does not fit in 63 bits."""
+        size: Expr = integer(itemsize)
+        too_large: Expr = FALSE
+        for dim in dims:
+            if not (isinstance(size, Const) and isinstance(dim, Const)):
+                too_large = either(too_large, Binary("mul_overflows", size, dim, "bool"))
+            size = self.emitter.shared("bytes", multiply(size, dim))
+        if isinstance(size, Const):
+            return integer(max(size.value, 1)), too_large
+        return add(size, ONE), too_large
+
+    def view(self, base: ArrayRef, **changes: Any) -> ArrayRef:
+        """A view of an array: shares its memory, but is not the array itself."""
+        fields = {name: getattr(base, name) for name in ArrayRef.__dataclass_fields__}
+        return ArrayRef(**{**fields, "whole": False, "input": None, **changes})
+
+    def own(self, owner: Owner) -> None:
+        """Make the open block responsible for an allocation."""
+        self._owners[-1].append(owner)
+
+    def disown(self, owner: Owner) -> bool:
+        """Take an allocation from the open block; False where it is not this block's."""
+        if owner not in self._owners[-1]:
+            return False
+        self._owners[-1].remove(owner)
+        return True
+
+    def keep(self, owner: Owner | None) -> None:
+        """Take one more reference to an ``ndarray``."""
+        if owner is None:
+            return
+        if not owner.is_object:
+            raise NotNative("a temporary leaves its block")
+        self.emitter.emit(Do(Call("Py_IncRef", (owner.pointer,), "void", external=True)))
+
+    def _drop(self, owner: Owner) -> None:
+        # Py_DecRef and free ignore null, as Py_IncRef does.
+        name = "jc_decref" if owner.is_object else "free"
+        self.emitter.emit(Do(Call(name, (owner.pointer,), "void", external=True)))
+
+    def release_all(self) -> None:
+        """Free what the open block still owns."""
+        for owner in reversed(self._owners[-1]):
+            self._drop(owner)
+        self._owners[-1].clear()
+
+    def _release_unused(self, last: Mapping[Value, int], position: int) -> None:
+        for owner in list(self._owners[-1]):
+            if all(last.get(value, -1) <= position for value in owner.values):
+                self._drop(owner)
+                self._owners[-1].remove(owner)
+
+    # Writing ------------------------------------------------------------------------------
+
+    def mark_written(self, target: ArrayRef) -> None:
+        """Record that the memory of an argument is written."""
+        numbers = (self.input_roots.get(root) for root in target.roots)
+        self.written.update(number for number in numbers if number is not None)

@@ -1,0 +1,99 @@
+"""Drops bindings that nothing reads, so that the printed source shows only what matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jitcore.codegen.loops import (
+    Assign,
+    Call,
+    Comment,
+    Do,
+    Expr,
+    For,
+    If,
+    Let,
+    Return,
+    Stmt,
+    Store,
+    While,
+)
+from jitcore.codegen.lowering.arithmetic import children, variables
+
+__all__ = ["tidy"]
+
+
+def tidy(statements: Sequence[Stmt]) -> list[Stmt]:
+    """The statements without bindings of pure values that are never read."""
+    read: set[str] = set()
+    return _swept(statements, read)
+
+
+def _swept(statements: Sequence[Stmt], read: set[str]) -> list[Stmt]:
+    """Walk backwards; ``read`` collects the names read by what comes later or is nested."""
+    kept: list[Stmt] = []
+    for statement in reversed(statements):
+        if isinstance(statement, Let) and statement.var.name not in read:
+            if not statement.mutable and is_pure(statement.value):
+                continue
+        for expression in _expressions(statement):
+            read.update(variables(expression))
+        kept.append(_nested(statement, read))
+    return _without_idle_comments(list(reversed(kept)))
+
+
+def _without_idle_comments(statements: Sequence[Stmt]) -> list[Stmt]:
+    """Drop comments that are followed by another one, or by nothing."""
+    kept: list[Stmt] = []
+    for statement in statements:
+        if isinstance(statement, Comment) and kept and isinstance(kept[-1], Comment):
+            kept.pop()
+        kept.append(statement)
+    if kept and isinstance(kept[-1], Comment):
+        kept.pop()
+    return kept
+
+
+def _nested(statement: Stmt, read: set[str]) -> Stmt:
+    """The statement with its blocks swept."""
+    match statement:
+        case For():
+            body = _swept(statement.body, read)
+            return For(
+                statement.var,
+                statement.start,
+                statement.stop,
+                body,
+                statement.step,
+                statement.parallel,
+            )
+        case While():
+            return While(
+                _swept(statement.head, read), statement.condition, _swept(statement.body, read)
+            )
+        case If():
+            orelse = _swept(statement.orelse, read)
+            then = _swept(statement.then, read)
+            return If(statement.condition, then, orelse, statement.unlikely)
+    return statement
+
+
+def _expressions(statement: Stmt) -> Iterator[Expr]:
+    match statement:
+        case Let() | Assign() | Return():
+            yield statement.value
+        case Store():
+            yield from (statement.pointer, statement.index, statement.value)
+        case For():
+            yield from (statement.start, statement.stop)
+        case While() | If():
+            yield statement.condition
+        case Do():
+            yield statement.call
+
+
+def is_pure(expression: Expr) -> bool:
+    """Whether an expression may be dropped: it calls no C function but mathematical ones."""
+    if isinstance(expression, Call) and expression.external and expression.dtype == "ptr":
+        return False
+    return all(is_pure(child) for child in children(expression))

@@ -1,0 +1,285 @@
+"""Views: new offsets, extents and strides over the same memory, or over a lazy value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jitcore.codegen.loops import Binary, Const, Expr
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    ONE,
+    ZERO,
+    add,
+    compare,
+    either,
+    expression_dtype,
+    integer,
+    maximum,
+    minimum,
+    multiply,
+    product,
+    select,
+    subtract,
+)
+from jitcore.codegen.lowering.broadcasting import (
+    define_dims,
+    fit_dims,
+    shape_template,
+    stretched,
+)
+from jitcore.codegen.lowering.nest import write
+from jitcore.codegen.lowering.operands import (
+    ArrayRef,
+    Axis,
+    Lazy,
+    NewAxis,
+    NotNative,
+    Operand,
+    Pair,
+    Point,
+    Slice,
+)
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node
+from jitcore.ir.reference import IndexOperand, IndexSlice, parse_index
+from jitcore.ir.types import TensorType
+
+__all__ = ["RULES", "checked_index", "index_axes"]
+
+
+def checked_index(lowering: Lowering, index: Expr, extent: Expr, axis: int) -> Expr:
+    """A place of an axis from a Python index: checked, and counted from the end if negative."""
+    ranges = lowering.ranges
+    if isinstance(index, Const) and index.value < 0:
+        lowering.fail(
+            compare("gt", integer(-index.value), extent), IndexError, *_bounds(index, extent, axis)
+        )
+        return lowering.emitter.shared("last", add(extent, index))
+    is_low = FALSE if ranges.is_nonnegative(ranges.form(index)) else compare("lt", index, ZERO)
+    wrapped = index
+    if is_low != FALSE:
+        wrapped = lowering.emitter.let("index", select(is_low, add(index, extent), index))
+    if is_low == FALSE and ranges.is_below(index, extent):
+        return wrapped
+    if is_low == FALSE:
+        wrong = compare("ge", wrapped, extent)
+    else:
+        wrong = either(compare("lt", wrapped, ZERO), compare("ge", wrapped, extent))
+    lowering.fail(wrong, IndexError, *_bounds(index, extent, axis))
+    return wrapped
+
+
+def _bounds(index: Expr, extent: Expr, axis: int) -> tuple[str, list[Expr]]:
+    return f"index {{0}} is out of bounds for axis {axis} with size {{1}}", [index, extent]
+
+
+def index_axes(
+    lowering: Lowering, text: str, operands: Sequence[Expr], dims: Sequence[Expr]
+) -> list[Axis]:
+    """What an index text means for an array of these dims."""
+    axes: list[Axis] = []
+    position = 0
+    for part in parse_index(text):
+        if part is None:
+            axes.append(NewAxis())
+            continue
+        extent = dims[position]
+        if isinstance(part, IndexSlice):
+            axes.append(_slice(lowering, part, operands, extent))
+        else:
+            index = operands[part.number] if isinstance(part, IndexOperand) else integer(part)
+            axes.append(Point(checked_index(lowering, index, extent, position)))
+        position += 1
+    axes.extend(Slice(ZERO, extent, 1) for extent in dims[position:])
+    return axes
+
+
+def _slice(lowering: Lowering, part: IndexSlice, operands: Sequence[Expr], extent: Expr) -> Slice:
+    """The places a slice selects, clamped as ``slice.indices`` does (CPython, sliceobject.c)."""
+
+    def bound(given: int | IndexOperand | None) -> Expr | None:
+        if given is None or isinstance(given, int):
+            return None if given is None else integer(given)
+        return operands[given.number]
+
+    step = bound(part.step) or ONE
+    if not isinstance(step, Const):
+        raise NotNative("a slice step that is not a known number")
+    start, stop = bound(part.start), bound(part.stop)
+    let = lowering.emitter.shared
+    if step.value > 0:
+        first = ZERO if start is None else let("start", _clamp(lowering, start, extent, ZERO))
+        last = extent if stop is None else let("stop", _clamp(lowering, stop, extent, ZERO))
+        span = subtract(last, first)
+    else:
+        end = subtract(extent, ONE)
+        first = end if start is None else let("start", _clamp(lowering, start, end, integer(-1)))
+        last = integer(-1)
+        if stop is not None:
+            last = let("stop", _clamp(lowering, stop, end, integer(-1)))
+        span = subtract(first, last)
+    return Slice(let("start", first), _length(lowering, span, abs(step.value)), step.value)
+
+
+def _clamp(lowering: Lowering, index: Expr, high: Expr, low: Expr) -> Expr:
+    """A slice bound limited to ``low .. high``; negative ones count from the end."""
+    extent = high if low == ZERO else add(high, ONE)
+    ranges = lowering.ranges
+    if isinstance(index, Const):
+        if index.value < 0:
+            return maximum(add(extent, index), low)
+        return minimum(index, high)
+    if ranges.is_nonnegative(ranges.form(index)):
+        is_small = ranges.is_nonnegative(ranges.form(high).plus(ranges.form(index), -1))
+        return index if is_small else minimum(index, high)
+    wrapped = select(compare("lt", index, ZERO), add(index, extent), index)
+    return minimum(maximum(wrapped, low), high)
+
+
+def _length(lowering: Lowering, span: Expr, step: int) -> Expr:
+    """``ceil(max(span, 0) / step)``."""
+    if isinstance(span, Const):
+        return integer(max(0, -(-span.value // step)))
+    positive = maximum(span, ZERO)
+    if step > 1:
+        positive = Binary("quot", add(positive, integer(step - 1)), integer(step), "int64")
+    return lowering.emitter.shared("length", positive)
+
+
+def _view(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.operand(node.inputs[0])
+    operands = [lowering.scalar(value) for value in node.inputs[1:]]
+    if not isinstance(base, (ArrayRef, Lazy)):
+        raise NotNative("a view of a scalar")
+    axes = index_axes(lowering, node.attributes["index"], operands, base.dims)
+    dims: list[Expr] = []
+    for axis in axes:
+        if isinstance(axis, Slice):
+            dims.append(axis.length)
+        elif isinstance(axis, NewAxis):
+            dims.append(ONE)
+    defined = define_dims(lowering, node.output, dims)
+    if isinstance(base, Lazy):
+        return Lazy(node, (base,), defined, base.dtype, detail=tuple(axes))
+    return _array_view(lowering, base, axes, defined)
+
+
+def _array_view(
+    lowering: Lowering, base: ArrayRef, axes: Sequence[Axis], dims: tuple[Expr, ...]
+) -> ArrayRef:
+    offset = base.offset
+    strides: list[Expr] = []
+    remaining = iter(base.strides)
+    for axis in axes:
+        if isinstance(axis, NewAxis):
+            strides.append(ZERO)
+            continue
+        stride = next(remaining)
+        if isinstance(axis, Point):
+            offset = add(offset, multiply(axis.index, stride))
+        else:
+            offset = add(offset, multiply(axis.start, stride))
+            strides.append(lowering.emitter.shared("stride", multiply(stride, integer(axis.step))))
+    return lowering.view(
+        base,
+        offset=lowering.emitter.shared("offset", offset),
+        dims=dims,
+        strides=tuple(strides),
+    )
+
+
+def _transpose(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.operand(node.inputs[0])
+    if not isinstance(base, (ArrayRef, Lazy)):
+        return base
+    axes = tuple(node.attributes["axes"])
+    dims = define_dims(lowering, node.output, [base.dims[axis] for axis in axes])
+    if isinstance(base, Lazy):
+        return Lazy(node, (base,), dims, base.dtype, detail=axes)
+    return lowering.view(base, dims=dims, strides=tuple(base.strides[axis] for axis in axes))
+
+
+def _reshape(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.array(node.inputs[0])
+    wanted = [lowering.scalar(value) for value in node.inputs[1:]]
+    size = lowering.size(base.dims)
+    message = "cannot reshape array of size {0} into shape " + shape_template(len(wanted), 1)
+    differs = compare("ne", lowering.emitter.shared("size", product(wanted)), size)
+    lowering.fail(differs, ValueError, message, [size, *wanted])
+    dims = define_dims(lowering, node.output, wanted)
+    if not lowering.is_contiguous(base):
+        if lowering.writes:
+            raise NotNative("a reshape of a strided array, where a write could tell view from copy")
+        base = _in_order(lowering, node, base)
+    return lowering.view(base, dims=dims, strides=lowering.strides(dims))
+
+
+def _in_order(lowering: Lowering, node: Node, base: ArrayRef) -> ArrayRef:
+    """A copy in C order."""
+    escapes = lowering.escapes(node.output)
+    target = lowering.allocate(node.output.name, base.dims, base.dtype, escapes=escapes)
+    write(lowering, [(target, base)])
+    return target
+
+
+def _broadcast_to(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.operand(node.inputs[0])
+    wanted = tuple(lowering.scalar(value) for value in node.inputs[1:])
+    dims = define_dims(lowering, node.output, wanted)
+    if not isinstance(base, (ArrayRef, Lazy)):
+        (dtype,) = {node.output.type.dtype} if isinstance(node.output.type, TensorType) else {None}
+        assert dtype is not None
+        return Lazy(node, (base,), dims, dtype, ((),))
+    message = (
+        f"operands could not be broadcast together with remapped shapes [original->remapped]: "
+        f"{shape_template(base.rank)}  and requested shape {shape_template(len(dims), base.rank)}"
+    )
+    modes = fit_dims(lowering, base.dims, dims, message)
+    if isinstance(base, Lazy):
+        return Lazy(node, (base,), dims, base.dtype, (modes,))
+    missing = len(dims) - base.rank
+    strides = [ZERO] * missing
+    for stride, mode in zip(base.strides, modes, strict=True):
+        strides.append(lowering.emitter.shared("stride", stretched(stride, mode)))
+    return lowering.view(base, dims=dims, strides=tuple(strides))
+
+
+def _part(lowering: Lowering, node: Node) -> Operand:
+    """``np::real`` and ``np::imag``."""
+    is_imaginary = node.kind == "np::imag"
+    base = lowering.operand(node.inputs[0])
+    if isinstance(base, Pair):
+        return base.im if is_imaginary else base.re
+    if isinstance(base, Lazy):
+        dtype = np.dtype(expression_dtype(base.dtype))
+        return Lazy(node, (base,), base.dims, dtype, detail=is_imaginary)
+    if not isinstance(base, ArrayRef):
+        raise NotNative(f"{node.kind} of {node.inputs[0].type}")
+    two = integer(2)
+    let = lowering.emitter.shared
+    return lowering.view(
+        base,
+        dtype=np.dtype(expression_dtype(base.dtype)),
+        offset=let("offset", add(multiply(base.offset, two), integer(int(is_imaginary)))),
+        strides=tuple(let("stride", multiply(stride, two)) for stride in base.strides),
+    )
+
+
+def _size(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.operand(node.inputs[0])
+    if not isinstance(base, (ArrayRef, Lazy)):
+        raise NotNative("the extent of an axis of a scalar")
+    return base.dims[node.attributes["dim"]]
+
+
+RULES: dict[str, Rule] = {
+    "np::view": _view,
+    "np::transpose": _transpose,
+    "np::reshape": _reshape,
+    "np::broadcast_to": _broadcast_to,
+    "np::real": _part,
+    "np::imag": _part,
+    "prim::size": _size,
+}

@@ -1,0 +1,1 @@
+"""Printers: from the loop-nest IR to source, one file for each language."""

@@ -1,0 +1,507 @@
+"""The LLVM printer: loop-nest functions as the text of an LLVM module.
+
+Values keep to their dtype's register type; a bool is an ``i1`` in a register and an ``i8`` in
+memory, as a parameter and as a result.  Mutable variables are stack slots, which LLVM's first
+pass turns into registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitcore.codegen import vecmath
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Break,
+    Call,
+    Cast,
+    Comment,
+    Const,
+    Continue,
+    Do,
+    Expr,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+)
+from jitcore.codegen.printers.llvm_instructions import (
+    BITS,
+    Instructions,
+    constant,
+    identifier,
+    memory_type,
+    register_type,
+)
+from jitcore.codegen.writer import one_line
+
+__all__ = ["print_module", "vecmath_symbol"]
+
+_UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
+_ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
+
+
+def vecmath_symbol(name: str, dtype: str) -> str:
+    """The symbol of a function of vector math in printed modules."""
+    return f"jcm_{name}_{dtype}"
+
+
+def print_module(functions: Sequence[Function], contract: bool = False) -> str:
+    """Print functions, and the vector math they call, as one LLVM module.
+
+    Parameters
+    ----------
+    functions : sequence of Function
+        Each is visible outside under its name.
+    contract : bool
+        Allow a multiplication and an addition to become one fused operation.
+
+    Returns
+    -------
+    str
+        LLVM IR with opaque pointers, without a target.
+
+    Raises
+    ------
+    KeyError
+        When a function calls vector math that does not exist.
+    ValueError
+        When a primitive does not exist for a dtype.
+    """
+    module = _Module(contract)
+    for function in functions:
+        module.add(function, "define")
+    return module.text()
+
+
+class _Module:
+    """What the functions of one module share: declarations, metadata, vector math."""
+
+    def __init__(self, contract: bool) -> None:
+        self.contract = contract
+        self.declarations: dict[str, str] = {}
+        self._definitions: list[str] = []
+        self._metadata: list[str] = []
+        self._defined: set[str] = set()
+        self._unlikely = ""
+
+    def add(self, function: Function, linkage: str) -> None:
+        """Print a function, and before it the vector math it calls."""
+        if identifier(function.name) != function.name:
+            raise ValueError(f"{function.name!r} is no name for a function")
+        self._defined.add(function.name)
+        self._definitions.append(_FunctionPrinter(self, function).definition(linkage))
+
+    def metadata(self, text: str) -> str:
+        """Append a metadata node, in which ``{self}`` stands for itself; gives its name."""
+        name = f"!{len(self._metadata)}"
+        self._metadata.append(f"{name} = {text.replace('{self}', name)}")
+        return name
+
+    def unlikely(self) -> str:
+        """The branch weights of a condition that hardly ever holds."""
+        if not self._unlikely:
+            self._unlikely = self.metadata(_UNLIKELY)
+        return self._unlikely
+
+    def vecmath(self, name: str, dtype: str) -> tuple[str, Function]:
+        """The symbol and the definition of a function of vector math, printed once."""
+        symbol = vecmath_symbol(name, dtype)
+        try:
+            function = vecmath.function(name, dtype)
+        except KeyError as error:
+            raise KeyError(f"vector math has no {name!r} for {dtype}") from error
+        if symbol not in self._defined:
+            named = Function(symbol, function.params, function.body, function.result)
+            self.add(named, "define internal")
+        return symbol, function
+
+    def text(self) -> str:
+        """The text of the module."""
+        declarations = [
+            text for symbol, text in self.declarations.items() if symbol not in self._defined
+        ]
+        parts = [*declarations, *self._definitions, _ATTRIBUTES, *self._metadata]
+        return "\n".join(parts) + "\n"
+
+
+class _FunctionPrinter:
+    """Prints one function; statements append to the instructions' lines."""
+
+    def __init__(self, module: _Module, function: Function) -> None:
+        self._module = module
+        self._function = function
+        self._code = Instructions(module.declarations, module.contract)
+        self._allocas: list[str] = []
+        self._variables: dict[str, str] = {}
+        self._slots: dict[str, str] = {}
+        self._loops: list[tuple[str, str]] = []
+        self._scopes = _alias_scopes(module, function)
+        self._block = "entry"
+        self._terminated = False
+        self._labels = 0
+        self._statements: dict[type, Callable[[Any], None]] = {
+            Let: self._let,
+            Assign: self._assign,
+            Store: self._store,
+            For: self._for,
+            While: self._while,
+            If: self._if,
+            Break: self._break,
+            Continue: self._continue,
+            Return: self._return,
+            Do: self._do,
+            Comment: self._comment,
+        }
+        self._expressions: dict[type, Callable[[Any], str]] = {
+            Const: self._const,
+            Var: self._var,
+            Unary: self._unary,
+            Binary: self._binary,
+            Select: self._select,
+            Cast: self._cast,
+            Load: self._load,
+            Call: self._call,
+        }
+
+    def definition(self, linkage: str) -> str:
+        """The whole definition."""
+        function = self._function
+        params = []
+        for param in function.params:
+            operand = f"%{identifier(param.name)}"
+            while f"{memory_type(param.dtype)} {operand}" in params:
+                operand += "_"
+            params.append(f"{memory_type(param.dtype)} {operand}")
+            if param.dtype == "bool":
+                operand = self._code.value(f"icmp ne i8 {operand}, 0")
+            self._variables[param.name] = operand
+        self._statement_list(function.body)
+        if not self._terminated:
+            self._finish()
+        inline = "alwaysinline " if "internal" in linkage else ""
+        header = (
+            f"{linkage} {memory_type(function.result)} @{function.name}"
+            f"({', '.join(params)}) {inline}#0 {{"
+        )
+        return "\n".join([header, "entry:", *self._allocas, *self._code.lines, "}"])
+
+    def _finish(self) -> None:
+        """Leave at the end of the body: a native function that gets there has succeeded."""
+        if self._function.result == "void":
+            self._terminate("ret void")
+        elif self._function.result == "int64":
+            self._terminate("ret i64 0")
+        else:
+            self._terminate("unreachable")
+
+    # Blocks
+
+    def _terminate(self, instruction: str) -> None:
+        if not self._terminated:
+            self._code.effect(instruction)
+        self._terminated = True
+
+    def _label(self, name: str) -> None:
+        self._code.lines.append(f"{name}:")
+        self._block = name
+        self._terminated = False
+
+    def _number(self) -> int:
+        self._labels += 1
+        return self._labels
+
+    def _statement_list(self, statements: Sequence[Stmt]) -> None:
+        """Print statements in a scope of their own; nothing after a jump is reachable."""
+        outer = self._variables, self._slots
+        self._variables, self._slots = dict(self._variables), dict(self._slots)
+        self._append(statements)
+        self._variables, self._slots = outer
+
+    def _append(self, statements: Sequence[Stmt]) -> None:
+        for statement in statements:
+            if self._terminated:
+                return
+            self._statements[type(statement)](statement)
+
+    # Statements
+
+    def _let(self, statement: Let) -> None:
+        name, dtype = statement.var.name, statement.var.dtype
+        operand = self._expression(statement.value)
+        if not statement.mutable:
+            self._slots.pop(name, None)
+            self._variables[name] = self._code.rename(operand, name)
+            return
+        slot = f"%{identifier(name)}.slot{len(self._allocas)}"
+        self._allocas.append(f"  {slot} = alloca {register_type(dtype)}")
+        self._slots[name] = slot
+        self._code.effect(f"store {register_type(dtype)} {operand}, ptr {slot}")
+
+    def _assign(self, statement: Assign) -> None:
+        operand = self._expression(statement.value)
+        slot = self._slots[statement.var.name]
+        self._code.effect(f"store {register_type(statement.var.dtype)} {operand}, ptr {slot}")
+
+    def _store(self, statement: Store) -> None:
+        dtype = statement.value.dtype
+        value = self._expression(statement.value)
+        if dtype == "bool":
+            value = self._code.value(f"zext i1 {value} to i8")
+        address = self._address(statement.pointer, statement.index, dtype)
+        suffix = self._scopes.get(statement.root, "")
+        self._code.effect(
+            f"store {memory_type(dtype)} {value}, ptr {address}, align {_alignment(dtype)}{suffix}"
+        )
+
+    def _for(self, statement: For) -> None:
+        start = self._expression(statement.start)
+        stop = self._expression(statement.stop)
+        self._counted_loop(statement, start, stop)
+
+    def _counted_loop(self, statement: For, start: str, stop: str) -> None:
+        """One loop between two operands, whether all of it or the part of a parallel one."""
+        number = self._number()
+        head, body, latch, end = (f"for{number}.{part}" for part in _FOR_PARTS)
+        index = f"%{identifier(statement.var.name)}.for{number}"
+        flags = "nuw nsw" if start.isdigit() else "nsw"
+        entry = self._block
+        self._terminate(f"br label %{head}")
+        self._label(head)
+        self._code.effect(f"{index} = phi i64 [ {start}, %{entry} ], [ {index}.next, %{latch} ]")
+        self._code.effect(f"{index}.more = icmp slt i64 {index}, {stop}")
+        self._terminate(f"br i1 {index}.more, label %{body}, label %{end}")
+        self._label(body)
+        self._loop_body(statement, index, latch, end)
+        self._terminate(f"br label %{latch}")
+        self._label(latch)
+        self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
+        self._terminate(f"br label %{head}")
+        self._label(end)
+
+    def _loop_body(self, statement: For, index: str, latch: str, end: str) -> None:
+        outer = self._variables
+        self._variables = {**outer, statement.var.name: index}
+        hidden = self._slots.pop(statement.var.name, None)
+        self._loops.append((latch, end))
+        self._statement_list(statement.body)
+        self._loops.pop()
+        self._variables = outer
+        if hidden is not None:
+            self._slots[statement.var.name] = hidden
+
+    def _while(self, statement: While) -> None:
+        number = self._number()
+        head, body, end = (f"while{number}.{part}" for part in ("head", "body", "end"))
+        outer = self._variables, self._slots
+        self._variables, self._slots = dict(self._variables), dict(self._slots)
+        self._terminate(f"br label %{head}")
+        self._label(head)
+        self._loops.append((head, end))
+        self._append(statement.head)
+        if not self._terminated:
+            condition = self._expression(statement.condition)
+            self._terminate(f"br i1 {condition}, label %{body}, label %{end}")
+            self._label(body)
+            self._append(statement.body)
+            self._terminate(f"br label %{head}")
+        self._loops.pop()
+        self._variables, self._slots = outer
+        self._label(end)
+
+    def _if(self, statement: If) -> None:
+        number = self._number()
+        then, orelse, end = (f"if{number}.{part}" for part in ("then", "else", "end"))
+        other = orelse if statement.orelse else end
+        condition = self._expression(statement.condition)
+        weights = f", !prof {self._module.unlikely()}" if statement.unlikely else ""
+        self._terminate(f"br i1 {condition}, label %{then}, label %{other}{weights}")
+        self._label(then)
+        self._statement_list(statement.then)
+        reaches_end = not self._terminated or not statement.orelse
+        self._terminate(f"br label %{end}")
+        if statement.orelse:
+            self._label(orelse)
+            self._statement_list(statement.orelse)
+            reaches_end = reaches_end or not self._terminated
+            self._terminate(f"br label %{end}")
+        if reaches_end:
+            self._label(end)
+
+    def _break(self, _: Break) -> None:
+        self._terminate(f"br label %{self._loops[-1][1]}")
+
+    def _continue(self, _: Continue) -> None:
+        self._terminate(f"br label %{self._loops[-1][0]}")
+
+    def _return(self, statement: Return) -> None:
+        value = self._expression(statement.value)
+        if self._function.result == "bool":
+            value = self._code.value(f"zext i1 {value} to i8")
+        self._terminate(f"ret {memory_type(self._function.result)} {value}")
+
+    def _do(self, statement: Do) -> None:
+        self._call(statement.call)
+
+    def _comment(self, statement: Comment) -> None:
+        self._code.lines.append(f"  ; {one_line(statement.text)}")
+
+    # Expressions
+
+    def _expression(self, expression: Expr) -> str:
+        return self._expressions[type(expression)](expression)
+
+    def _const(self, expression: Const) -> str:
+        return constant(expression.value, expression.dtype)
+
+    def _var(self, expression: Var) -> str:
+        slot = self._slots.get(expression.name)
+        if slot is not None:
+            return self._code.value(f"load {register_type(expression.dtype)}, ptr {slot}")
+        return self._variables[expression.name]
+
+    def _unary(self, expression: Unary) -> str:
+        dtype = expression.x.dtype
+        result = self._code.unary(expression.op, self._expression(expression.x), dtype)
+        return self._code.cast(result, dtype, expression.dtype)
+
+    def _binary(self, expression: Binary) -> str:
+        x = self._expression(expression.x)
+        y = self._expression(expression.y)
+        return self._code.binary(expression.op, x, y, expression.x.dtype, expression.reassoc)
+
+    def _select(self, expression: Select) -> str:
+        condition = self._expression(expression.condition)
+        x = self._expression(expression.x)
+        y = self._expression(expression.y)
+        type_ = register_type(expression.dtype)
+        return self._code.value(f"select i1 {condition}, {type_} {x}, {type_} {y}")
+
+    def _cast(self, expression: Cast) -> str:
+        x = self._expression(expression.x)
+        cast = self._code.bit_cast if expression.bits else self._code.cast
+        return cast(x, expression.x.dtype, expression.dtype)
+
+    def _load(self, expression: Load) -> str:
+        dtype = expression.dtype
+        address = self._address(expression.pointer, expression.index, dtype)
+        suffix = self._scopes.get(expression.root, "")
+        value = self._code.value(
+            f"load {memory_type(dtype)}, ptr {address}, align {_alignment(dtype)}{suffix}"
+        )
+        return self._code.value(f"icmp ne i8 {value}, 0") if dtype == "bool" else value
+
+    def _address(self, pointer: Expr, index: Expr, dtype: str) -> str:
+        base = self._expression(pointer)
+        offset = self._expression(index)
+        if offset == "0":
+            return base
+        return self._code.value(
+            f"getelementptr inbounds {memory_type(dtype)}, ptr {base}, i64 {offset}"
+        )
+
+    def _call(self, expression: Call) -> str:
+        args = [self._expression(arg) for arg in expression.args]
+        dtypes = [arg.dtype for arg in expression.args]
+        if expression.external:
+            return self._external_call(expression, args, dtypes)
+        if expression.name == "fma":
+            return self._fused(args, expression.dtype)
+        dtype = dtypes[0] if expression.dtype == "bool" else expression.dtype
+        symbol, function = self._module.vecmath(expression.name, dtype)
+        return self._emit_call(symbol, function.result, args, dtypes)
+
+    def _fused(self, args: list[str], dtype: str) -> str:
+        if dtype == "float16":
+            raise ValueError("no primitive 'fma' for float16")
+        return self._code.intrinsic("fma", dtype, *args)
+
+    def _external_call(self, expression: Call, args: list[str], dtypes: list[str]) -> str:
+        params = ", ".join(f"{memory_type(d)}{_extension(d)}" for d in dtypes)
+        result = f"{_extension(expression.dtype)} {memory_type(expression.dtype)}".strip()
+        self._code.declare(expression.name, result, params)
+        return self._emit_call(expression.name, expression.dtype, args, dtypes)
+
+    def _emit_call(self, symbol: str, result: str, args: list[str], dtypes: list[str]) -> str:
+        operands = []
+        for arg, dtype in zip(args, dtypes, strict=True):
+            operand = self._code.value(f"zext i1 {arg} to i8") if dtype == "bool" else arg
+            operands.append(f"{memory_type(dtype)}{_extension(dtype)} {operand}")
+        call = f"{memory_type(result)} @{symbol}({', '.join(operands)})"
+        if result == "void":
+            self._code.effect(f"call {call}")
+            return ""
+        value = self._code.value(f"call {_extension(result)} {call}".replace("  ", " "))
+        return self._code.value(f"icmp ne i8 {value}, 0") if result == "bool" else value
+
+
+_FOR_PARTS = ("head", "body", "latch", "end")
+
+
+def _alignment(dtype: str) -> int:
+    return max(BITS[dtype] // 8, 1)
+
+
+def _extension(dtype: str) -> str:
+    """How C callers pass integers shorter than ``int``."""
+    if dtype in ("int8", "int16"):
+        return " signext"
+    if dtype in ("bool", "uint8", "uint16"):
+        return " zeroext"
+    return ""
+
+
+def _roots(node: Any, found: dict[str, None]) -> None:
+    """Collect the names of roots in statements and expressions, in order."""
+    if isinstance(node, list | tuple):
+        for item in node:
+            _roots(item, found)
+        return
+    if isinstance(node, Load | Store) and node.root:
+        found[node.root] = None
+    for name in _CHILDREN.get(type(node), ()):
+        _roots(getattr(node, name), found)
+
+
+_CHILDREN: dict[type, tuple[str, ...]] = {
+    Let: ("value",),
+    Assign: ("value",),
+    Store: ("pointer", "index", "value"),
+    For: ("start", "stop", "body"),
+    While: ("head", "condition", "body"),
+    If: ("condition", "then", "orelse"),
+    Return: ("value",),
+    Do: ("call",),
+    Unary: ("x",),
+    Binary: ("x", "y"),
+    Select: ("condition", "x", "y"),
+    Cast: ("x",),
+    Load: ("pointer", "index"),
+    Call: ("args",),
+}
+
+
+def _alias_scopes(module: _Module, function: Function) -> dict[str, str]:
+    """The metadata of accesses by root: in its own scope, and in none of the others'."""
+    found: dict[str, None] = {}
+    _roots(function.body, found)
+    if len(found) < 2:
+        return {}
+    domain = module.metadata("distinct !{{self}}")
+    scopes = {root: module.metadata(f"distinct !{{{{self}}, {domain}}}") for root in found}
+    suffixes = {}
+    for root, scope in scopes.items():
+        own = module.metadata(f"!{{{scope}}}")
+        others = module.metadata(f"!{{{', '.join(s for s in scopes.values() if s != scope)}}}")
+        suffixes[root] = f", !alias.scope {own}, !noalias {others}"
+    return suffixes

@@ -1,0 +1,387 @@
+"""LLVM instructions for the primitives of the loop-nest IR.
+
+The tables here say which instruction or intrinsic a primitive is; the casts give, for values an
+integer cannot hold, what C compilers on x86-64 (and so NumPy) give.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["FLOATS", "Instructions", "constant", "identifier", "memory_type", "register_type"]
+
+BITS = {
+    "bool": 1,
+    "int8": 8,
+    "int16": 16,
+    "int32": 32,
+    "int64": 64,
+    "uint8": 8,
+    "uint16": 16,
+    "uint32": 32,
+    "uint64": 64,
+    "float16": 16,
+    "float32": 32,
+    "float64": 64,
+    "ptr": 64,
+}
+FLOATS = frozenset({"float16", "float32", "float64"})
+_SIGNED = frozenset({"int8", "int16", "int32", "int64"})
+_FLOAT_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
+_REGISTER_TYPES = {
+    **{dtype: f"i{bits}" for dtype, bits in BITS.items()},
+    **_FLOAT_TYPES,
+    "ptr": "ptr",
+    "void": "void",
+}
+_OVERLOADS = {**_REGISTER_TYPES, "float16": "f16", "float32": "f32", "float64": "f64"}
+
+_INTEGER_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "shl": "shl"}
+_LOGICAL_BINARY = {"and": "and", "or": "or", "xor": "xor"}
+_FLOAT_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "frem": "frem"}
+_CONTRACTED = frozenset({"fadd", "fsub", "fmul"})
+_FLOAT_UNARY = ("sqrt", "fabs", "floor", "ceil", "trunc", "rint")
+_BIT_COUNTS = {"popcount": "ctpop", "clz": "ctlz", "ctz": "cttz"}
+_OVERFLOWS = {"add_overflows": "add", "sub_overflows": "sub", "mul_overflows": "mul"}
+_FLOAT_COMPARISONS = {
+    "eq": "oeq",
+    "ne": "une",
+    "lt": "olt",
+    "le": "ole",
+    "gt": "ogt",
+    "ge": "oge",
+}
+_NOT_IDENTIFIER = re.compile(r"[^A-Za-z0-9_]|^(?=[0-9])")
+
+
+def register_type(dtype: str) -> str:
+    """The type a value of this dtype has in a register."""
+    return _REGISTER_TYPES[dtype]
+
+
+def memory_type(dtype: str) -> str:
+    """The type a value of this dtype has in memory, as a parameter and as a result."""
+    return "i8" if dtype == "bool" else _REGISTER_TYPES[dtype]
+
+
+def identifier(name: str) -> str:
+    """The name as letters, digits and underscores, which LLVM need not quote.
+
+    It holds no dot, so what the printers append after one never meets another name.
+    """
+    return _NOT_IDENTIFIER.sub("_", name)
+
+
+def _integer(value: int, dtype: str) -> str:
+    bits = BITS[dtype]
+    return str(value - (1 << bits) if value >> (bits - 1) == 1 else value)
+
+
+def constant(value: Any, dtype: str) -> str:
+    """The operand text of a literal."""
+    if dtype == "float64":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if dtype == "float32":
+        rounded = struct.unpack("<f", struct.pack("<f", value))[0]
+        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+    if dtype == "float16":
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    if dtype == "bool":
+        return "true" if value else "false"
+    if dtype == "ptr":
+        return f"inttoptr (i64 {int(value)} to ptr)" if value else "null"
+    return _integer(int(value), dtype)
+
+
+class Instructions:
+    """Appends instructions to ``lines`` and hands out register names.
+
+    Parameters
+    ----------
+    declarations : dict
+        The module's declarations by symbol; used intrinsics are added.
+    contract : bool
+        Whether a multiplication and an addition may become one fused operation.
+    """
+
+    def __init__(self, declarations: dict[str, str], contract: bool = False) -> None:
+        self.declarations = declarations
+        self.lines: list[str] = []
+        self._contract = "contract " if contract else ""
+        self._registers = 0
+
+    def value(self, instruction: str) -> str:
+        """Append an instruction that has a result; gives the result's register."""
+        self._registers += 1
+        register = f"%.{self._registers}"
+        self.lines.append(f"  {register} = {instruction}")
+        return register
+
+    def effect(self, instruction: str) -> None:
+        """Append an instruction without a result."""
+        self.lines.append(f"  {instruction}")
+
+    def rename(self, register: str, name: str) -> str:
+        """Give the last instruction's result a readable name, if ``register`` is that result."""
+        prefix = f"  {register} = "
+        if not register.startswith("%.") or not self.lines[-1].startswith(prefix):
+            return register
+        renamed = f"%{identifier(name)}{register[1:]}"
+        self.lines[-1] = f"  {renamed} = {self.lines[-1][len(prefix) :]}"
+        return renamed
+
+    def declare(self, symbol: str, result: str, params: str) -> None:
+        """Declare a function once."""
+        if symbol not in self.declarations:
+            self.declarations[symbol] = f"declare {result} @{symbol}({params})"
+
+    def intrinsic(self, name: str, dtype: str, *operands: str, flag: str = "") -> str:
+        """Call the ``llvm.`` intrinsic overloaded for ``dtype``; ``flag`` is an i1 operand."""
+        symbol = f"llvm.{name}.{_OVERLOADS[dtype]}"
+        type_ = _REGISTER_TYPES[dtype]
+        params = ", ".join([type_] * len(operands) + ["i1"] * bool(flag))
+        self.declare(symbol, type_, params)
+        args = ", ".join([f"{type_} {operand}" for operand in operands])
+        return self.value(f"call {type_} @{symbol}({args}{', i1 ' + flag if flag else ''})")
+
+    def in_float32(self, function: Callable[..., str], *operands: str) -> str:
+        """Compute on float16 operands in float32 and round, which is how NumPy does it."""
+        wide = [self.value(f"fpext half {operand} to float") for operand in operands]
+        return self.value(f"fptrunc float {function(*wide)} to half")
+
+    def unary(self, op: str, x: str, dtype: str) -> str:
+        """One operand; the result has the operand's dtype."""
+        if op == "neg":
+            return self._negative(x, dtype)
+        if op == "not":
+            mask = "true" if dtype == "bool" else "-1"
+            return self.value(f"xor {_REGISTER_TYPES[dtype]} {x}, {mask}")
+        if op in _FLOAT_UNARY and dtype in FLOATS:
+            if dtype == "float16" and op != "fabs":
+                return self.in_float32(lambda wide: self.intrinsic(op, "float32", wide), x)
+            return self.intrinsic(op, dtype, x)
+        if op in _BIT_COUNTS and dtype not in FLOATS:
+            flag = "" if op == "popcount" else "false"
+            return self.intrinsic(_BIT_COUNTS[op], dtype, x, flag=flag)
+        raise ValueError(f"no primitive {op!r} for {dtype}")
+
+    def _negative(self, x: str, dtype: str) -> str:
+        if dtype in FLOATS:
+            return self.value(f"fneg {_REGISTER_TYPES[dtype]} {x}")
+        return self.value(f"sub {_REGISTER_TYPES[dtype]} 0, {x}")
+
+    def binary(self, op: str, x: str, y: str, dtype: str, reassoc: bool = False) -> str:
+        """Two operands of ``dtype``; comparisons and ``…_overflows`` give an i1."""
+        if op in _FLOAT_COMPARISONS:
+            return self._comparison(op, x, y, dtype)
+        if op in ("min", "max"):
+            return self._extremum(op, x, y, dtype, reassoc)
+        if op in _OVERFLOWS:
+            return self._overflows(_OVERFLOWS[op], x, y, dtype)
+        if dtype in FLOATS:
+            return self._float_binary(op, x, y, dtype, reassoc)
+        if op in _LOGICAL_BINARY:
+            return self.value(f"{_LOGICAL_BINARY[op]} {_REGISTER_TYPES[dtype]} {x}, {y}")
+        if dtype in ("bool", "ptr"):
+            raise ValueError(f"no primitive {op!r} for {dtype}")
+        return self._integer_binary(op, x, y, dtype)
+
+    def _comparison(self, op: str, x: str, y: str, dtype: str) -> str:
+        type_ = _REGISTER_TYPES[dtype]
+        if dtype in FLOATS:
+            return self.value(f"fcmp {_FLOAT_COMPARISONS[op]} {type_} {x}, {y}")
+        sign = "" if op in ("eq", "ne") else "s" if dtype in _SIGNED else "u"
+        return self.value(f"icmp {sign}{op} {type_} {x}, {y}")
+
+    def _extremum(self, op: str, x: str, y: str, dtype: str, reassoc: bool) -> str:
+        if dtype not in FLOATS:
+            prefix = "s" if dtype in _SIGNED else "u"
+            return self.intrinsic(prefix + op, dtype, x, y)
+        if reassoc:
+            return self.intrinsic(op + "imum", dtype, x, y)
+        # Of two equal operands (0.0 and -0.0) NumPy takes the second, as x86's minps does, and
+        # the first in float16.
+        predicate = {"min": "l", "max": "g"}[op] + ("e" if dtype == "float16" else "t")
+        type_ = _REGISTER_TYPES[dtype]
+        ordered = self.value(f"fcmp o{predicate} {type_} {x}, {y}")
+        better = self.value(f"select i1 {ordered}, {type_} {x}, {type_} {y}")
+        is_nan = self.value(f"fcmp uno {type_} {x}, {x}")
+        return self.value(f"select i1 {is_nan}, {type_} {x}, {type_} {better}")
+
+    def _overflows(self, op: str, x: str, y: str, dtype: str) -> str:
+        type_ = _REGISTER_TYPES[dtype]
+        name = f"llvm.{'s' if dtype in _SIGNED else 'u'}{op}.with.overflow.{type_}"
+        pair = f"{{{type_}, i1}}"
+        self.declare(name, pair, f"{type_}, {type_}")
+        both = self.value(f"call {pair} @{name}({type_} {x}, {type_} {y})")
+        return self.value(f"extractvalue {pair} {both}, 1")
+
+    def _float_binary(self, op: str, x: str, y: str, dtype: str, reassoc: bool) -> str:
+        if op == "copysign":
+            return self.intrinsic("copysign", dtype, x, y)
+        if op not in _FLOAT_BINARY:
+            raise ValueError(f"no primitive {op!r} for {dtype}")
+        if dtype == "float16":
+            return self.in_float32(
+                lambda a, b: self._float_binary(op, a, b, "float32", reassoc), x, y
+            )
+        name = _FLOAT_BINARY[op]
+        flags = self._contract if name in _CONTRACTED else ""
+        if reassoc:
+            flags += "reassoc "
+        return self.value(f"{name} {flags}{_REGISTER_TYPES[dtype]} {x}, {y}")
+
+    def _integer_binary(self, op: str, x: str, y: str, dtype: str) -> str:
+        type_ = _REGISTER_TYPES[dtype]
+        if op in _INTEGER_BINARY:
+            return self.value(f"{_INTEGER_BINARY[op]} {type_} {x}, {y}")
+        if op == "shr":
+            return self.value(f"{'ashr' if dtype in _SIGNED else 'lshr'} {type_} {x}, {y}")
+        if op not in ("quot", "rem"):
+            raise ValueError(f"no primitive {op!r} for {dtype}")
+        if BITS[dtype] < 64 and not y.lstrip("-").isdigit():
+            return self._float_division(op, x, y, dtype)
+        kind = "div" if op == "quot" else "rem"
+        if dtype not in _SIGNED:
+            return self.value(f"u{kind} {type_} {x}, {y}")
+        if y != "-1" and y.lstrip("-").isdigit():
+            return self.value(f"s{kind} {type_} {x}, {y}")
+        return self._signed_division(kind, x, y, type_)
+
+    def _float_division(self, op: str, x: str, y: str, dtype: str) -> str:
+        """Divide short integers as floats, which have vector instructions for it.
+
+        The rounded quotient truncates to the exact one when the float has more bits than the
+        dividend: the exact one is an integer or at least ``1 / y`` away from the next.
+        """
+        wide, bits = ("float64", 64) if BITS[dtype] == 32 else ("float32", 32)
+        operands = [self.cast(operand, dtype, wide) for operand in (x, y)]
+        ratio = self.value(f"fdiv {_FLOAT_TYPES[wide]} {operands[0]}, {operands[1]}")
+        whole = self.value(f"fptosi {_FLOAT_TYPES[wide]} {ratio} to i{bits}")
+        quotient = self.value(f"trunc i{bits} {whole} to {_REGISTER_TYPES[dtype]}")
+        if op == "quot":
+            return quotient
+        product = self.value(f"mul {_REGISTER_TYPES[dtype]} {quotient}, {y}")
+        return self.value(f"sub {_REGISTER_TYPES[dtype]} {x}, {product}")
+
+    def _signed_division(self, kind: str, x: str, y: str, type_: str) -> str:
+        """Divide such that the least integer by -1 wraps; the machine's division would trap."""
+        minus = self.value(f"icmp eq {type_} {y}, -1")
+        divisor = self.value(f"select i1 {minus}, {type_} 1, {type_} {y}")
+        result = self.value(f"s{kind} {type_} {x}, {divisor}")
+        if kind == "rem":
+            return result  # x rem 1 is x rem -1: zero
+        negative = self.value(f"sub {type_} 0, {x}")
+        return self.value(f"select i1 {minus}, {type_} {negative}, {type_} {result}")
+
+    def cast(self, x: str, source: str, target: str) -> str:
+        """Convert between dtypes by value."""
+        if source == target:
+            return x
+        if target == "bool":
+            return self._truth(x, source)
+        if "ptr" in (source, target):
+            return self._pointer_cast(x, source, target)
+        if source in FLOATS:
+            if target in FLOATS:
+                return self._float_to_float(x, source, target)
+            return self._float_to_integer(x, source, target)
+        if target in FLOATS:
+            return self._integer_to_float(x, source, target)
+        return self._resize(x, source, target)
+
+    def bit_cast(self, x: str, source: str, target: str) -> str:
+        """Reinterpret the bits of a value as another dtype of the same size."""
+        from_type, to_type = _REGISTER_TYPES[source], _REGISTER_TYPES[target]
+        if from_type == to_type:
+            return x
+        if "bool" in (source, target) or "ptr" in (source, target):
+            return self.cast(x, source, target)
+        return self.value(f"bitcast {from_type} {x} to {to_type}")
+
+    def _truth(self, x: str, source: str) -> str:
+        if source in FLOATS:
+            return self.value(f"fcmp une {_REGISTER_TYPES[source]} {x}, {constant(0.0, source)}")
+        zero = "null" if source == "ptr" else "0"
+        return self.value(f"icmp ne {_REGISTER_TYPES[source]} {x}, {zero}")
+
+    def _pointer_cast(self, x: str, source: str, target: str) -> str:
+        if {source, target} <= {"ptr", "int64", "uint64"}:
+            opcode = "ptrtoint" if source == "ptr" else "inttoptr"
+            return self.value(
+                f"{opcode} {_REGISTER_TYPES[source]} {x} to {_REGISTER_TYPES[target]}"
+            )
+        raise ValueError(f"no conversion from {source} to {target}")
+
+    def _resize(self, x: str, source: str, target: str) -> str:
+        before, after = BITS[source], BITS[target]
+        if before == after:
+            return x
+        opcode = "trunc" if after < before else "sext" if source in _SIGNED else "zext"
+        return self.value(f"{opcode} i{before} {x} to i{after}")
+
+    def _integer_to_float(self, x: str, source: str, target: str) -> str:
+        opcode = "sitofp" if source in _SIGNED else "uitofp"
+        if target == "float16":
+            # NumPy rounds twice, through float32.
+            wide = self.value(f"{opcode} {_REGISTER_TYPES[source]} {x} to float")
+            return self.value(f"fptrunc float {wide} to half")
+        return self.value(f"{opcode} {_REGISTER_TYPES[source]} {x} to {_REGISTER_TYPES[target]}")
+
+    def _float_to_float(self, x: str, source: str, target: str) -> str:
+        if source == "float64" and target == "float16":
+            return self._float64_to_float16(x)
+        opcode = "fpext" if BITS[source] < BITS[target] else "fptrunc"
+        return self.value(f"{opcode} {_FLOAT_TYPES[source]} {x} to {_FLOAT_TYPES[target]}")
+
+    def _float64_to_float16(self, x: str) -> str:
+        """Round once, by way of a float32 rounded to odd; few machines have the instruction.
+
+        See Boldo and Melquiond, "When double rounding is odd" (2005).
+        """
+        nearest = self.value(f"fptrunc double {x} to float")
+        back = self.value(f"fpext float {nearest} to double")
+        magnitudes = [self.intrinsic("fabs", "float64", operand) for operand in (back, x)]
+        above = self.value(f"fcmp ogt double {magnitudes[0]}, {magnitudes[1]}")
+        inexact = self.value(f"fcmp one double {back}, {x}")
+        bits = self.value(f"bitcast float {nearest} to i32")
+        one = self.value(f"zext i1 {above} to i32")
+        toward_zero = self.value(f"sub i32 {bits}, {one}")
+        sticky = self.value(f"zext i1 {inexact} to i32")
+        odd = self.value(f"or i32 {toward_zero}, {sticky}")
+        rounded = self.value(f"bitcast i32 {odd} to float")
+        return self.value(f"fptrunc float {rounded} to half")
+
+    def _float_to_integer(self, x: str, source: str, target: str) -> str:
+        if source == "float16":
+            x, source = self.cast(x, "float16", "float32"), "float32"
+        if target == "uint64":
+            return self._float_to_uint64(x, source)
+        bits = 64 if target in ("int64", "uint32") else 32
+        wide = self._truncate(x, source, bits)
+        if BITS[target] == bits:
+            return wide
+        return self.value(f"trunc i{bits} {wide} to i{BITS[target]}")
+
+    def _truncate(self, x: str, source: str, bits: int) -> str:
+        """Toward zero; NaN and what does not fit become the least integer, as on x86-64."""
+        type_ = _FLOAT_TYPES[source]
+        magnitude = self.intrinsic("fabs", source, x)
+        limit = constant(2.0 ** (bits - 1), source)
+        fits = self.value(f"fcmp olt {type_} {magnitude}, {limit}")
+        converted = self.value(f"fptosi {type_} {x} to i{bits}")
+        return self.value(f"select i1 {fits}, i{bits} {converted}, i{bits} {-(1 << (bits - 1))}")
+
+    def _float_to_uint64(self, x: str, source: str) -> str:
+        """What x86-64 compilers emit: the upper half is converted less 2**63."""
+        type_ = _FLOAT_TYPES[source]
+        half = constant(2.0**63, source)
+        large = self.value(f"fcmp oge {type_} {x}, {half}")
+        low = self._truncate(x, source, 64)
+        difference = self.value(f"fsub {type_} {x}, {half}")
+        high = self._truncate(difference, source, 64)
+        flipped = self.value(f"xor i64 {high}, {-(1 << 63)}")
+        return self.value(f"select i1 {large}, i64 {flipped}, i64 {low}")

@@ -1,0 +1,149 @@
+"""Vector math: scalar functions in loop IR that LLVM vectorizes.
+
+Every function is branch-free: both sides of a condition are computed and one is selected.  So a
+loop that calls one becomes vector code, without a vector math library.  Errors stay below 4 units
+in the last place over the whole range; NaN, infinities, zeros and subnormal numbers are treated as
+NumPy does.  The functions themselves are in the ``vecmath_*`` files, as plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from jitcore.codegen import loops, scalar
+from jitcore.codegen import vecmath_arcs as arcs
+from jitcore.codegen import vecmath_error as error
+from jitcore.codegen import vecmath_exponential as exponential
+from jitcore.codegen import vecmath_float as elementary
+from jitcore.codegen import vecmath_integer as integer
+from jitcore.codegen import vecmath_logarithm as logarithm
+from jitcore.codegen import vecmath_power as power
+from jitcore.codegen import vecmath_trigonometry as trigonometry
+
+__all__ = ["function", "names"]
+
+_FLOAT: Final[dict[str, Callable[..., Any]]] = {
+    "arccos": arcs.arccos,
+    "arccosh": logarithm.arccosh,
+    "arcsin": arcs.arcsin,
+    "arcsinh": logarithm.arcsinh,
+    "arctan": arcs.arctan,
+    "arctan2": arcs.arctan2,
+    "arctanh": logarithm.arctanh,
+    "cbrt": power.cbrt,
+    "cos": trigonometry.cos,
+    "cosh": exponential.cosh,
+    "erf": error.erf,
+    "erfc": error.erfc,
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "floor_divide": elementary.floor_divide,
+    "fmax": elementary.fmax,
+    "fmin": elementary.fmin,
+    "heaviside": elementary.heaviside,
+    "hypot": power.hypot,
+    "ldexp": elementary.ldexp,
+    "log": logarithm.log,
+    "log10": logarithm.log10,
+    "log1p": logarithm.log1p,
+    "log2": logarithm.log2,
+    "logaddexp": elementary.logaddexp,
+    "logaddexp2": elementary.logaddexp2,
+    "nextafter": elementary.nextafter,
+    "pow": power.pow,
+    "remainder": elementary.remainder,
+    "sigmoid": exponential.sigmoid,
+    "sign": elementary.sign,
+    "sin": trigonometry.sin,
+    "sinh": exponential.sinh,
+    "spacing": elementary.spacing,
+    "tan": trigonometry.tan,
+    "tanh": exponential.tanh,
+}
+
+_SIGNED: Final[dict[str, Callable[..., Any]]] = {
+    "floor_divide": integer.floor_divide,
+    "fmod": integer.fmod,
+    "remainder": integer.remainder,
+    "sign": integer.sign,
+}
+
+_UNSIGNED: Final = _SIGNED | {
+    "floor_divide": integer.floor_divide_unsigned,
+    "remainder": integer.fmod,
+    "sign": integer.sign_unsigned,
+}
+
+# Parameters of another dtype than the result's.
+_PARAMETERS: Final = {"ldexp": {"n": "int64"}}
+
+# Those that cannot go through float32 and back.
+_NOT_FLOAT16: Final = frozenset({"nextafter", "spacing"})
+
+_FLOATS: Final = ("float16", "float32", "float64")
+_INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def _table(dtype: str) -> dict[str, Callable[..., Any]]:
+    if dtype in _FLOATS:
+        return _FLOAT
+    if dtype not in _INTEGERS:
+        raise KeyError(f"there is no vector math for {dtype}")
+    return _UNSIGNED if dtype.startswith("u") else _SIGNED
+
+
+def names(dtype: str) -> frozenset[str]:
+    """The names of all functions for this dtype."""
+    known = frozenset(_table(dtype))
+    if dtype == "float16":
+        return known - _NOT_FLOAT16
+    return known if dtype in _FLOATS else known | integer.LOOPS.keys()
+
+
+@cache
+def function(name: str, dtype: str) -> loops.Function:
+    """A function of vector math.
+
+    Parameters
+    ----------
+    name : str
+        NumPy's name, ``pow`` for ``power``, or one of ``erf``, ``erfc``, ``sigmoid``.
+    dtype : str
+        The dtype of the result and of the parameters; ``ldexp`` takes its exponent in int64.
+
+    Returns
+    -------
+    Function
+        A scalar function that ends in a ``Return``.  For integers ``pow``, ``gcd`` and ``lcm`` hold
+        a loop, all others are assignments only; ``pow`` needs a non-negative exponent there.
+
+    Raises
+    ------
+    KeyError
+        When there is none of this name for this dtype.
+    """
+    if name not in names(dtype):
+        raise KeyError(f"there is no vector math function {name!r} for {dtype}")
+    if dtype == "float16":
+        return _in_float32(name)
+    if dtype in _INTEGERS and name in integer.LOOPS:
+        return integer.LOOPS[name](dtype)
+    parameters = _PARAMETERS.get(name)
+    return scalar.function(_table(dtype)[name], dtype, parameters, f"{name}_{dtype}")
+
+
+def _in_float32(name: str) -> loops.Function:
+    """The float16 function: computed in float32 and rounded, as NumPy does."""
+    wide = function(name, "float32")
+    params = [
+        loops.Var(param.name, "float16" if param.dtype == "float32" else param.dtype)
+        for param in wide.params
+    ]
+    args = tuple(
+        loops.Cast(param, "float32") if param.dtype == "float16" else param for param in params
+    )
+    value = loops.Cast(loops.Call(name, args, "float32"), "float16")
+    return loops.Function(f"{name}_float16", params, [loops.Return(value)], "float16", wide.doc)

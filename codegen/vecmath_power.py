@@ -1,0 +1,180 @@
+"""Powers and roots, for ``scalar.function`` to compile."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jitcore.codegen.scalar import (
+    Scalar,
+    bits,
+    cast,
+    copysign,
+    fma,
+    inf,
+    nan,
+    polynomial,
+    rint,
+    select,
+    sqrt,
+)
+from jitcore.codegen.vecmath_coefficients import (
+    CBRT,
+    POW_EXP2_FLOAT32,
+    POW_LOG,
+    POW_LOG2_FLOAT32,
+)
+from jitcore.codegen.vecmath_exponential import (
+    clamp,
+    exp_reduced,
+    power_of_two,
+    reduce_exp,
+    scale,
+)
+from jitcore.codegen.vecmath_formats import FORMATS
+from jitcore.codegen.vecmath_logarithm import integer_as_float, split, split_normal
+
+__all__ = ["cbrt", "hypot", "pow"]
+
+TWO_THIRDS_HI: Final = 2 / 3
+TWO_THIRDS_LO: Final = 3.700743415417188e-17
+CBRT_2: Final = 2 ** (1 / 3)
+CBRT_4: Final = 4 ** (1 / 3)
+
+
+def log_accurate(x: Scalar) -> Scalar:
+    """log(x) for positive x in float64 as an unevaluated sum, to about 2**-64.
+
+    ``k log(2) + 2 s + 2/3 s**3 + s**5 Q(s**2)`` with s = f / (2 + f), where all but the last term
+    are sums of two float64 (Dekker, Numerische Mathematik 18, 1971).
+    """
+    c = FORMATS["float64"]
+    exponent, f = split(x, "float64")
+    k = integer_as_float(exponent, "float64")
+    divisor = 2 + f
+    inverse = 1 / divisor
+    s = f * inverse
+    s_lo = inverse * fma(-s, divisor, f) - inverse * (s * (f - (divisor - 2)))
+    z = s * s
+    z_lo = fma(s, s, -z) + 2 * s * s_lo
+    cube = z * s
+    cube_lo = fma(z, s, -cube) + fma(z, s_lo, z_lo * s)
+    third = TWO_THIRDS_HI * cube
+    third_lo = fma(TWO_THIRDS_HI, cube, -third) + fma(TWO_THIRDS_HI, cube_lo, TWO_THIRDS_LO * cube)
+    rest = cube * z * polynomial(z, POW_LOG["float64"])
+    whole = k * c.ln2_hi
+    whole_lo = fma(k, c.ln2_hi, -whole) + k * c.ln2_lo
+    first = whole + 2 * s
+    first_lo = 2 * s - (first - whole)
+    second = first + third
+    second_lo = third - (second - first)
+    low = second_lo + (first_lo + (fma(2, s_lo, whole_lo) + (third_lo + rest)))
+    high = second + low
+    return high, low - (high - second)
+
+
+def pow_positive_float64(x: Scalar, y: Scalar) -> Scalar:
+    """x**y for x >= 0, infinite y among others, but for what IEEE 754 says about 1 and NaN."""
+    c = FORMATS["float64"]
+    log_hi, log_lo = log_accurate(x)
+    is_regular = (x > 0) & (x < inf)
+    high = select(is_regular, log_hi, select(x == 0, -inf, inf))
+    product = y * high
+    product_lo = fma(y, log_lo, fma(y, log_hi, -product))
+    is_in_range = (product > c.exp_min) & (product < c.exp_max)
+    r, n = reduce_exp(clamp(product, c.exp_min, c.exp_max), "float64")
+    reduced = r + select(is_in_range & is_regular, product_lo, 0)
+    return scale(exp_reduced(reduced, "float64"), n, "float64")
+
+
+def pow_positive_float32(x: Scalar, y: Scalar) -> Scalar:
+    """x**y for x >= 0 in float64, to about 2**-30."""
+    c = FORMATS["float64"]
+    wide = cast("float64", x)
+    exponent, f = split_normal(wide, "float64")
+    s = f / (2 + f)
+    log2_f = s * polynomial(s * s, POW_LOG2_FLOAT32["float64"])
+    log2 = integer_as_float(exponent, "float64") + log2_f
+    is_regular = (wide > 0) & (wide < inf)
+    product = cast("float64", y) * select(
+        is_regular, log2, select(wide == 0, cast("float64", -inf), inf)
+    )
+    bounded = clamp(product, -160, 130)
+    shifted = bounded + c.shifter
+    r = bounded - (shifted - c.shifter)
+    n = bits("int64", shifted) - c.shifter_bits
+    fraction = fma(r, polynomial(r, POW_EXP2_FLOAT32["float64"]), 1)
+    return cast("float32", fraction * power_of_two(n, "float64"))
+
+
+def pow(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """x**y with the special values of IEEE 754-2019, section 9.2.1."""
+    c = FORMATS[dtype]
+    magnitude = abs(x)
+    value = (
+        pow_positive_float32(magnitude, y)
+        if dtype == "float32"
+        else pow_positive_float64(magnitude, y)
+    )
+    half = 0.5 * y
+    is_odd = (rint(y) == y) & (rint(half) != half)
+    is_negative = bits(c.integer, x) < 0
+    signed = select(is_negative & is_odd, -value, value)
+    is_undefined = (x < 0) & (x > -inf) & (rint(y) != y)
+    number = select((magnitude == 1) & (y == y), select(is_negative & is_odd, -1, 1), signed)
+    result = select(is_undefined | (x != x) | (y != y), nan, number)
+    return select((y == 0) | (x == 1), 1, result)
+
+
+def cbrt(x: Scalar, dtype: str) -> Scalar:
+    """The cube root of ``m 2**(3 q + r)`` is ``cbrt(m 2**r) 2**q``, r in 0, 1, 2.
+
+    A polynomial estimates z = m**(-1/3); y = m z**2 is then nearly the root, and one step of
+    Newton's method with the residual ``y**3 - m`` to twice the precision makes it so.
+    """
+    c = FORMATS[dtype]
+    magnitude = abs(x)
+    is_subnormal = magnitude < c.min_normal
+    pattern = bits(c.integer, select(is_subnormal, magnitude * c.two_mantissa, magnitude))
+    raw = pattern >> c.mantissa
+    exponent = select(is_subnormal, raw - c.mantissa, raw) + c.cbrt_offset
+    # One third of a number below 2**12, exactly.
+    third = (exponent * 43691) >> 17
+    part = exponent - 3 * third
+    m = bits(dtype, (pattern & c.mantissa_mask) + (c.bias << c.mantissa))
+    scaled = m * select(part == 0, 1, select(part == 1, cast(dtype, 2), 4))
+    estimate = polynomial(m, CBRT["float32"])
+    shrink = select(part == 0, 1, select(part == 1, cast(dtype, 1 / CBRT_2), 1 / CBRT_4))
+    z = refined_inverse_cbrt(scaled, estimate * shrink, dtype)
+    y = scaled * z * z
+    square = y * y
+    residual = fma(square, y, -scaled) + y * fma(y, y, -square)
+    root = fma(residual * z, z * (-1 / 3), y)
+    result = root * power_of_two(third - c.cbrt_third, dtype)
+    return select((magnitude > 0) & (magnitude < inf), copysign(result, x), x)
+
+
+def refined_inverse_cbrt(m: Scalar, z: Scalar, dtype: str) -> Scalar:
+    """One step of Newton's method for m**(-1/3), which float32 does without."""
+    return z if dtype == "float32" else fma(z * (1 / 3), fma(-m * z, z * z, 1), z)
+
+
+def hypot(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """sqrt(x**2 + y**2), infinite where one of them is, whatever the other."""
+    value = hypot_float32(x, y) if dtype == "float32" else hypot_float64(x, y)
+    return select((abs(x) == inf) | (abs(y) == inf), inf, value)
+
+
+def hypot_float32(x: Scalar, y: Scalar) -> Scalar:
+    """In float64, where nothing overflows."""
+    a, b = cast("float64", x), cast("float64", y)
+    return cast("float32", sqrt(fma(a, a, b * b)))
+
+
+def hypot_float64(x: Scalar, y: Scalar) -> Scalar:
+    """Scaled by a power of 2 where a square could leave the range."""
+    a, b = abs(x), abs(y)
+    largest = select(a > b, a, b)
+    down = select(largest > 2.0**500, 2.0**-600, select(largest < 2.0**-500, 2.0**600, 1))
+    back = select(largest > 2.0**500, 2.0**600, select(largest < 2.0**-500, 2.0**-600, 1))
+    p, q = a * down, b * down
+    return sqrt(fma(p, p, q * q)) * back

@@ -1,0 +1,1 @@
+"""Which nodes of a graph go into one kernel."""

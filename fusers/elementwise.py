@@ -1,0 +1,104 @@
+"""Which nodes the elementwise fuser takes, and why it refuses the others.
+
+A group computes arrays of one shape, element by element, and may end in reductions over that shape
+and in stores to memory of that shape.  Every refusal is a named predicate, so that ``explain`` and
+``strict_fusion`` can say the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from jitcore.ir.graph import Node, Value
+from jitcore.ir.ops import TABLE
+from jitcore.ir.types import Dim, TensorType
+
+__all__ = [
+    "PRODUCERS",
+    "REDUCTIONS",
+    "Refusal",
+    "counts",
+    "is_elementwise",
+    "iteration_dims",
+    "refusal",
+]
+
+REDUCTIONS = frozenset(
+    f"np::{name}"
+    for name in ("sum", "prod", "min", "max", "any", "all", "mean", "count_nonzero")
+)
+PRODUCERS = frozenset({"np::full", "np::iota"})
+"""Ops that cost nothing to compute again at each element."""
+
+_NOT_COUNTED = frozenset({"np::cast", "np::full", "np::iota", "np::store"})
+
+Refusal = tuple[str, Callable[[Node], bool]]
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether each element of the result comes from the elements at the same place."""
+    op = TABLE.get(node.kind)
+    return op is not None and op.scalar is not None and bool(node.outputs)
+
+
+def iteration_dims(node: Node) -> tuple[Dim, ...] | None:
+    """The shape a group with this node iterates over."""
+    if node.kind in REDUCTIONS or node.kind == "np::store":
+        type_ = node.inputs[0].type
+    elif node.outputs:
+        type_ = node.outputs[0].type
+    else:
+        return None
+    return type_.dims if isinstance(type_, TensorType) else None
+
+
+def counts(node: Node) -> bool:
+    """Whether the node is worth a kernel: casts, fills and stores alone are not."""
+    return node.kind not in _NOT_COUNTED
+
+
+def _is_incomplete(node: Node) -> bool:
+    values: list[Value] = [*node.inputs, *node.outputs]
+    return any(isinstance(v.type, TensorType) and not v.type.is_complete for v in values)
+
+
+def _has_foreign_dtype(node: Node) -> bool:
+    for value in [*node.inputs, *node.outputs]:
+        type_ = value.type
+        if isinstance(type_, TensorType) and type_.dtype is not None:
+            if type_.dtype == np.float16 or type_.dtype.kind not in "biufc":
+                return True
+    return False
+
+
+def _is_scalar(node: Node) -> bool:
+    dims = iteration_dims(node)
+    return dims is not None and len(dims) == 0
+
+
+def _is_other_kind(node: Node) -> bool:
+    return not (
+        is_elementwise(node)
+        or node.kind in REDUCTIONS
+        or node.kind in PRODUCERS
+        or node.kind == "np::store"
+    )
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    ("its types are known only when the program runs", lambda node: "untyped" in node.attributes),
+    ("it is neither elementwise nor a reduction nor a store", _is_other_kind),
+    ("dtype or rank of an operand is not known", _is_incomplete),
+    ("kernels do not compute in this dtype", _has_foreign_dtype),
+    ("it works on single numbers", _is_scalar),
+)
+
+
+def refusal(node: Node) -> str | None:
+    """The first reason this node cannot be in a group, or None."""
+    for reason, predicate in REFUSALS:
+        if predicate(node):
+            return reason
+    return None

@@ -1,0 +1,361 @@
+"""Put nodes that one kernel can compute into groups.
+
+Before::
+
+    graph(%x : Float32[n], %y : Float32[n]):
+      %1 : Float32[n] = np::add(%x, %y)
+      %2 : Float32[n] = np::tanh(%1)
+      return (%2)
+
+After::
+
+    graph(%x : Float32[n], %y : Float32[n]):
+      %2 : Float32[n] = prim::FusionGroup_0(%x, %y)
+      return (%2)
+    with prim::FusionGroup_0 = graph(%x : Float32[n], %y : Float32[n]):
+      %1 : Float32[n] = np::add(%x, %y)
+      %2 : Float32[n] = np::tanh(%1)
+      return (%2)
+
+Groups are convex: no value leaves a group and comes back into it.  The order of conflicting memory
+accesses counts as a dependency, so a group never moves a read across a write.  The nodes of a block
+are visited in order, and each joins the group of one of its producers, or of a node that reads the
+same arrays, where the rules allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jitcore.fusers.elementwise import (
+    PRODUCERS,
+    REDUCTIONS,
+    counts,
+    iteration_dims,
+    refusal,
+)
+from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
+from jitcore.ir.types import TensorType
+
+__all__ = ["MAX_NODES", "Decision", "fuse_groups"]
+
+MAX_NODES = 200
+"""Larger groups make LLVM's time grow faster than their own."""
+
+MIN_NODES = 2
+
+
+@dataclass(slots=True)
+class Decision:
+    """What happened to one node: the group it is in, or why it is in none."""
+
+    node: str
+    source: str
+    group: str | None
+    reason: str | None
+
+
+@dataclass(eq=False, slots=True)
+class _Cluster:
+    """Nodes that will run together: a group in the making, or a node by itself."""
+
+    nodes: list[Node]
+    first: int
+    last: int
+    predecessors: set[int] = field(default_factory=set)
+    fusible: bool = False
+
+
+def fuse_groups(graph: Graph, decisions: list[Decision] | None = None) -> bool:
+    """Form fusion groups in all blocks; notes what became of each node in ``decisions``."""
+    analysis = AliasAnalysis(graph)
+    changed = False
+    for block in _blocks(graph.block):
+        changed |= _BlockFuser(block, analysis).run(decisions)
+    return changed
+
+
+def _blocks(block: Block) -> Iterable[Block]:
+    for node in list(block.nodes):
+        for inner in node.blocks:
+            yield from _blocks(inner)
+    yield block
+
+
+class _BlockFuser:
+    def __init__(self, block: Block, analysis: AliasAnalysis) -> None:
+        self.block = block
+        self.analysis = analysis
+        self.order = {node: number for number, node in enumerate(block.nodes)}
+        self.cluster_of: list[_Cluster] = []
+        self.edges = self._dependencies()
+
+    def _dependencies(self) -> list[set[int]]:
+        """For each node the numbers of the nodes of this block that must run before it."""
+        edges: list[set[int]] = []
+        last_write: dict[object, int] = {}
+        readers: dict[object, set[int]] = {}
+        last_effect: int | None = None
+        for number, node in enumerate(self.block.nodes):
+            before = {self.order[d] for d in self._producers(node)}
+            reads, writes = self.analysis.reads(node), self.analysis.writes(node)
+            for place in reads:
+                if place in last_write:
+                    before.add(last_write[place])
+                readers.setdefault(place, set()).add(number)
+            for place in writes:
+                before |= readers.pop(place, set()) - {number}
+                if place in last_write:
+                    before.add(last_write[place])
+                last_write[place] = number
+            if self.analysis.has_effects(node) and not writes:
+                if last_effect is not None:
+                    before.add(last_effect)
+                last_effect = number
+            edges.append(before)
+        return edges
+
+    def _producers(self, node: Node) -> Iterable[Node]:
+        for value in _all_inputs(node):
+            producer = value.node
+            if producer is not None and producer in self.order and producer.kind != "prim::Constant":
+                yield producer
+
+    def run(self, decisions: list[Decision] | None) -> bool:
+        """Group the block's nodes; gives whether there are groups."""
+        refused: dict[Node, str | None] = {}
+        for number, node in enumerate(self.block.nodes):
+            reason = refusal(node)
+            refused[node] = reason
+            cluster = _Cluster([node], number, number, set(self.edges[number]), reason is None)
+            self.cluster_of.append(cluster)
+            if reason is None:
+                self._join_others(cluster, number)
+        return self._rebuild(refused, decisions)
+
+    def _join_others(self, cluster: _Cluster, number: int) -> None:
+        for candidate in self._candidates(number):
+            if candidate is cluster or not candidate.fusible:
+                continue
+            if self._may_merge(candidate, cluster):
+                cluster = self._merge(candidate, cluster)
+
+    def _candidates(self, number: int) -> list[_Cluster]:
+        """Clusters of producers first, then those that read the same arrays."""
+        node = self.block.nodes[number]
+        found: list[_Cluster] = []
+        for value in node.inputs:
+            if value.node is not None and value.node in self.order:
+                found.append(self.cluster_of[self.order[value.node]])
+        for value in node.inputs:
+            if isinstance(value.type, TensorType) and not value.type.scalar:
+                for use in value.uses:
+                    user = use.user
+                    if isinstance(user, Node) and self.order.get(user, number) < number:
+                        found.append(self.cluster_of[self.order[user]])
+        return list(dict.fromkeys(found))
+
+    def _may_merge(self, first: _Cluster, second: _Cluster) -> bool:
+        if len(first.nodes) + len(second.nodes) > MAX_NODES:
+            return False
+        dims = {iteration_dims(node) for node in (*first.nodes, *second.nodes)}
+        if len(dims) != 1:
+            return False
+        inside = set(first.nodes)
+        for node in second.nodes:
+            for value in node.inputs:
+                if value.node in inside and value.node.kind in REDUCTIONS:
+                    return False
+        if not self._stores_fit(first, second):
+            return False
+        return self._stays_convex(first, second)
+
+    def _stores_fit(self, first: _Cluster, second: _Cluster) -> bool:
+        """No node may read memory that a store of the same group writes, but the stored view."""
+        nodes = [*first.nodes, *second.nodes]
+        for store in nodes:
+            if store.kind != "np::store":
+                continue
+            target = store.inputs[0]
+            for node in nodes:
+                for value in node.inputs:
+                    if node is store and value is target or value is target:
+                        continue
+                    if value.node in nodes or not isinstance(value.type, TensorType):
+                        continue
+                    if not value.type.scalar and self.analysis.may_alias(value, target):
+                        return False
+        return not any(self._writes_before_reads(nodes, store) for store in nodes)
+
+    def _writes_before_reads(self, nodes: list[Node], store: Node) -> bool:
+        """Whether a node after the store reads its target, and so must see what was stored."""
+        if store.kind != "np::store":
+            return False
+        place = self.order[store]
+        target = store.inputs[0]
+        return any(
+            self.order[node] > place
+            and any(
+                value.node not in nodes and self._is_array(value) and self.analysis.may_alias(value, target)
+                for value in node.inputs
+            )
+            for node in nodes
+        )
+
+    @staticmethod
+    def _is_array(value: Value) -> bool:
+        return isinstance(value.type, TensorType) and not value.type.scalar
+
+    def _stays_convex(self, first: _Cluster, second: _Cluster) -> bool:
+        """Whether nothing outside lies on a path from one cluster to the other."""
+        inside = {id(first), id(second)}
+        start = min(first.first, second.first)
+        seen: set[int] = set()
+        stack = [
+            self.cluster_of[p]
+            for p in first.predecessors | second.predecessors
+            if id(self.cluster_of[p]) not in inside
+        ]
+        while stack:
+            cluster = stack.pop()
+            if id(cluster) in seen or cluster.last < start:
+                continue
+            seen.add(id(cluster))
+            for number in cluster.predecessors:
+                other = self.cluster_of[number]
+                if id(other) in inside:
+                    return False
+                stack.append(other)
+        return True
+
+    def _merge(self, first: _Cluster, second: _Cluster) -> _Cluster:
+        first.nodes = sorted([*first.nodes, *second.nodes], key=self.order.__getitem__)
+        first.first = min(first.first, second.first)
+        first.last = max(first.last, second.last)
+        first.predecessors |= second.predecessors
+        for node in second.nodes:
+            self.cluster_of[self.order[node]] = first
+        return first
+
+    def _rebuild(
+        self, refused: dict[Node, str | None], decisions: list[Decision] | None
+    ) -> bool:
+        """Write the block anew, clusters in an order that keeps all dependencies."""
+        changed = False
+        ordered = self._schedule()
+        self.block.nodes = []
+        for cluster in ordered:
+            if self._is_group(cluster):
+                made = _make_group(self.block, cluster.nodes)
+                changed = True
+                _note(decisions, cluster.nodes, made, refused)
+            else:
+                self.block.nodes.extend(cluster.nodes)
+                _note(decisions, cluster.nodes, None, refused)
+        return changed
+
+    @staticmethod
+    def _is_group(cluster: _Cluster) -> bool:
+        return cluster.fusible and sum(map(counts, cluster.nodes)) >= MIN_NODES
+
+    def _schedule(self) -> list[_Cluster]:
+        """Clusters after all they depend on, otherwise in the order of their last nodes."""
+        done: set[int] = set()
+        result: list[_Cluster] = []
+        for cluster in dict.fromkeys(self.cluster_of):
+            stack = [cluster]
+            while stack:
+                top = stack[-1]
+                if id(top) in done:
+                    stack.pop()
+                    continue
+                waiting = [
+                    self.cluster_of[number]
+                    for number in sorted(top.predecessors)
+                    if self.cluster_of[number] is not top and id(self.cluster_of[number]) not in done
+                ]
+                if waiting:
+                    stack.extend(reversed(list(dict.fromkeys(waiting))))
+                    continue
+                done.add(id(top))
+                result.append(top)
+                stack.pop()
+        return result
+
+
+def _all_inputs(node: Node) -> Iterable[Value]:
+    yield from node.inputs
+    for block in node.blocks:
+        yield from block.returns
+        for inner in block.nodes:
+            yield from _all_inputs(inner)
+
+
+def _make_group(block: Block, nodes: list[Node]) -> Node:
+    """Append a ``prim::FusionGroup`` that holds these nodes."""
+    inside = set(nodes)
+    graph = Graph()
+    mapping: dict[Value, Value] = {}
+    inputs: list[Value] = []
+    for node in nodes:
+        for value in node.inputs:
+            if value.node in inside or value in mapping:
+                continue
+            if value.constant is not None and not _is_array_constant(value):
+                copied = copy_node(value.constant, graph.block, mapping)
+                mapping[value] = copied.output
+                continue
+            inputs.append(value)
+            mapping[value] = graph.block.add_param(value.type, value.name)
+    for node in nodes:
+        copy_node(node, graph.block, mapping)
+    outputs = [
+        value
+        for node in nodes
+        for value in node.outputs
+        if any(use.user not in inside for use in value.uses)
+    ]
+    for value in outputs:
+        graph.block.add_return(mapping[value])
+    made = block.append(
+        "prim::FusionGroup",
+        inputs,
+        {"graph": graph},
+        outputs=[value.type for value in outputs],
+        names=[value.name for value in outputs],
+        source=nodes[-1].source,
+    )
+    for old, new in zip(outputs, made.outputs, strict=True):
+        outside = [use for use in old.uses if use.user not in inside]
+        for use in outside:
+            if isinstance(use.user, Node):
+                use.user.set_input(use.index, new)
+            else:
+                use.user.set_return(use.index, new)
+    for node in nodes:
+        node.drop_inputs()
+    return made
+
+
+def _is_array_constant(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and not value.type.scalar
+
+
+def _note(
+    decisions: list[Decision] | None,
+    nodes: list[Node],
+    group: Node | None,
+    refused: dict[Node, str | None],
+) -> None:
+    if decisions is None:
+        return
+    for node in nodes:
+        if node.kind.startswith("prim::") or node.kind in PRODUCERS:
+            continue
+        reason = None
+        if group is None:
+            reason = refused[node] or "nothing beside it fits into the same kernel"
+        name = None if group is None else f"prim::FusionGroup({group.outputs[0].name if group.outputs else ''})"
+        decisions.append(Decision(node.kind, str(node.source or ""), name, reason))

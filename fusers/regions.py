@@ -1,0 +1,289 @@
+"""Split a graph that is not all native into native regions and what runs in the host program.
+
+A node is native where compiled code can do its work: all its types are known and are numbers,
+arrays or tuples of them, and so for every node in its blocks.  Runs of native nodes become
+``prim::NativeGroup`` nodes; so do runs of nodes whose types depend on what a host node returns,
+because a region is specialized when it is called, with the types its inputs have then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitcore.fusers.elementwise import is_elementwise
+from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
+from jitcore.ir.ops import TABLE
+from jitcore.ir.types import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    DTYPE,
+    ELLIPSIS,
+    FLOAT,
+    INT,
+    NONE,
+    SLICE,
+    ListType,
+    PrimType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+__all__ = ["is_native_graph", "native_refusal", "partition"]
+
+_PLAIN = (INT, FLOAT, BOOL, COMPLEX, NONE, DTYPE, ELLIPSIS, SLICE)
+_INTERNAL = (PrimType("range"), PrimType("iterator"), PrimType("Uninitialized"))
+_HOST_KINDS = frozenset(
+    {
+        "prim::Call",
+        "prim::CallMethod",
+        "prim::CallFunction",
+        "prim::For",
+        "prim::ListConstruct",
+        "np::call",
+    }
+)
+
+MIN_WEIGHT = 2.0
+"""Regions lighter than this are left to NumPy: calling them costs more than it saves."""
+
+
+def _is_native_type(type_: Type) -> bool:
+    if isinstance(type_, TensorType):
+        dtype = type_.dtype
+        return (
+            type_.is_complete
+            and dtype is not None
+            and dtype.kind in "biufc"
+            and dtype.isnative
+            and dtype.char not in "egG"
+        )
+    if isinstance(type_, TupleType):
+        return all(map(_is_native_type, type_.elements))
+    return type_ in _PLAIN or type_ in _INTERNAL
+
+
+def _values(node: Node) -> list[Value]:
+    params = [param for block in node.blocks for param in block.params]
+    return [*node.inputs, *node.outputs, *params]
+
+
+def _is_only_constant(node: Node) -> bool:
+    return node.kind == "prim::Constant"
+
+
+def _has_foreign_type(node: Node) -> bool:
+    return not all(
+        _is_native_type(value.type) or value.constant is not None for value in _values(node)
+    )
+
+
+Refusal = tuple[str, Callable[[Node], bool]]
+
+REFUSALS: tuple[Refusal, ...] = (
+    ("it calls Python", lambda node: node.kind in _HOST_KINDS),
+    ("a type is known only when the program runs, or is not a number or an array", _has_foreign_type),
+    (
+        "a node inside it runs in the host program",
+        lambda node: any(native_refusal(inner) for block in node.blocks for inner in block.nodes),
+    ),
+)
+
+
+def native_refusal(node: Node) -> str | None:
+    """Why this node is not native, or None."""
+    if _is_only_constant(node):
+        return None
+    if "untyped" in node.attributes:
+        return str(node.attributes["untyped"])
+    return next((reason for reason, predicate in REFUSALS if predicate(node)), None)
+
+
+def is_native_graph(graph: Graph) -> bool:
+    """Whether all of a graph is native, views of arrays among the results excepted."""
+    inputs = all(_is_native_type(value.type) or not value.uses for value in graph.inputs)
+    return inputs and not any(native_refusal(node) for node in graph.block.nodes)
+
+
+def _is_deferrable(node: Node) -> bool:
+    """Whether the node may be native once the types of its inputs are known."""
+    if "untyped" not in node.attributes or node.kind in _HOST_KINDS:
+        return False
+    return node.kind in TABLE and any(value.type == ANY for value in node.inputs)
+
+
+def _weight(node: Node) -> float:
+    if node.kind == "prim::Loop":
+        return 100.0
+    if node.kind == "prim::If":
+        return sum(_weight(inner) for block in node.blocks for inner in block.nodes)
+    if node.kind == "prim::Constant" or not node.outputs:
+        return 0.0
+    type_ = node.outputs[0].type
+    if type_ == ANY:
+        return 1.0
+    if isinstance(type_, TensorType) and not type_.scalar:
+        return 0.0 if TABLE.get(node.kind) is not None and TABLE[node.kind].view else 1.0
+    if node.inputs and is_elementwise(node) or node.kind.startswith("prim::"):
+        return 0.25
+    return 1.0
+
+
+def partition(graph: Graph) -> bool:
+    """Form ``prim::NativeGroup`` nodes in all blocks that run in the host program."""
+    return _partition_block(graph.block)
+
+
+def _partition_block(block: Block) -> bool:
+    changed = False
+    for node in block.nodes:
+        if node.blocks and native_refusal(node):
+            for inner in node.blocks:
+                changed |= _partition_block(inner)
+    runs: list[list[Node]] = [[]]
+    sequence: list[Node | list[Node]] = []
+    for node in block.nodes:
+        if _is_only_constant(node):
+            sequence.append(node)
+            continue
+        inside = native_refusal(node) is None or _is_deferrable(node)
+        if not inside:
+            sequence.append(node)
+            runs.append([])
+            continue
+        if not runs[-1]:
+            sequence.append(runs[-1])
+        runs[-1].append(node)
+    block.nodes = []
+    for item in sequence:
+        if isinstance(item, Node):
+            block.nodes.append(item)
+        elif sum(map(_weight, item)) < MIN_WEIGHT:
+            block.nodes.extend(item)
+        else:
+            changed = True
+            _form_region(block, item)
+    return changed
+
+
+def _form_region(block: Block, nodes: list[Node]) -> None:
+    """Append the run as a region; views that leave it follow in the host program."""
+    kept, after = _without_escaping_views(nodes)
+    if sum(map(_weight, kept)) < MIN_WEIGHT:
+        block.nodes.extend(nodes)
+        return
+    _make_region(block, kept)
+    block.nodes.extend(after)
+
+
+def _without_escaping_views(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
+    """Take out, from the end, what only makes values that the host program holds on to."""
+    kept = list(nodes)
+    after: list[Node] = []
+    for node in reversed(nodes):
+        inside = set(kept)
+        if not node.outputs or not _leaves(node, inside) or not _stays_host(node):
+            continue
+        if any(_is_inside(use.user, inside) for value in node.outputs for use in value.uses):
+            continue
+        kept.remove(node)
+        after.insert(0, node)
+    return kept, after
+
+
+def _leaves(node: Node, inside: set[Node]) -> bool:
+    return any(
+        not _is_inside(use.user, inside) for value in node.outputs for use in value.uses
+    )
+
+
+def _stays_host(node: Node) -> bool:
+    """Views, and what is no array or number: the host program makes these itself."""
+    type_ = node.outputs[0].type
+    if isinstance(type_, (TupleType, ListType)) or type_ in (SLICE, *_INTERNAL):
+        return True
+    op = TABLE.get(node.kind)
+    return op is not None and op.view and isinstance(type_, TensorType) and not type_.scalar
+
+
+def _make_region(block: Block, nodes: list[Node]) -> None:
+    inside = set(nodes)
+    graph = Graph()
+    mapping: dict[Value, Value] = {}
+    inputs: list[Value] = []
+    for value in _free_values(nodes):
+        if value.constant is not None:
+            mapping[value] = copy_node(value.constant, graph.block, mapping).output
+        else:
+            inputs.append(value)
+            mapping[value] = graph.block.add_param(value.type, value.name)
+    for node in nodes:
+        copy_node(node, graph.block, mapping)
+    outputs = [
+        value
+        for node in nodes
+        for value in node.outputs
+        if any(not _is_inside(use.user, inside) for use in value.uses)
+    ]
+    graph.block.add_return(_packed(graph, [mapping[value] for value in outputs]))
+    made = block.append(
+        "prim::NativeGroup",
+        inputs,
+        {"graph": graph},
+        outputs=[value.type for value in outputs],
+        names=[value.name for value in outputs],
+        source=nodes[0].source,
+    )
+    for old, new in zip(outputs, made.outputs, strict=True):
+        for use in [use for use in old.uses if not _is_inside(use.user, inside)]:
+            if isinstance(use.user, Node):
+                use.user.set_input(use.index, new)
+            else:
+                use.user.set_return(use.index, new)
+    for node in nodes:
+        node.drop_inputs()
+
+
+def _packed(graph: Graph, values: list[Value]) -> Value:
+    """The one value a region returns: its only output, a tuple of them, or None."""
+    if len(values) == 1:
+        return values[0]
+    if not values:
+        return graph.block.constant(None, NONE)
+    type_ = TupleType(tuple(value.type for value in values))
+    return graph.block.append("prim::TupleConstruct", values, outputs=(type_,)).output
+
+
+def _is_inside(user: Node | Block, inside: set[Node]) -> bool:
+    """Whether a user is one of these nodes, or lies in a block of one."""
+    node = user if isinstance(user, Node) else user.owner
+    while node is not None:
+        if node in inside:
+            return True
+        node = node.block.owner if node.block is not None else None
+    return False
+
+
+def _free_values(nodes: list[Node]) -> list[Value]:
+    """The values these nodes read that they do not make themselves, in order of first use."""
+    made: set[Value] = set()
+    free: dict[Value, None] = {}
+
+    def visit(node: Node) -> None:
+        for value in node.inputs:
+            if value not in made:
+                free.setdefault(value)
+        for block in node.blocks:
+            made.update(block.params)
+            for inner in block.nodes:
+                visit(inner)
+            for value in block.returns:
+                if value not in made:
+                    free.setdefault(value)
+        made.update(node.outputs)
+
+    for node in nodes:
+        visit(node)
+    return list(free)
+

@@ -1,0 +1,373 @@
+"""What one node does to memory and to the world, judged by its kind and its operands' types.
+
+The op table says which ops give views and which write; this file adds what depends on the call:
+``out=``, methods, calls of unknown objects.  Python's operators on operands of unknown type are
+taken to read their operands, write nothing and perhaps return one of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir import types as t
+from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.interpreter import numpy_function
+from jitcore.ir.ops import TABLE
+from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type
+
+__all__ = ["Effects", "is_immutable", "is_plain_array", "node_effects"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a node does, in numbers of its inputs.
+
+    Parameters
+    ----------
+    reads : tuple of int
+        Inputs whose memory is read (their extents alone do not count).
+    writes : tuple of int
+        Inputs whose memory is written.
+    aliases : tuple of int
+        Inputs whose memory, or what is kept in it, the outputs may share.
+    keeps : tuple of int
+        Inputs that are kept in a new container, the output.
+    deep : bool
+        What is kept in those inputs is kept in the output as well.
+    stores : tuple of int
+        Inputs that are kept in what input 0 is.
+    fresh : bool
+        The outputs may be new memory.
+    wildcard : bool
+        Everything that is reachable from outside may be read and written.
+    observable : bool
+        It does something that no memory shows: it prints, draws random numbers, raises on purpose.
+    """
+
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    aliases: tuple[int, ...] = ()
+    keeps: tuple[int, ...] = ()
+    deep: bool = False
+    stores: tuple[int, ...] = ()
+    fresh: bool = True
+    wildcard: bool = False
+    observable: bool = False
+
+
+NOTHING = Effects()
+_IMMUTABLE = frozenset(
+    {
+        t.INT,
+        t.FLOAT,
+        t.BOOL,
+        t.COMPLEX,
+        t.STR,
+        t.NONE,
+        t.ELLIPSIS,
+        t.SLICE,
+        t.DTYPE,
+        PrimType("range"),
+        PrimType("Uninitialized"),
+    }
+)
+
+
+def is_immutable(type_: Type) -> bool:
+    """Whether values of this type have no memory that anything could write."""
+    if isinstance(type_, TensorType):
+        return type_.scalar
+    if isinstance(type_, TupleType):
+        return all(map(is_immutable, type_.elements))
+    return type_ in _IMMUTABLE
+
+
+def is_plain_array(type_: Type) -> bool:
+    """Whether this is surely an ``ndarray``, of a dtype that holds no Python objects."""
+    return (
+        isinstance(type_, TensorType)
+        and type_.dtype is not None
+        and not type_.scalar
+        and not type_.dtype.hasobject
+    )
+
+
+def node_effects(node: Node) -> Effects:
+    """What this node itself does; nested blocks and held graphs are not looked into."""
+    if node.blocks:
+        return _read_first(node)
+    rule = _RULES.get(node.kind)
+    if rule is not None:
+        return rule(node)
+    if node.kind.startswith("np::"):
+        return _numpy(node, node.kind.removeprefix("np::"))
+    if node.kind.startswith("math::"):
+        return Effects(reads=_all(node))
+    if node.kind.startswith("prim::i") and node.kind in TABLE and TABLE[node.kind].writes:
+        return _augmented(node)
+    if isinstance(node.attributes.get("graph"), Graph):
+        return NOTHING
+    if node.kind in TABLE and TABLE[node.kind].pure:
+        return _operator(node)
+    return _unknown(node)
+
+
+def _all(node: Node) -> tuple[int, ...]:
+    return tuple(range(len(node.inputs)))
+
+
+def _are_plain(values: list[Value]) -> bool:
+    return all(is_immutable(value.type) or is_plain_array(value.type) for value in values)
+
+
+def _nothing(node: Node) -> Effects:
+    return NOTHING
+
+
+def _unknown(node: Node) -> Effects:
+    every = _all(node)
+    return Effects(every, every, every, wildcard=True, observable=True)
+
+
+def _read_first(node: Node) -> Effects:
+    # Only what decides or is iterated over is read; carried values pass through.
+    if node.kind == "prim::For":
+        return Effects(reads=(0,), writes=_iterated(node))
+    return Effects(reads=(0, 1) if node.kind == "prim::Loop" else (0,))
+
+
+def _iterated(node: Node) -> tuple[int, ...]:
+    """The inputs that may be iterators, which change when they are iterated over."""
+    return tuple(
+        number
+        for number, value in enumerate(node.inputs[:1] if node.blocks else node.inputs)
+        if not (_are_plain([value]) or isinstance(value.type, TupleType | ListType | DictType))
+    )
+
+
+def _operator(node: Node) -> Effects:
+    every = _all(node)
+    if _are_plain(node.inputs):
+        return Effects(reads=every)
+    return Effects(reads=every, aliases=every, keeps=every)
+
+
+def _consumer(node: Node) -> Effects:
+    every = _all(node)
+    return Effects(every, _iterated(node), every, keeps=every)
+
+
+def _augmented(node: Node) -> Effects:
+    every = _all(node)
+    target = node.inputs[0].type
+    if is_immutable(target):
+        return _operator(node)
+    if is_plain_array(target):
+        return Effects(every, (0,), (0,), fresh=False)
+    return Effects(every, (0,), every, stores=every[1:])
+
+
+def _getitem(node: Node) -> Effects:
+    return Effects(reads=_all(node), aliases=(0,))
+
+
+def _setitem(node: Node) -> Effects:
+    every = _all(node)
+    stores = () if is_plain_array(node.inputs[0].type) else every[1:]
+    return Effects(every, (0,), stores=stores)
+
+
+def _get_attribute(node: Node) -> Effects:
+    target = node.inputs[0].type
+    if is_plain_array(target) or is_immutable(target):
+        return Effects(aliases=(0,), fresh=False)
+    return Effects(reads=(0,), aliases=(0,))
+
+
+def _alias_first(node: Node) -> Effects:
+    return Effects(aliases=(0,), fresh=False)
+
+
+def _unpack(node: Node) -> Effects:
+    keeps = (0,) if "star" in node.attributes else ()
+    return Effects((0,), _iterated(node), (0,), keeps, deep=True)
+
+
+def _container(node: Node) -> Effects:
+    return Effects(keeps=_all(node))
+
+
+def _raise(node: Node) -> Effects:
+    return Effects(reads=_all(node), observable=True)
+
+
+def _call(node: Node) -> Effects:
+    callee = node.inputs[0].constant
+    held = callee.attributes["value"] if callee is not None else None
+    if isinstance(held, type) and issubclass(held, BaseException) and held.__module__ == "builtins":
+        return Effects(keeps=_all(node)[1:])
+    return _unknown(node)
+
+
+_ARRAY_WRITERS = frozenset(
+    "byteswap fill itemset partition put resize setfield setflags sort".split()
+)
+_ARRAY_OUTPUTS = frozenset({"dump", "tofile"})
+_LIST_WRITERS = frozenset("append clear extend insert pop remove reverse sort".split())
+_DICT_WRITERS = frozenset("clear pop popitem setdefault update".split())
+
+
+def _call_method(node: Node) -> Effects:
+    every = _all(node)
+    target = node.inputs[0].type
+    name = node.attributes["name"]
+    if is_plain_array(target):
+        return _array_method(node, name)
+    if is_immutable(target) or isinstance(target, TupleType):
+        return Effects(reads=every, aliases=every, keeps=every)
+    writers = {ListType: _LIST_WRITERS, DictType: _DICT_WRITERS}.get(type(target))
+    if writers is None:
+        return _unknown(node)
+    if name in writers:
+        return Effects(every, (0,), (0,), stores=every[1:])
+    return Effects(reads=every, aliases=every, keeps=every)
+
+
+def _array_method(node: Node, name: str) -> Effects:
+    every = _all(node)
+    outputs = _outputs(node, getattr(np.ndarray, name, None))
+    if name in _ARRAY_WRITERS:
+        return Effects(every, (0, *outputs), (0,))
+    return Effects(every, outputs, (0, *outputs), observable=name in _ARRAY_OUTPUTS)
+
+
+_NUMPY_WRITERS = frozenset(
+    "copyto fill_diagonal place put put_along_axis putmask random.shuffle".split()
+)
+_NUMPY_CALLBACKS = frozenset(
+    "apply_along_axis apply_over_axes fromfunction fromiter frompyfunc mask_indices piecewise "
+    "vectorize".split()
+)
+_NUMPY_OUTSIDE = frozenset(
+    "fromfile genfromtxt load loadtxt memmap save savetxt savez savez_compressed set_printoptions "
+    "seterr seterrcall setbufsize show_config show_runtime".split()
+)
+
+
+def _numpy_call(node: Node) -> Effects:
+    return _numpy(node, str(node.attributes["name"]))
+
+
+def _numpy(node: Node, name: str) -> Effects:
+    if name in _NUMPY_CALLBACKS or any(map(_is_callback, node.inputs)):
+        return _unknown(node)
+    row = TABLE.get(f"np::{name}")
+    if row is not None and row.view and _takes_no_copy(row.kind):
+        return Effects(aliases=(0,), fresh=False)
+    every = _all(node)
+    writes = _numpy_writes(node, name)
+    outside = name in _NUMPY_OUTSIDE or name.startswith("random.")
+    if row is not None:
+        aliases = (0, *writes) if row.view else writes
+    else:
+        aliases = writes if _is_ufunc(name) else every
+    keeps = () if _are_plain(node.outputs) else every
+    return Effects(every, writes, aliases, keeps, deep=True, observable=outside)
+
+
+def _takes_no_copy(kind: str) -> bool:
+    """Whether the result is always a view, so that its making reads no memory."""
+    return kind in ("np::view", "np::transpose", "np::broadcast_to", "np::real")
+
+
+def _is_ufunc(name: str) -> bool:
+    return isinstance(getattr(np, name, None), np.ufunc)
+
+
+def _is_callback(value: Value) -> bool:
+    node = value.constant
+    if node is None:
+        return False
+    held = node.attributes["value"]
+    known = isinstance(held, type | np.ufunc | np.dtype | np.generic | np.ndarray)
+    return callable(held) and not known
+
+
+def _numpy_writes(node: Node, name: str) -> tuple[int, ...]:
+    row = TABLE.get(f"np::{name}")
+    if row is not None and row.writes:
+        return row.writes
+    if row is not None and not row.functions:
+        return ()
+    function = row.functions[0] if row is not None else numpy_function(name)
+    outputs = _outputs(node, function)
+    if name in _NUMPY_WRITERS or _is_told_to_overwrite(node, name):
+        return (0, *outputs)
+    return outputs
+
+
+def _is_told_to_overwrite(node: Node, name: str) -> bool:
+    return "overwrite_input" in node.keywords or (name == "nan_to_num" and "copy" in node.keywords)
+
+
+def _outputs(node: Node, function: Callable[..., Any] | None) -> tuple[int, ...]:
+    """The inputs that are passed for ``out``, by name or by position."""
+    count = len(node.inputs)
+    first_keyword = count - len(node.keywords)
+    found = [first_keyword + k for k, name in enumerate(node.keywords) if name in ("out", "**")]
+    if "starred" in node.attributes:
+        return _all(node)
+    position = _out_position(function) if function is not None else None
+    if position is not None:
+        # A ufunc takes one array for each of its outputs.
+        last = position + (function.nout if isinstance(function, np.ufunc) else 1)
+        found += range(position, min(last, first_keyword))
+    return tuple(found)
+
+
+@lru_cache(maxsize=None)
+def _out_position(function: Callable[..., Any]) -> int | None:
+    """Which positional parameter ``out`` is."""
+    if isinstance(function, np.ufunc):
+        return function.nin
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    for number, parameter in enumerate(parameters):
+        if parameter.name == "out" and parameter.kind is not parameter.KEYWORD_ONLY:
+            return number
+    return None
+
+
+_CONSUMERS = "all any dict enumerate in_ list max min notin reversed set sorted sum tuple zip".split()
+_RULES: dict[str, Callable[[Node], Effects]] = {
+    "prim::Constant": _nothing,
+    "prim::CallFunction": _nothing,
+    "prim::Uninitialized": _nothing,
+    "prim::Raise": _raise,
+    "prim::CheckBound": _alias_first,
+    "prim::TupleConstruct": _container,
+    "prim::ListConstruct": _container,
+    "prim::SetConstruct": _container,
+    "prim::DictConstruct": _container,
+    "prim::slice": _container,
+    **dict.fromkeys([f"prim::{name}" for name in _CONSUMERS], _consumer),
+    "prim::size": _nothing,
+    "prim::Unpack": _unpack,
+    "prim::getitem": _getitem,
+    "prim::setitem": _setitem,
+    "prim::delitem": _setitem,
+    "prim::GetAttr": _get_attribute,
+    "prim::SetAttr": _setitem,
+    "prim::FormatString": _operator,
+    "prim::Call": _call,
+    "prim::CallMethod": _call_method,
+    "np::call": _numpy_call,
+}

@@ -1,0 +1,53 @@
+"""The op table: one row per op, assembled from its families.
+
+Anything true of an op is a column of its row (``ir.ops.op.Op``); nothing else in jitcore keeps a
+list of op names.  To add an op, add a row to the family it belongs to, and samples to
+``tests/opinfos.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from jitcore.ir.ops import creation, elementwise, indexing, linalg, python, reductions, shaping
+from jitcore.ir.ops.op import Op
+from jitcore.ir.types import type_of_constant
+
+__all__ = ["METHODS", "TABLE", "Op", "kind_of", "type_of_constant"]
+
+_ROWS: tuple[Op, ...] = (
+    *python.OPS,
+    *python.MATH_OPS,
+    *indexing.OPS,
+    *elementwise.OPS,
+    *reductions.OPS,
+    *shaping.OPS,
+    *creation.OPS,
+    *linalg.OPS,
+)
+
+TABLE: dict[str, Op] = {op.kind: op for op in _ROWS}
+"""All ops by kind."""
+
+METHODS: dict[str, tuple[Op, str | None]] = {
+    name: (op, parameters) for op in _ROWS for name, parameters in op.methods.items()
+}
+"""The ndarray methods that are ops, with their parameters after the array."""
+
+_KINDS: dict[Hashable, str] = {function: op.kind for op in _ROWS for function in op.functions}
+
+
+def kind_of(function: Any) -> str | None:
+    """The kind of the op that a call of this Python object is, or None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kind_of(np.tanh), kind_of(len), kind_of(print)
+    ('np::tanh', 'prim::len', None)
+    """
+    try:
+        return _KINDS.get(function)
+    except TypeError:  # not hashable, so not a function of the table
+        return None

@@ -1,0 +1,282 @@
+"""New arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir import reference
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.shaping import dims_of_values, shape_values
+from jitcore.ir.types import FLOAT, INT, TensorType, is_number
+
+__all__ = ["OPS"]
+
+
+def _dtype(value: Any) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(value)
+    except TypeError as error:
+        raise Untypable(str(error)) from None
+    if dtype.char not in SUPPORTED or not dtype.isnative:
+        raise Untypable(f"dtype {dtype} is not compiled")
+    return dtype
+
+
+def _filled(b: Builder, number: Any, dtype: np.dtype[Any], extents: list[Value]) -> Value:
+    dims = dims_of_values(b, extents)
+    if number is None:
+        return b.emit("np::empty", extents, {"dtype": dtype}, TensorType(dtype, dims))
+    if not isinstance(number, Value):
+        number = b.constant(dtype.type(number), TensorType(dtype, (), True))
+    return b.emit("np::full", [number, *extents], {"dtype": dtype}, TensorType(dtype, dims))
+
+
+def _shape_rule(number: Any) -> Rule:
+    """``zeros``, ``ones`` and ``empty``."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        if call.static("order") != "C":
+            raise Untypable("creation in another order than C")
+        dtype = call.static("dtype")
+        extents = shape_values(b, call.value("shape"))
+        return _filled(b, number, _dtype(float if dtype is None else dtype), extents)
+
+    return rule
+
+
+def _like_rule(number: Any) -> Rule:
+    """``zeros_like`` and its kin of C-order arrays."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x = call.value("a")
+        type_ = tensor(x)
+        if type_.scalar:
+            raise Untypable("an array like a NumPy scalar")
+        dtype = call.static("dtype")
+        extents = [b.size(x, axis) for axis in range(len(type_.dims or ()))]
+        if call.optional("shape") is not None:
+            extents = shape_values(b, call.value("shape"))
+        return _filled(b, number, _dtype(type_.dtype if dtype is None else dtype), extents)
+
+    return rule
+
+
+def _fill_value(b: Builder, value: Value, dtype: np.dtype[Any] | None) -> Value:
+    if dtype is None:
+        if is_number(value.type):
+            dtype = np.dtype({"int": np.int64, "float": np.float64}.get(str(value.type), str(value.type)))
+        else:
+            dtype = tensor(value).dtype
+    assert dtype is not None
+    if isinstance(value.type, TensorType) and value.type.dims != ():
+        raise Untypable("np.full of an array")
+    if is_number(value.type) and value.constant is None and dtype.kind in "iu" and value.type == FLOAT:
+        raise Untypable("a float fills an integer array")
+    if isinstance(value.type, TensorType) and not value.type.scalar:
+        value = b.op("np::item", value)
+    if value.type == FLOAT and dtype.kind in "iub" and value.constant is not None:
+        raise Untypable("a float fills an integer array")
+    return cast_to(b, value, _dtype(dtype))
+
+
+def _full_rule(b: Builder, call: Call) -> Value:
+    if call.static("order") != "C":
+        raise Untypable("creation in another order than C")
+    asked = call.static("dtype")
+    value = _fill_value(b, call.value("fill_value"), None if asked is None else _dtype(asked))
+    return _filled(b, value, _value_dtype(value), shape_values(b, call.value("shape")))
+
+
+def _value_dtype(value: Value) -> np.dtype[Any]:
+    dtype = tensor(value).dtype
+    assert dtype is not None
+    return dtype
+
+
+def _full_like_rule(b: Builder, call: Call) -> Value:
+    x = call.value("a")
+    type_ = tensor(x)
+    if type_.scalar or type_.dtype is None:
+        raise Untypable("an array like a NumPy scalar")
+    asked = call.static("dtype")
+    value = _fill_value(b, call.value("fill_value"), _dtype(type_.dtype if asked is None else asked))
+    extents = [b.size(x, axis) for axis in range(len(type_.dims or ()))]
+    return _filled(b, value, _value_dtype(value), extents)
+
+
+def _typed_empty_rule(b: Builder, call: Call) -> Value:
+    return _filled(b, None, _dtype(call.static("dtype")), call.bound["extents"])
+
+
+def _typed_full_rule(b: Builder, call: Call) -> Value:
+    dtype = _dtype(call.static("dtype"))
+    return _filled(b, cast_to(b, call.value("value"), dtype), dtype, call.bound["extents"])
+
+
+def _arange_rule(b: Builder, call: Call) -> Value:
+    values = [call.value("start")]
+    stop, step = call.optional("stop"), call.optional("step")
+    values += [one for one in (stop, step) if one is not None]
+    if stop is None:
+        values = [b.constant(0), values[0], *values[1:]]
+    if len(values) == 2:
+        values.append(b.constant(1))
+    dtype = call.static("dtype")
+    if all(value.type == INT for value in values):
+        return _integer_arange(b, values, _dtype(np.int64 if dtype is None else dtype))
+    known = [None if value.constant is None else value.constant.attributes["value"] for value in values]
+    if any(one is None for one in known) or dtype is not None:
+        raise Untypable("np.arange of floats that are not known")
+    sample = np.arange(*known)
+    if sample.dtype.char not in SUPPORTED:
+        raise Untypable("np.arange of something else than numbers")
+    start, _, step_value = known
+    if start is None or step_value is None:
+        raise Untypable("np.arange of floats that are not known")
+    # NumPy computes the second element and steps by its difference from the first.
+    delta = (start + step_value) - start
+    return _iota(b, b.constant(float(start)), b.constant(float(delta)), b.constant(len(sample)), sample.dtype)
+
+
+def _integer_arange(b: Builder, values: list[Value], dtype: np.dtype[Any]) -> Value:
+    start, stop, step = values
+    if step.constant is None or step.constant.attributes["value"] == 0:
+        raise Untypable("np.arange with a step that is not a known number")
+    if dtype.kind not in "iuf":
+        raise Untypable(f"np.arange of {dtype}")
+    count = b.op("prim::range_length", start, stop, step)
+    return _iota(b, start, step, count, dtype)
+
+
+def _iota(b: Builder, start: Value, step: Value, count: Value, dtype: np.dtype[Any]) -> Value:
+    dims = dims_of_values(b, [count])
+    inputs = [cast_to(b, start, dtype), cast_to(b, step, dtype), count]
+    return b.emit("np::iota", inputs, {"dtype": dtype}, TensorType(dtype, dims))
+
+
+def _iota_rule(b: Builder, call: Call) -> Value:
+    values = [call.value(name) for name in ("start", "step", "count")]
+    return _iota(b, values[0], values[1], values[2], _dtype(call.static("dtype")))
+
+
+def _linspace_rule(b: Builder, call: Call) -> Value:
+    start, stop = call.static("start"), call.static("stop")
+    number = call.static("num")
+    if not all(isinstance(one, (int, float)) and math.isfinite(one) for one in (start, stop)):
+        raise Untypable("np.linspace of arrays")
+    if not call.static("endpoint") or call.static("dtype") is not None or number < 2:
+        raise Untypable("np.linspace without its endpoint")
+    # As NumPy computes it: arange * step + start, and the last element exactly stop.
+    step = (stop - start) / (number - 1)
+    if step == 0:
+        raise Untypable("np.linspace of one value")
+    counted = b.op("np::arange", number)
+    line = b.op("np::add", b.op("np::multiply", counted, float(step)), float(start))
+    last = b.op("np::equal", counted, number - 1)
+    return b.op("np::where", last, float(stop), line)
+
+
+def _eye_rule(b: Builder, call: Call) -> Value:
+    rows = call.value("N")
+    columns = call.optional("M") or rows
+    dtype = call.static("dtype")
+    return _diagonal_ones(b, rows, columns, call.static("k"), _dtype(float if dtype is None else dtype))
+
+
+def _identity_rule(b: Builder, call: Call) -> Value:
+    n = call.value("n")
+    dtype = call.static("dtype")
+    return _diagonal_ones(b, n, n, 0, _dtype(float if dtype is None else dtype))
+
+
+def _diagonal_ones(b: Builder, rows: Value, columns: Value, k: int, dtype: np.dtype[Any]) -> Value:
+    if rows.type != INT or columns.type != INT:
+        raise Untypable("np.eye of a shape that is not a number")
+    down = b.op("np::view", b.op("np::arange", rows), index=":, None")
+    along = b.op("np::arange", columns)
+    on = b.op("np::equal", b.op("np::add", down, k), along)
+    return b.op("np::cast", on, dtype=dtype)
+
+
+def _tri(keep: str) -> Rule:
+    """``tril`` and ``triu`` of a matrix."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        m = call.value("m")
+        type_ = tensor(m)
+        if len(type_.dims or ()) != 2 or type_.dtype is None:
+            raise Untypable("np.tril of something else than a matrix")
+        k = call.static("k")
+        down = b.op("np::view", b.op("np::arange", b.size(m, 0)), index=":, None")
+        along = b.op("np::arange", b.size(m, 1))
+        inside = b.op(keep, along, b.op("np::add", down, k))
+        return b.op("np::where", inside, m, b.constant(type_.dtype.type(0)))
+
+    return rule
+
+
+
+def _asarray_rule(b: Builder, call: Call) -> Value:
+    x = call.value("a")
+    type_ = tensor(x)
+    if type_.scalar:
+        raise Untypable("np.asarray of a NumPy scalar")
+    dtype = call.static("dtype")
+    if dtype is None or np.dtype(dtype) == type_.dtype:
+        return x
+    return b.op("np::cast", x, dtype=_dtype(dtype))
+
+
+
+OPS: tuple[Op, ...] = (
+    Op("np::empty", reference.empty, _typed_empty_rule, "*extents, dtype", pure=False,
+       doc="A new array with any contents."),
+    Op("np::full", reference.full, _typed_full_rule, "value, *extents, dtype",
+       doc="A new array of one value."),
+    Op("np::iota", reference.iota, _iota_rule, "start, step, count, dtype",
+       doc="Equal steps."),
+    Op("np::zeros", np.zeros, _shape_rule(0), "shape, dtype=float, order='C', device!=None, like!=None",
+       functions=(np.zeros,), doc="A new array of zeros."),
+    Op("np::ones", np.ones, _shape_rule(1), "shape, dtype=None, order='C', device!=None, like!=None",
+       functions=(np.ones,), doc="A new array of ones."),
+    Op("np::empty_function", np.empty, _shape_rule(None),
+       "shape, dtype=float, order='C', device!=None, like!=None", functions=(np.empty,), pure=False,
+       doc="A new array with any contents."),
+    Op("np::zeros_like", np.zeros_like, _like_rule(0),
+       "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
+       functions=(np.zeros_like,), doc="Zeros in the form of another array."),
+    Op("np::ones_like", np.ones_like, _like_rule(1),
+       "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
+       functions=(np.ones_like,), doc="Ones in the form of another array."),
+    Op("np::empty_like", np.empty_like, _like_rule(None),
+       "a, dtype=None, order!='K', subok!=True, shape=None, device!=None", pure=False,
+       functions=(np.empty_like,), doc="A new array in the form of another."),
+    Op("np::full_function", np.full, _full_rule,
+       "shape, fill_value, dtype=None, order='C', device!=None, like!=None", functions=(np.full,),
+       doc="A new array of one value."),
+    Op("np::full_like", np.full_like, _full_like_rule,
+       "a, fill_value, dtype=None, order!='K', subok!=True, shape!=None, device!=None",
+       functions=(np.full_like,), doc="One value in the form of another array."),
+    Op("np::arange", np.arange, _arange_rule,
+       "start, stop=None, step=None, dtype=None, device!=None, like!=None", functions=(np.arange,),
+       doc="Equal steps from start to before stop."),
+    Op("np::linspace", np.linspace, _linspace_rule,
+       "start, stop, num=50, endpoint=True, retstep!=False, dtype=None, axis!=0, device!=None",
+       functions=(np.linspace,), doc="Equal steps from start to stop."),
+    Op("np::eye", np.eye, _eye_rule, "N, M=None, k=0, dtype=float, order!='C', device!=None, like!=None",
+       functions=(np.eye,), doc="Ones on a diagonal."),
+    Op("np::identity", np.identity, _identity_rule, "n, dtype=None, like!=None",
+       functions=(np.identity,), doc="The identity matrix."),
+    Op("np::tril", np.tril, _tri("np::less_equal"), "m, k=0", functions=(np.tril,),
+       doc="The lower triangle."),
+    Op("np::triu", np.triu, _tri("np::greater_equal"), "m, k=0", functions=(np.triu,),
+       doc="The upper triangle."),
+    Op("np::asarray", np.asarray, _asarray_rule,
+       "a, dtype=None, order!=None, device!=None, copy!=None, like!=None", view=True,
+       functions=(np.asarray,), doc="An array as it is, or converted."),
+)

@@ -1,0 +1,588 @@
+"""NumPy's ufuncs, ``where``, ``clip`` and casts: one value out of the values at the same place.
+
+The dtypes come from NumPy itself (``ufunc.resolve_dtypes``), with Python numbers passed as
+``int``, ``float`` and ``complex`` so that they stay weak (NEP 50).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Scalar, Untypable, tensor
+from jitcore.ir.reference import cast as cast_reference
+from jitcore.ir.shapes import BroadcastError, broadcast_dims
+from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, Dim, TensorType, Type
+
+__all__ = ["OPS", "SUPPORTED", "cast_to", "elementwise_result"]
+
+SUPPORTED = "?bhilqBHILQfdFD"
+"""Type characters of the dtypes that compiled code computes in."""
+
+_WEAK: dict[Type, Any] = {INT: int, FLOAT: float, COMPLEX: complex, BOOL: np.dtype(bool)}
+_UFUNC_PARAMETERS = "out!=None, where!=True, casting!='same_kind', order!='K', dtype!=None, subok!=True"
+
+
+def _operand_dtype(value: Value) -> Any:
+    if value.type in _WEAK:
+        return _WEAK[value.type]
+    return tensor(value).dtype
+
+
+def _dims(value: Value) -> tuple[Dim, ...]:
+    type_ = value.type
+    if isinstance(type_, TensorType) and type_.dims is not None:
+        return type_.dims
+    return ()
+
+
+@lru_cache(maxsize=None)
+def _resolve(name: str, operands: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+    ufunc: np.ufunc = getattr(np, name)
+    nothing = (None,) * ufunc.nout
+    return tuple(ufunc.resolve_dtypes((*operands, *nothing)))
+
+
+def _loop_dtypes(name: str, values: Sequence[Value]) -> tuple[np.dtype[Any], ...]:
+    operands = [_operand_dtype(value) for value in values]
+    if all(isinstance(one, type) for one in operands):
+        # A ufunc of Python numbers alone works in their default dtypes.
+        operands = [np.dtype(one) for one in operands]
+    try:
+        return _resolve(name, tuple(operands))
+    except (TypeError, ValueError) as error:
+        raise Untypable(str(error)) from None
+
+
+def cast_to(b: Builder, value: Value, dtype: np.dtype[Any], *, exact: bool = True) -> Value:
+    """``value`` in ``dtype``: itself, a converted constant, or an ``np::cast`` of it.
+
+    With ``exact`` a Python int that the dtype cannot hold is left to NumPy, which raises.
+    """
+    type_ = value.type
+    if isinstance(type_, TensorType):
+        if type_.dtype == dtype:
+            return value
+        return b.emit("np::cast", [value], {"dtype": dtype}, TensorType(dtype, type_.dims, type_.scalar))
+    if type_ not in _WEAK:
+        raise Untypable(f"{type_} is not a number or an array")
+    node = value.constant
+    if node is None:
+        if type_ == INT and exact and dtype.kind in "iu" and dtype != np.dtype(np.int64):
+            raise Untypable(f"an int that {dtype} may not hold")
+        return b.emit("np::cast", [value], {"dtype": dtype}, TensorType(dtype, (), True))
+    number = node.attributes["value"]
+    try:
+        with np.errstate(all="ignore"):
+            converted = dtype.type(number)
+    except OverflowError as error:
+        raise Untypable(str(error)) from None
+    return b.constant(converted, TensorType(dtype, (), True))
+
+
+def elementwise_result(b: Builder, values: Sequence[Value], dtype: np.dtype[Any]) -> TensorType:
+    """The type of an elementwise result: broadcast dims, a scalar where nothing has an axis."""
+    try:
+        dims = broadcast_dims([_dims(value) for value in values], b.fresh_dim)
+    except BroadcastError as error:
+        raise Untypable(str(error)) from None
+    return TensorType(dtype, dims, dims == ())
+
+
+def _check_supported(dtypes: Sequence[np.dtype[Any]]) -> None:
+    for dtype in dtypes:
+        if dtype.char not in SUPPORTED or not dtype.isnative:
+            raise Untypable(f"dtype {dtype} is not compiled")
+
+
+def _ufunc_rule(name: str, names: Sequence[str], scalar: Scalar | None) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        values = [call.value(operand) for operand in names]
+        dtypes = _loop_dtypes(name, values)
+        _check_supported(dtypes)
+        if scalar is None or scalar.text(dtypes[0].kind) is None:
+            raise Untypable(f"{name} of {dtypes[0]} is not compiled")
+        if name == "power" and dtypes[0].kind in "iu" and dtypes[1].kind == "i":
+            _check_integer_power(values[1])
+        operands = [cast_to(b, value, dtype) for value, dtype in zip(values, dtypes, strict=False)]
+        return b.emit(f"np::{name}", operands, {}, elementwise_result(b, operands, dtypes[-1]))
+
+    return rule
+
+
+def _check_integer_power(exponent: Value) -> None:
+    node = exponent.constant
+    if node is None or np.any(np.asarray(node.attributes["value"]) < 0):
+        raise Untypable("integers to a power that may be negative")
+
+
+def _ufunc(name: str, scalar: Scalar | None, *, aliases: tuple[Any, ...] = (), doc: str = "") -> Op:
+    ufunc: np.ufunc = getattr(np, name)
+    names = ["x", "y", "z"][: ufunc.nin]
+    return Op(
+        kind=f"np::{name}",
+        reference=ufunc,
+        rule=_ufunc_rule(name, names, scalar),
+        parameters=", ".join([*names, _UFUNC_PARAMETERS]),
+        scalar=scalar,
+        functions=(ufunc, *aliases),
+        doc=doc or (ufunc.__doc__ or "").split("\n\n")[1].split("\n")[0].strip(),
+    )
+
+
+def _all(text: str, c: tuple[str, str] | str | None = None, b: str | None = None) -> Scalar:
+    return Scalar(f=text, i=text, u=text, b=b or text, c=c)
+
+
+def _number(text: str, c: tuple[str, str] | str | None = None) -> Scalar:
+    return Scalar(f=text, i=text, u=text, c=c)
+
+
+def _float(text: str, c: tuple[str, str] | str | None = None) -> Scalar:
+    return Scalar(f=text, c=c)
+
+
+def _integer(text: str, b: str | None = None) -> Scalar:
+    return Scalar(i=text, u=text, b=b)
+
+
+_C_ORDER = (
+    "(x_re {op} y_re) and (x_im == x_im) and (y_im == y_im) or (x_re == y_re) and (x_im {eq} y_im)"
+)
+
+_UFUNCS: dict[str, Scalar | None] = {
+    "add": Scalar(
+        f="x + y", i="x + y", u="x + y", b="x or y", c=("x_re + y_re", "x_im + y_im")
+    ),
+    "subtract": _number("x - y", ("x_re - y_re", "x_im - y_im")),
+    "multiply": Scalar(
+        f="x * y",
+        i="x * y",
+        u="x * y",
+        b="x and y",
+        c=("x_re * y_re - x_im * y_im", "x_re * y_im + x_im * y_re"),
+    ),
+    "divide": Scalar(
+        f="x / y",
+        # Smith's algorithm (CACM 5, 1962), as NumPy divides complex numbers.
+        c=(
+            "complex_divide_re(x_re, x_im, y_re, y_im)",
+            "complex_divide_im(x_re, x_im, y_re, y_im)",
+        ),
+    ),
+    "floor_divide": Scalar(
+        f="floor_divide(x, y)", i="floor_divide(x, y)", u="floor_divide(x, y)"
+    ),
+    "remainder": Scalar(f="remainder(x, y)", i="remainder(x, y)", u="remainder(x, y)"),
+    "fmod": Scalar(f="frem(x, y)", i="fmod(x, y)", u="fmod(x, y)"),
+    "power": Scalar(f="pow(x, y)", i="integer_power(x, y)", u="integer_power(x, y)"),
+    "float_power": _float("pow(x, y)"),
+    "negative": _number("-x", ("-x_re", "-x_im")),
+    "positive": _number("x", ("x_re", "x_im")),
+    "absolute": Scalar(
+        f="fabs(x)", i="select(x < 0, -x, x)", u="x", b="x", c="hypot(x_re, x_im)"
+    ),
+    "fabs": _float("fabs(x)"),
+    "sign": Scalar(
+        f="select(x > 0, 1, select(x < 0, -1, select(x == 0, 0, x)))",
+        i="select(x > 0, 1, select(x < 0, -1, 0))",
+        u="select(x > 0, 1, 0)",
+    ),
+    "rint": _float("rint(x)", ("rint(x_re)", "rint(x_im)")),
+    "floor": Scalar(f="floor(x)", i="x", u="x", b="x"),
+    "ceil": Scalar(f="ceil(x)", i="x", u="x", b="x"),
+    "trunc": Scalar(f="trunc(x)", i="x", u="x", b="x"),
+    "sqrt": _float("sqrt(x)"),
+    "cbrt": _float("cbrt(x)"),
+    "square": Scalar(
+        f="x * x", i="x * x", u="x * x", c=("x_re * x_re - x_im * x_im", "x_re * x_im + x_im * x_re")
+    ),
+    "reciprocal": Scalar(
+        f="1 / x",
+        i="select(x == 0, 0, quot(1, select(x == 0, 1, x)))",
+        u="select(x == 0, 0, quot(1, select(x == 0, 1, x)))",
+    ),
+    "exp": _float("exp(x)"),
+    "exp2": _float("exp2(x)"),
+    "expm1": _float("expm1(x)"),
+    "log": _float("log(x)"),
+    "log2": _float("log2(x)"),
+    "log10": _float("log10(x)"),
+    "log1p": _float("log1p(x)"),
+    "logaddexp": _float("logaddexp(x, y)"),
+    "logaddexp2": _float("logaddexp2(x, y)"),
+    "sin": _float("sin(x)"),
+    "cos": _float("cos(x)"),
+    "tan": _float("tan(x)"),
+    "arcsin": _float("arcsin(x)"),
+    "arccos": _float("arccos(x)"),
+    "arctan": _float("arctan(x)"),
+    "arctan2": _float("arctan2(x, y)"),
+    "sinh": _float("sinh(x)"),
+    "cosh": _float("cosh(x)"),
+    "tanh": _float("tanh(x)"),
+    "arcsinh": _float("arcsinh(x)"),
+    "arccosh": _float("arccosh(x)"),
+    "arctanh": _float("arctanh(x)"),
+    "hypot": _float("hypot(x, y)"),
+    "degrees": _float("x * 57.29577951308232"),
+    "radians": _float("x * 0.017453292519943295"),
+    "rad2deg": _float("x * 57.29577951308232"),
+    "deg2rad": _float("x * 0.017453292519943295"),
+    "maximum": Scalar(f="maximum(x, y)", i="max(x, y)", u="max(x, y)", b="x or y"),
+    "minimum": Scalar(f="minimum(x, y)", i="min(x, y)", u="min(x, y)", b="x and y"),
+    "fmax": Scalar(f="fmax(x, y)", i="max(x, y)", u="max(x, y)", b="x or y"),
+    "fmin": Scalar(f="fmin(x, y)", i="min(x, y)", u="min(x, y)", b="x and y"),
+    "equal": _all("x == y", "(x_re == y_re) and (x_im == y_im)", b="not (x ^ y)"),
+    "not_equal": _all("x != y", "(x_re != y_re) or (x_im != y_im)", b="x ^ y"),
+    "less": _all("x < y", _C_ORDER.format(op="<", eq="<"), b="(not x) and y"),
+    "less_equal": _all("x <= y", _C_ORDER.format(op="<", eq="<="), b="(not x) or y"),
+    "greater": _all("x > y", _C_ORDER.format(op=">", eq=">"), b="x and (not y)"),
+    "greater_equal": _all("x >= y", _C_ORDER.format(op=">", eq=">="), b="x or (not y)"),
+    "logical_and": Scalar(
+        f="(x != 0) and (y != 0)",
+        i="(x != 0) and (y != 0)",
+        u="(x != 0) and (y != 0)",
+        b="x and y",
+        c="((x_re != 0) or (x_im != 0)) and ((y_re != 0) or (y_im != 0))",
+    ),
+    "logical_or": Scalar(
+        f="(x != 0) or (y != 0)",
+        i="(x != 0) or (y != 0)",
+        u="(x != 0) or (y != 0)",
+        b="x or y",
+        c="(x_re != 0) or (x_im != 0) or (y_re != 0) or (y_im != 0)",
+    ),
+    "logical_xor": Scalar(
+        f="(x != 0) ^ (y != 0)",
+        i="(x != 0) ^ (y != 0)",
+        u="(x != 0) ^ (y != 0)",
+        b="x ^ y",
+        c="((x_re != 0) or (x_im != 0)) ^ ((y_re != 0) or (y_im != 0))",
+    ),
+    "logical_not": Scalar(
+        f="x == 0", i="x == 0", u="x == 0", b="not x", c="(x_re == 0) and (x_im == 0)"
+    ),
+    "bitwise_and": _integer("x & y", b="x and y"),
+    "bitwise_or": _integer("x | y", b="x or y"),
+    "bitwise_xor": _integer("x ^ y", b="x ^ y"),
+    "invert": _integer("~x", b="not x"),
+    "left_shift": _integer("shift_left(x, y)"),
+    "right_shift": _integer("shift_right(x, y)"),
+    "bitwise_count": Scalar(
+        i="cast('uint8', popcount(select(x < 0, -x, x)))", u="cast('uint8', popcount(x))"
+    ),
+    "isnan": Scalar(
+        f="x != x", i="False", u="False", b="False", c="(x_re != x_re) or (x_im != x_im)"
+    ),
+    "isinf": Scalar(
+        f="fabs(x) == inf",
+        i="False",
+        u="False",
+        b="False",
+        c="(fabs(x_re) == inf) or (fabs(x_im) == inf)",
+    ),
+    "isfinite": Scalar(
+        f="fabs(x) < inf",
+        i="True",
+        u="True",
+        b="True",
+        c="(fabs(x_re) < inf) and (fabs(x_im) < inf)",
+    ),
+    "signbit": Scalar(f="copysign(1, x) < 0"),
+    "copysign": _float("copysign(x, y)"),
+    "nextafter": _float("nextafter(x, y)"),
+    "spacing": _float("spacing(x)"),
+    "heaviside": _float("heaviside(x, y)"),
+    "gcd": _integer("gcd(x, y)"),
+    "lcm": _integer("lcm(x, y)"),
+    "conjugate": Scalar(f="x", i="x", u="x", c=("x_re", "-x_im")),
+    "ldexp": None,
+}
+
+
+def _where_rule(b: Builder, call: Call) -> Value:
+    condition, x, y = call.value("condition"), call.optional("x"), call.optional("y")
+    if x is None or y is None:
+        raise Untypable("np.where with one argument")
+    operands = [_operand_dtype(value) for value in (x, y)]
+    dtype = _where_dtype(*operands)
+    _check_supported([dtype])
+    if condition.type in (BOOL, INT, FLOAT):
+        condition = cast_to(b, condition, np.dtype(bool))
+    elif tensor(condition).dtype != np.dtype(bool):
+        condition = cast_to(b, condition, np.dtype(bool))
+    values = [condition, cast_to(b, x, dtype), cast_to(b, y, dtype)]
+    result = elementwise_result(b, values, dtype)
+    return b.emit("np::where", values, {}, TensorType(dtype, result.dims, False))
+
+
+@lru_cache(maxsize=None)
+def _where_dtype(x: Any, y: Any) -> np.dtype[Any]:
+    def sample(one: Any) -> Any:
+        return one(0) if isinstance(one, type) else np.zeros(1, one)
+
+    result: np.dtype[Any] = np.where(np.zeros(1, bool), sample(x), sample(y)).dtype
+    return result
+
+
+def _clip_rule(b: Builder, call: Call) -> Value:
+    x = call.value("a")
+    low = call.optional("a_min") or call.optional("min")
+    high = call.optional("a_max") or call.optional("max")
+    if low is None and high is None:
+        raise Untypable("np.clip without bounds")
+    if not isinstance(x.type, TensorType):
+        raise Untypable("np.clip of a Python number")
+    # NumPy's clip is minimum(maximum(x, low), high) in one common dtype.
+    bounds = [value for value in (low, high) if value is not None]
+    dtype = _clip_dtype(*(_operand_dtype(value) for value in (x, *bounds)))
+    if not np.can_cast(dtype, dtype) or dtype.kind == "c":
+        raise Untypable(f"np.clip of {dtype}")
+    result = cast_to(b, x, dtype)
+    if low is not None:
+        result = b.op("np::maximum", result, cast_to(b, low, dtype))
+    if high is not None:
+        result = b.op("np::minimum", result, cast_to(b, high, dtype))
+    return result
+
+
+@lru_cache(maxsize=None)
+def _clip_dtype(x: Any, *bounds: Any) -> np.dtype[Any]:
+    def sample(one: Any) -> Any:
+        return one(0) if isinstance(one, type) else np.zeros((), one)[()]
+
+    low = sample(bounds[0])
+    high = sample(bounds[1]) if len(bounds) > 1 else None
+    result: np.dtype[Any] = np.clip(np.zeros(1, x), low, high).dtype
+    return result
+
+
+def _cast_rule(b: Builder, call: Call) -> Value:
+    dtype = _as_dtype(call.static("dtype"))
+    _check_supported([dtype])
+    x = call.value("x")
+    if isinstance(x.type, TensorType):
+        source = tensor(x)
+        assert source.dtype is not None
+        _check_supported([source.dtype])
+        if source.dtype.kind == "c" and dtype.kind not in "cb":
+            raise Untypable("NumPy warns that a cast drops the imaginary part")
+        return b.emit("np::cast", [x], {"dtype": dtype}, TensorType(dtype, source.dims, source.scalar))
+    return cast_to(b, x, dtype)
+
+
+def _as_dtype(value: Any) -> np.dtype[Any]:
+    try:
+        return np.dtype(value)
+    except TypeError as error:
+        raise Untypable(str(error)) from None
+
+
+def _astype_rule(b: Builder, call: Call) -> Value:
+    x = call.value("x")
+    type_ = tensor(x)
+    dtype = _as_dtype(call.static("dtype"))
+    copy = call.static("copy")
+    if type_.scalar:
+        return _cast_rule(b, call)
+    if dtype == type_.dtype:
+        return b.op("np::copy", x) if copy else x
+    return _cast_rule(b, call)
+
+
+def _scalar_constructor_rule(dtype: np.dtype[Any]) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = call.value("x")
+        if isinstance(x.type, TensorType) and not x.type.scalar:
+            raise Untypable(f"np.{dtype.name} of an array")
+        return b.op("np::cast", x, dtype=dtype)
+
+    return rule
+
+
+def _round_rule(b: Builder, call: Call) -> Value:
+    x = call.value("a")
+    type_ = tensor(x)
+    assert type_.dtype is not None
+    decimals = call.static("decimals")
+    if decimals != 0 or type_.dtype.kind == "b":
+        raise Untypable("np.round to decimals")
+    if type_.dtype.kind in "iu":
+        return x if type_.scalar else b.op("np::copy", x)
+    return b.op("np::rint", x)
+
+
+def _complex_part_rule(part: str) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = call.value("x")
+        type_ = tensor(x)
+        assert type_.dtype is not None
+        if type_.dtype.kind != "c":
+            if part == "real":
+                return x
+            raise Untypable("the imaginary part of a real array is read-only zeros")
+        real = np.dtype(np.float32 if type_.dtype == np.complex64 else np.float64)
+        return b.emit(f"np::{part}", [x], {}, TensorType(real, type_.dims, type_.scalar))
+
+    return rule
+
+
+def _nan_to_num_rule(b: Builder, call: Call) -> Value:
+    x = call.value("x")
+    type_ = tensor(x)
+    assert type_.dtype is not None
+    if type_.dtype.kind != "f":
+        raise Untypable(f"np.nan_to_num of {type_.dtype}")
+    limits = np.finfo(type_.dtype)
+    positive, negative = call.static("posinf"), call.static("neginf")
+    result = b.op("np::where", b.op("np::isnan", x), call.static("nan"), x)
+    result = b.op(
+        "np::where", b.op("np::equal", x, np.inf), limits.max if positive is None else positive, result
+    )
+    return b.op(
+        "np::where", b.op("np::equal", x, -np.inf), limits.min if negative is None else negative, result
+    )
+
+
+def _angle_rule(b: Builder, call: Call) -> Value:
+    x = call.value("z")
+    type_ = tensor(x)
+    assert type_.dtype is not None
+    if type_.dtype.kind != "c" or call.static("deg"):
+        raise Untypable("np.angle of a real array")
+    return b.op("np::arctan2", b.op("np::imag", x), b.op("np::real", x))
+
+
+_SCALAR_TYPES = (
+    np.bool_,
+    np.int8,
+    np.int16,
+    np.int32,
+    np.int64,
+    np.uint8,
+    np.uint16,
+    np.uint32,
+    np.uint64,
+    np.float32,
+    np.float64,
+    np.complex64,
+    np.complex128,
+)
+
+
+def _real(x: Any) -> Any:
+    return x.real
+
+
+def _imag(x: Any) -> Any:
+    return x.imag
+
+
+def _astype(x: Any, dtype: Any, copy: bool = True) -> Any:
+    return x.astype(dtype, copy=copy)
+
+
+OPS: tuple[Op, ...] = (
+    *(_ufunc(name, scalar) for name, scalar in _UFUNCS.items()),
+    Op(
+        "np::where",
+        np.where,
+        _where_rule,
+        "condition, x=None, y=None",
+        Scalar(
+            f="select(x, y, z)",
+            i="select(x, y, z)",
+            u="select(x, y, z)",
+            b="select(x, y, z)",
+            c=("select(x, y_re, z_re)", "select(x, y_im, z_im)"),
+        ),
+        functions=(np.where,),
+        doc="One of two values, element by element.",
+    ),
+    Op(
+        "np::clip",
+        np.clip,
+        _clip_rule,
+        "a, a_min=None, a_max=None, out!=None, min=None, max=None",
+        methods={"clip": "a_min=None, a_max=None, out!=None"},
+        functions=(np.clip,),
+        doc="Limit to an interval.",
+    ),
+    Op(
+        "np::cast",
+        cast_reference,
+        _cast_rule,
+        "x, dtype",
+        Scalar(f="x", i="x", u="x", b="x"),
+        doc="Conversion to another dtype with astype's meaning.",
+    ),
+    Op(
+        "np::astype",
+        _astype,
+        _astype_rule,
+        "x, dtype, copy=True",
+        methods={"astype": "dtype, order!='K', casting!='unsafe', subok!=True, copy=True"},
+        functions=(np.astype,),
+        view=True,
+        doc="Conversion to another dtype, a copy by default.",
+    ),
+    *(
+        Op(
+            f"np::{scalar_type.__name__}",
+            scalar_type,
+            _scalar_constructor_rule(np.dtype(scalar_type)),
+            "x",
+            functions=(scalar_type,),
+            doc=f"A NumPy scalar of dtype {np.dtype(scalar_type).name}.",
+        )
+        for scalar_type in _SCALAR_TYPES
+    ),
+    Op(
+        "np::round",
+        np.round,
+        _round_rule,
+        "a, decimals=0, out!=None",
+        methods={"round": "decimals=0, out!=None"},
+        functions=(np.round, np.around),
+        doc="Round half to even.",
+    ),
+    Op(
+        "np::real",
+        _real,
+        _complex_part_rule("real"),
+        "x",
+        functions=(np.real,),
+        view=True,
+        doc="The real part, a view.",
+    ),
+    Op(
+        "np::imag",
+        _imag,
+        _complex_part_rule("imag"),
+        "x",
+        functions=(np.imag,),
+        view=True,
+        doc="The imaginary part, a view.",
+    ),
+    Op(
+        "np::nan_to_num",
+        np.nan_to_num,
+        _nan_to_num_rule,
+        "x, copy!=True, nan=0.0, posinf=None, neginf=None",
+        functions=(np.nan_to_num,),
+        doc="Replace NaN and infinities by numbers.",
+    ),
+    Op(
+        "np::angle",
+        np.angle,
+        _angle_rule,
+        "z, deg=False",
+        functions=(np.angle,),
+        doc="The argument of complex numbers.",
+    ),
+)

@@ -1,0 +1,107 @@
+"""Products of matrices and vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.shapes import BroadcastError, broadcast_dims
+from jitcore.ir.types import Dim, TensorType
+
+__all__ = ["OPS"]
+
+
+def _pair(b: Builder, x: Value, y: Value) -> tuple[Value, Value, np.dtype[Any]]:
+    """Both operands in their common dtype."""
+    one, two = tensor(x).dtype, tensor(y).dtype
+    assert one is not None and two is not None
+    dtype = np.result_type(one, two)
+    if dtype.char not in SUPPORTED:
+        raise Untypable(f"dtype {dtype} is not compiled")
+    return cast_to(b, x, dtype), cast_to(b, y, dtype), dtype
+
+
+def _check_contracted(one: Dim, two: Dim) -> None:
+    if isinstance(one, int) and isinstance(two, int) and one != two:
+        raise Untypable(f"contracted extents {one} and {two} differ")
+
+
+def _matmul_rule(b: Builder, call: Call) -> Value:
+    x, y, dtype = _pair(b, call.value("x"), call.value("y"))
+    left, right = tensor(x).dims or (), tensor(y).dims or ()
+    if not left or not right:
+        raise Untypable("matmul of a scalar")
+    _check_contracted(left[-1], right[-2] if len(right) > 1 else right[0])
+    try:
+        batch = broadcast_dims([left[:-2], right[:-2]], b.fresh_dim)
+    except BroadcastError as error:
+        raise Untypable(str(error)) from None
+    rows = left[-2:-1]
+    columns = right[-1:] if len(right) > 1 else ()
+    dims = (*batch, *rows, *columns)
+    return b.emit("np::matmul", [x, y], {}, TensorType(dtype, dims, dims == ()))
+
+
+def _dot_rule(b: Builder, call: Call) -> Value:
+    x, y = call.value("a"), call.value("b")
+    left, right = tensor(x).dims or (), tensor(y).dims or ()
+    if not left or not right:
+        return b.op("np::multiply", x, y)
+    if len(left) <= 2 and len(right) <= 2:
+        return b.op("np::matmul", x, y)
+    raise Untypable("np.dot of stacks of matrices")
+
+
+def _inner_rule(b: Builder, call: Call) -> Value:
+    x, y = call.value("a"), call.value("b")
+    left, right = tensor(x).dims or (), tensor(y).dims or ()
+    if not left or not right:
+        return b.op("np::multiply", x, y)
+    if len(left) == len(right) == 1:
+        return b.op("np::matmul", x, y)
+    if len(left) <= 2 and len(right) == 2:
+        return b.op("np::matmul", x, b.op("np::transpose", y))
+    raise Untypable("np.inner of stacks of matrices")
+
+
+def _vdot_rule(b: Builder, call: Call) -> Value:
+    x, y = call.value("a"), call.value("b")
+    if len(tensor(x).dims or ()) != 1 or len(tensor(y).dims or ()) != 1:
+        raise Untypable("np.vdot of more than vectors")
+    dtype = tensor(x).dtype
+    if dtype is not None and dtype.kind == "c":
+        x = b.op("np::conjugate", x)
+    return b.op("np::matmul", x, y)
+
+
+def _outer_rule(b: Builder, call: Call) -> Value:
+    x, y = (_flat(b, call.value(name)) for name in ("a", "b"))
+    return b.op("np::multiply", b.op("np::view", x, index=":, None"), y)
+
+
+def _flat(b: Builder, value: Value) -> Value:
+    if tensor(value).scalar:
+        raise Untypable("np.outer of a NumPy scalar")
+    return value if len(tensor(value).dims or ()) == 1 else b.op("np::ravel", value)
+
+
+def _named(name: str, rule: Any, parameters: str, doc: str, **more: Any) -> Op:
+    function = getattr(np, name)
+    return Op(f"np::{name}", function, rule, parameters, functions=(function,), doc=doc, **more)
+
+
+_UFUNC = "out!=None, casting!='same_kind', order!='K', dtype!=None, subok!=True"
+
+
+OPS: tuple[Op, ...] = (
+    _named("matmul", _matmul_rule, f"x, y, {_UFUNC}", "Matrix product."),
+    _named("dot", _dot_rule, "a, b, out!=None", "Dot product.",
+           methods={"dot": "b, out!=None"}),
+    _named("inner", _inner_rule, "a, b", "Inner product over the last axes."),
+    _named("vdot", _vdot_rule, "a, b", "Dot product of conjugate and vector."),
+    _named("outer", _outer_rule, "a, b, out!=None", "Outer product."),
+)

@@ -1,0 +1,246 @@
+"""What a row of the op table is, and the small vocabulary its rules are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from jitcore.ir.types import Dim, TensorType, Type
+
+if TYPE_CHECKING:
+    from jitcore.ir.graph import SourceRange, Value
+
+__all__ = [
+    "Builder",
+    "Call",
+    "NeedsConstant",
+    "Op",
+    "Parameter",
+    "Rule",
+    "Scalar",
+    "Untypable",
+    "parse_parameters",
+]
+
+
+class Untypable(Exception):
+    """A rule's answer when the op stays generic and runs in the host program; says why."""
+
+
+class NeedsConstant(Untypable):
+    """An argument must be known at compile time (an axis, say) and is not."""
+
+    def __init__(self, what: str, value: Value) -> None:
+        super().__init__(f"{what} is not a constant")
+        self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an op.
+
+    ``compiled`` is False for those that only NumPy itself handles (``out``, ``where``, ``order``):
+    a call that passes one stays generic unless the value is the default.
+    """
+
+    name: str
+    default: Any = ...
+    compiled: bool = True
+    variadic: bool = False
+
+
+@lru_cache(maxsize=None)
+def parse_parameters(text: str) -> tuple[Parameter, ...]:
+    """Read ``"a, axis=None, out!=None, *rest"``; ``!`` marks parameters that are not compiled."""
+    found = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, has_default, default = part.partition("=")
+        compiled = not name.endswith("!")
+        name = name.removesuffix("!").strip()
+        value = eval(default, {"NOVALUE": np._NoValue}) if has_default else ...
+        found.append(Parameter(name.removeprefix("*"), value, compiled, name.startswith("*")))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """The value of an elementwise op at one element, as text, by the kind of the loop's dtype.
+
+    The texts are expressions over ``x``, ``y``, ``z`` in the language of ``codegen.scalar``.  For
+    complex loops ``c`` is the pair of texts of the real and the imaginary part over ``x_re``,
+    ``x_im`` …, or a single text where the result is not complex.
+    """
+
+    f: str | None = None
+    i: str | None = None
+    u: str | None = None
+    b: str | None = None
+    c: tuple[str, str] | str | None = None
+
+    def text(self, kind: str) -> tuple[str, str] | str | None:
+        """The text for loops over dtypes of this kind (``np.dtype.kind``)."""
+        found: tuple[str, str] | str | None = getattr(self, kind, None)
+        return found
+
+
+class Builder(Protocol):
+    """What rules use to emit typed nodes; ``ir.passes.specialize`` implements it."""
+
+    def emit(
+        self, kind: str, inputs: Sequence[Value], attributes: Mapping[str, Any], type_: Type
+    ) -> Value: ...
+
+    def op(self, kind: str, *args: Any, **attributes: Any) -> Value:
+        """Apply another op's rule; arguments are Values or plain constants."""
+
+    def constant(self, value: Any, type_: Type | None = None) -> Value: ...
+
+    def fresh_dim(self, key: object = None) -> Dim:
+        """A new symbol; the same symbol again for an equal (hashable) key in this scope."""
+
+    def size(self, value: Value, axis: int) -> Value: ...
+
+    def tuple(self, elements: Sequence[Value]) -> Value: ...
+
+    def elements(self, value: Value) -> list[Value]:
+        """The elements of a tuple value."""
+
+    def call_python(self, function: Any, args: Sequence[Value]) -> Value: ...
+
+
+_MISSING = object()
+
+
+@dataclass(slots=True)
+class Call:
+    """A call being typed: arguments by parameter name, each a Value or a plain constant."""
+
+    kind: str
+    bound: dict[str, Any]
+    parameters: tuple[Parameter, ...]
+    source: SourceRange | None = None
+
+    def value(self, name: str) -> Value:
+        """The argument as a Value."""
+        found = self.bound.get(name, _MISSING)
+        if found is _MISSING:
+            raise Untypable(f"argument {name!r} is missing")
+        from jitcore.ir.graph import Value
+
+        if not isinstance(found, Value):
+            raise Untypable(f"argument {name!r} is not a value")
+        return found
+
+    def optional(self, name: str) -> Value | None:
+        """The argument as a Value, or None where it is absent or the constant None."""
+        from jitcore.ir.graph import Value
+
+        found = self.bound.get(name)
+        if found is None or not isinstance(found, Value):
+            return None
+        if found.constant is not None and found.constant.attributes["value"] is None:
+            return None
+        return found
+
+    def static(self, name: str) -> Any:
+        """The argument as a Python object known at compile time, or the parameter's default."""
+        from jitcore.ir.graph import Value
+
+        if name not in self.bound:
+            default = next(p.default for p in self.parameters if p.name == name)
+            if default is ...:
+                raise Untypable(f"argument {name!r} is missing")
+            return default
+        found = self.bound[name]
+        return static_value(found, name) if isinstance(found, Value) else found
+
+
+def static_value(value: Value, what: str) -> Any:
+    """The Python object a value is known to be at compile time.
+
+    Raises
+    ------
+    NeedsConstant
+        It is not known.
+    """
+    node = value.node
+    if node is not None and node.kind == "prim::Constant":
+        return node.attributes["value"]
+    if node is not None and node.kind in ("prim::TupleConstruct", "prim::ListConstruct"):
+        items = [static_value(item, what) for item in node.inputs]
+        return tuple(items) if node.kind == "prim::TupleConstruct" else items
+    raise NeedsConstant(what, value)
+
+
+Rule = Callable[[Builder, Call], "Value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row of the op table: everything that is true of an op.
+
+    Parameters
+    ----------
+    kind : str
+        The name in graphs, ``"np::sum"``.
+    reference : callable
+        What it means: called with the operands in order and attributes by name.
+    rule : Rule
+        Types a call: emits typed nodes and returns the result, or raises ``Untypable``.
+    parameters : str
+        The signature, in the form ``parse_parameters`` reads.
+    scalar : Scalar or None
+        The value at one element, for elementwise ops.
+    methods : mapping
+        The ndarray methods that mean this op, with their own parameters after the array
+        (None: those of ``parameters`` without the first).
+    attributes : mapping
+        The ndarray attributes that mean this op, likewise.
+    functions : tuple
+        The Python callables a call of which becomes this op.
+    view : bool
+        The result may share memory with operand 0.
+    writes : tuple of int
+        The operands whose memory is written.
+    pure : bool
+        No effect and the same result for the same operands.
+    doc : str
+        One line for the table of ops in the documentation.
+    """
+
+    kind: str
+    reference: Callable[..., Any]
+    rule: Rule
+    parameters: str = "x"
+    scalar: Scalar | None = None
+    methods: Mapping[str, str | None] = field(default_factory=dict)
+    functions: tuple[Any, ...] = ()
+    view: bool = False
+    writes: tuple[int, ...] = ()
+    pure: bool = True
+    doc: str = ""
+
+    @property
+    def signature(self) -> tuple[Parameter, ...]:
+        """The parsed parameters."""
+        return parse_parameters(self.parameters)
+
+
+def tensor(value: Value, what: str = "operand") -> TensorType:
+    """The type of an array or NumPy scalar with dtype and rank known.
+
+    Raises
+    ------
+    Untypable
+        It is anything else.
+    """
+    type_ = value.type
+    if not isinstance(type_, TensorType):
+        raise Untypable(f"{what} is {type_}, not an array")
+    if not type_.is_complete:
+        raise Untypable(f"the dtype or rank of {what} is not known")
+    return type_

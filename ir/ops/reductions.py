@@ -1,0 +1,247 @@
+"""Reductions and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.shapes import BroadcastError, normalize_axes
+from jitcore.ir.types import Dim, TensorType
+
+__all__ = ["OPS"]
+
+_COMMON = "axis=None, dtype=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVALUE"
+_NO_DTYPE = "axis=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVALUE"
+_LOGICAL = "axis=None, out!=None, keepdims=False, where!=NOVALUE"
+_MEAN = "axis=None, dtype=None, out!=None, keepdims=False, where!=NOVALUE"
+_VARIANCE = "axis=None, dtype=None, out!=None, ddof=0, keepdims=False, where!=NOVALUE"
+_SCAN = "axis=None, dtype=None, out!=None"
+
+
+def _array(b: Builder, call: Call) -> Value:
+    value = call.value("a")
+    type_ = tensor(value)
+    assert type_.dtype is not None
+    if type_.dtype.char not in SUPPORTED or not type_.dtype.isnative:
+        raise Untypable(f"dtype {type_.dtype} is not compiled")
+    return value
+
+
+def _axes(call: Call, rank: int) -> tuple[int, ...]:
+    axis = call.static("axis")
+    if axis is not None and not isinstance(axis, (int, tuple, np.integer)):
+        raise Untypable(f"axis {axis!r}")
+    try:
+        return normalize_axes(int(axis) if isinstance(axis, np.integer) else axis, rank)
+    except BroadcastError as error:
+        raise Untypable(str(error)) from None
+
+
+def _reduced(type_: TensorType, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> TensorType:
+    dims: list[Dim] = []
+    for axis, dim in enumerate(type_.dims or ()):
+        if axis not in axes:
+            dims.append(dim)
+        elif keepdims:
+            dims.append(1)
+    return TensorType(np.dtype(dtype), tuple(dims), not dims)
+
+
+def _emit(b: Builder, call: Call, x: Value, dtype: Any, name: str, **extra: Any) -> Value:
+    type_ = tensor(x)
+    axes = _axes(call, len(type_.dims or ()))
+    keepdims = bool(call.static("keepdims"))
+    result = _reduced(type_, axes, keepdims, dtype)
+    if not axes:
+        raise Untypable("a reduction over no axes")
+    return b.emit(f"np::{name}", [x], {"axis": axes, "keepdims": keepdims, **extra}, result)
+
+
+def _accumulator(call: Call, function: Callable[..., Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype NumPy accumulates in, asked of NumPy itself."""
+    asked = call.static("dtype")
+    if asked is not None:
+        return np.dtype(asked)
+    result: np.dtype[Any] = function(np.zeros(1, dtype)).dtype
+    return result
+
+
+def _sum_rule(name: str, function: Callable[..., Any]) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = _array(b, call)
+        dtype = tensor(x).dtype
+        assert dtype is not None
+        accumulator = _accumulator(call, function, dtype)
+        if accumulator.char not in SUPPORTED:
+            raise Untypable(f"{name} in {accumulator}")
+        return _emit(b, call, cast_to(b, x, accumulator), accumulator, name)
+
+    return rule
+
+
+def _extremum_rule(name: str) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = _array(b, call)
+        dtype = tensor(x).dtype
+        assert dtype is not None
+        if dtype.kind == "c":
+            raise Untypable(f"{name} of complex numbers")
+        return _emit(b, call, x, dtype, name)
+
+    return rule
+
+
+def _logical_rule(name: str) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = cast_to(b, _array(b, call), np.dtype(bool))
+        return _emit(b, call, x, bool, name)
+
+    return rule
+
+
+def _position_rule(name: str) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = _array(b, call)
+        type_ = tensor(x)
+        assert type_.dtype is not None
+        if type_.dtype.kind == "c":
+            raise Untypable(f"{name} of complex numbers")
+        axis = call.static("axis")
+        if isinstance(axis, tuple) and len(axis) not in (1, len(type_.dims or ())):
+            raise Untypable(f"{name} over several axes")
+        return _emit(b, call, x, np.intp, name)
+
+    return rule
+
+
+def _count_rule(b: Builder, call: Call) -> Value:
+    x = cast_to(b, _array(b, call), np.dtype(bool))
+    return _emit(b, call, x, np.intp, "count_nonzero")
+
+
+def _mean_rule(b: Builder, call: Call) -> Value:
+    x = _array(b, call)
+    dtype = tensor(x).dtype
+    assert dtype is not None
+    result = _accumulator(call, np.mean, dtype)
+    if result.kind not in "fc" or result.char not in SUPPORTED:
+        raise Untypable(f"mean in {result}")
+    return _emit(b, call, cast_to(b, x, result), result, "mean")
+
+
+def _variance_rule(name: str) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = _array(b, call)
+        dtype = tensor(x).dtype
+        assert dtype is not None
+        if dtype.kind == "c" or call.static("dtype") is not None:
+            raise Untypable(f"{name} of complex numbers or in a given dtype")
+        result = dtype if dtype.kind == "f" else np.dtype(np.float64)
+        ddof = call.static("ddof")
+        if not isinstance(ddof, (int, float)):
+            raise Untypable("ddof that is not a number")
+        return _emit(b, call, cast_to(b, x, result), result, name, ddof=ddof)
+
+    return rule
+
+
+def _ptp_rule(b: Builder, call: Call) -> Value:
+    x = _array(b, call)
+    axis, keepdims = call.static("axis"), call.static("keepdims")
+    high = b.op("np::max", x, axis=axis, keepdims=keepdims)
+    return b.op("np::subtract", high, b.op("np::min", x, axis=axis, keepdims=keepdims))
+
+
+def _nan_rule(kind: str, fill: Any) -> Rule:
+    """A reduction that skips NaN: put the identity where NaN is."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x = _array(b, call)
+        dtype = tensor(x).dtype
+        assert dtype is not None
+        if dtype.kind == "f":
+            x = b.op("np::where", b.op("np::isnan", x), fill, x)
+        elif dtype.kind == "c":
+            raise Untypable("NaN reductions of complex numbers")
+        static = {name: call.static(name) for name in ("axis", "dtype", "keepdims")}
+        return b.op(kind, x, **{k: v for k, v in static.items() if not (k == "dtype" and v is None)})
+
+    return rule
+
+
+def _scan_rule(name: str, function: Callable[..., Any]) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = _array(b, call)
+        type_ = tensor(x)
+        assert type_.dtype is not None and type_.dims is not None
+        axis = call.static("axis")
+        if axis is None:
+            if len(type_.dims) != 1:
+                raise Untypable(f"{name} of a flattened array")
+            axis = 0
+        try:
+            (axis,) = normalize_axes(int(axis), len(type_.dims))
+        except BroadcastError as error:
+            raise Untypable(str(error)) from None
+        dtype = _accumulator(call, function, type_.dtype)
+        if dtype.char not in SUPPORTED:
+            raise Untypable(f"{name} in {dtype}")
+        result = TensorType(dtype, type_.dims)
+        return b.emit(f"np::{name}", [cast_to(b, x, dtype)], {"axis": axis}, result)
+
+    return rule
+
+
+def _row(
+    name: str,
+    parameters: str,
+    rule: Rule,
+    doc: str,
+    *,
+    aliases: tuple[Any, ...] = (),
+    method: Mapping[str, str | None] | None = None,
+) -> Op:
+    function = getattr(np, name)
+    return Op(
+        f"np::{name}",
+        function,
+        rule,
+        f"a, {parameters}",
+        methods={name: None} if method is None else method,
+        functions=(function, *aliases),
+        doc=doc,
+    )
+
+
+_NO_METHOD: Mapping[str, str | None] = {}
+
+OPS: tuple[Op, ...] = (
+    _row("sum", _COMMON, _sum_rule("sum", np.sum), "Sum."),
+    _row("prod", _COMMON, _sum_rule("prod", np.prod), "Product."),
+    _row("min", _NO_DTYPE, _extremum_rule("min"), "Smallest; NaN wins.", aliases=(np.amin,)),
+    _row("max", _NO_DTYPE, _extremum_rule("max"), "Largest; NaN wins.", aliases=(np.amax,)),
+    _row("all", _LOGICAL, _logical_rule("all"), "Whether all are true."),
+    _row("any", _LOGICAL, _logical_rule("any"), "Whether one is true."),
+    _row("argmin", "axis=None, out!=None, keepdims=False", _position_rule("argmin"),
+         "Place of the smallest."),
+    _row("argmax", "axis=None, out!=None, keepdims=False", _position_rule("argmax"),
+         "Place of the largest."),
+    _row("count_nonzero", "axis=None, keepdims=False", _count_rule, "How many are not zero.",
+         method=_NO_METHOD),
+    _row("mean", _MEAN, _mean_rule, "Arithmetic mean."),
+    _row("var", _VARIANCE, _variance_rule("var"), "Variance."),
+    _row("std", _VARIANCE, _variance_rule("std"), "Standard deviation."),
+    _row("ptp", "axis=None, out!=None, keepdims=False", _ptp_rule, "Range of values.",
+         method=_NO_METHOD),
+    _row("nansum", _COMMON, _nan_rule("np::sum", 0), "Sum of all that are not NaN.",
+         method=_NO_METHOD),
+    _row("nanprod", _COMMON, _nan_rule("np::prod", 1), "Product of all that are not NaN.",
+         method=_NO_METHOD),
+    _row("cumsum", _SCAN, _scan_rule("cumsum", np.cumsum), "Running sum."),
+    _row("cumprod", _SCAN, _scan_rule("cumprod", np.cumprod), "Running product."),
+)

@@ -1,0 +1,78 @@
+"""Extents: NumPy's broadcasting over known and symbolic dims, and lengths of slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitcore.ir.types import Dim
+
+__all__ = ["BroadcastError", "broadcast_dims", "normalize_axes", "normalize_axis", "slice_length"]
+
+
+class BroadcastError(ValueError):
+    """Known extents that do not fit together; NumPy raises when the program gets there."""
+
+
+def broadcast_dims(shapes: Sequence[tuple[Dim, ...]], fresh: Callable[[object], Dim]) -> tuple[Dim, ...]:
+    """The dims of operands broadcast together.
+
+    Two different symbols give the symbol ``fresh(key)`` makes, as does a symbol that may be 1;
+    whether they really fit is checked when the program runs.
+
+    Examples
+    --------
+    >>> broadcast_dims([("n", 1), (4,)], lambda key: "s")
+    ('n', 4)
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    result: list[Dim] = []
+    for axis in range(rank):
+        found: list[Dim] = []
+        for shape in shapes:
+            position = axis - rank + len(shape)
+            if position >= 0 and shape[position] != 1 and shape[position] not in found:
+                found.append(shape[position])
+        result.append(_join(found, fresh))
+    return tuple(result)
+
+
+def _join(dims: list[Dim], fresh: Callable[[object], Dim]) -> Dim:
+    if not dims:
+        return 1
+    if len(dims) == 1:
+        return dims[0]
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    if len(numbers) > 1:
+        raise BroadcastError(f"operands of extents {numbers[0]} and {numbers[1]}")
+    if numbers:
+        return numbers[0]
+    return fresh(("broadcast", tuple(sorted(map(str, dims)))))
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """A non-negative axis.
+
+    Raises
+    ------
+    BroadcastError
+        It is out of range; NumPy's own error appears when the program gets there.
+    """
+    if not -rank <= axis < rank:
+        raise BroadcastError(f"axis {axis} is out of bounds for {rank} dimensions")
+    return axis % rank
+
+
+def normalize_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Sorted non-negative axes; all of them for None."""
+    if axis is None:
+        return tuple(range(rank))
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    found = tuple(sorted(normalize_axis(int(one), rank) for one in axes))
+    if len(set(found)) != len(found):
+        raise BroadcastError("duplicate axis")
+    return found
+
+
+def slice_length(dim: int, start: int | None, stop: int | None, step: int | None) -> int:
+    """How many elements a slice of an axis has."""
+    return len(range(*slice(start, stop, step).indices(dim)))

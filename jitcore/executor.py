@@ -1,0 +1,231 @@
+"""Calls: from arguments to the plan that was compiled for them.
+
+An ``Executor`` owns a graph and the specializations made of it.  The native ones form a chain of
+guarded entries, each passing a call it was not compiled for to the next, and at the end of the
+chain stands ``Executor.run``, which describes the arguments, decides by the fusion strategy
+whether to compile once more, and otherwise runs the function unfused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitcore import strategy
+from jitcore.codegen.entry import CaptureGuard, bind
+from jitcore.codegen.signature import ConstantParam, Param
+from jitcore.ir import log
+from jitcore.ir.graph import Graph
+from jitcore.ir.passes.specialize import CompileFunction, specialize
+from jitcore.ir.types import Type
+from jitcore.pipeline import HostPlan, NativePlan, compile_host, compile_native, optimize
+from jitcore.signatures import Description, describe_all, structure, type_and_param
+
+__all__ = ["Executor", "Specialization"]
+
+MAX_SPECIALIZATIONS = 256
+"""A limit over all structures of arguments, against programs that call with ever new constants."""
+
+
+def _not_native(*args: Any) -> Any:
+    raise AssertionError("a host plan has no entry")
+
+
+@dataclass(slots=True)
+class Specialization:
+    """One compiled form of a graph.
+
+    Parameters
+    ----------
+    kind : str
+        ``"STATIC"`` or ``"DYNAMIC"``.
+    key : tuple
+        The descriptions it was compiled for; dynamic ones have None for extents other than 1.
+    typed : Graph
+        The graph with its types, before fusion.
+    plan : NativePlan or HostPlan
+    """
+
+    kind: str
+    key: tuple[Description, ...]
+    typed: Graph
+    plan: NativePlan | HostPlan
+    constants: dict[int, Any] = field(default_factory=dict)
+    direct: Callable[..., Any] = _not_native
+
+
+class Executor:
+    """Runs one graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        Generic or typed; its types are ignored, those of the arguments count.
+    fallback : callable
+        Runs the function unfused, through NumPy; takes the parameters in order.
+    captures : sequence of CaptureGuard
+        What entries check besides the arguments.
+    numerics : callable
+        Gives ``"strict"`` or ``"contract"``.
+    miss : callable, optional
+        What stands at the end of the chain of entries; by default `run`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        name: str,
+        fallback: Callable[..., Any],
+        captures: tuple[CaptureGuard, ...] = (),
+        compile_function: CompileFunction | None = None,
+        numerics: Callable[[], str] = lambda: "strict",
+        miss: Callable[..., Any] | None = None,
+    ) -> None:
+        self.graph = graph
+        self.name = name
+        self.fallback = fallback
+        self.captures = captures
+        self.compile_function = compile_function
+        self.numerics = numerics
+        self.miss = miss or self._run_positional
+        self.entry: Callable[..., Any] = self.miss
+        self.specializations: list[Specialization] = []
+        self._static: dict[tuple[Description, ...], Specialization] = {}
+        self._dynamic: dict[tuple[Description, ...], Specialization] = {}
+        self._counts: dict[tuple[Description, ...], int] = {}
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: Any) -> Any:
+        return self.entry(*args)
+
+    def run(self, args: tuple[Any, ...], captured: tuple[Any, ...] = ()) -> Any:
+        """Take a call that no compiled entry has taken; compile for it if the strategy allows.
+
+        Parameters
+        ----------
+        args : tuple
+            The parameters in order.
+        captured : tuple
+            The captured objects that are inputs of the graph after them.
+        """
+        found = self.specialization((*args, *captured))
+        if found is None:
+            return self.fallback(*args)
+        if isinstance(found.plan, HostPlan):
+            return found.plan.run(*args, *captured)
+        return found.direct(*args)
+
+    def _run_positional(self, *args: Any) -> Any:
+        return self.run(args)
+
+    def specialization(self, args: tuple[Any, ...]) -> Specialization | None:
+        """The specialization for these arguments, made now if the strategy allows another."""
+        descriptions = describe_all(args)
+        with self._lock:
+            found = self._static.get(descriptions) or self._dynamic.get(_dynamic_key(descriptions))
+            if found is not None:
+                return found
+            form = tuple(structure(one) for one in descriptions)
+            count = self._counts.get(form, 0)
+            kind = strategy.kind_of(strategy.current(), count)
+            if kind is None or len(self.specializations) >= MAX_SPECIALIZATIONS:
+                return None
+            made = self._specialize(descriptions, kind)
+            if isinstance(made.plan, NativePlan):
+                made.direct = self._bind(made, self.fallback)
+            self._counts[form] = count + 1
+            self.specializations.append(made)
+            if kind == "STATIC":
+                self._static[descriptions] = made
+            else:
+                self._dynamic[made.key] = made
+            self._chain()
+            return made
+
+    def _specialize(self, descriptions: tuple[Description, ...], kind: str) -> Specialization:
+        names = [value.name.replace(".", "_") for value in self.graph.inputs]
+        dynamic = kind == "DYNAMIC"
+        pairs = [
+            type_and_param(one, name, dynamic=dynamic)
+            for one, name in zip(descriptions, names, strict=True)
+        ]
+        types: list[Type] = [type_ for type_, _ in pairs]
+        params: list[Param | None] = [param for _, param in pairs]
+        constants = {
+            number: param.value for number, param in enumerate(params) if isinstance(param, ConstantParam)
+        }
+        typed = specialize(self.graph, types, constants, self.compile_function)
+        optimize(typed)
+        log.graph_dump("specialize", f"{self.name} specialized", lambda: str(typed))
+        plan = self._plan(typed, params)
+        key = _dynamic_key(descriptions) if dynamic else descriptions
+        return Specialization(kind, key, typed, plan, constants)
+
+    def _plan(self, typed: Graph, params: list[Param | None]) -> NativePlan | HostPlan:
+        contract = self.numerics() == "contract"
+        native = compile_native(typed, params, self.captures, name=_identifier(self.name), contract=contract)
+        return native or compile_host(typed, self._region, name=self.name)
+
+    def _region(self, graph: Graph, name: str) -> Callable[..., Any]:
+        """The callable for a native region of a host program."""
+        from jitcore.codegen.host import build_host
+
+        return Executor(
+            graph,
+            name=name,
+            fallback=build_host(graph),
+            compile_function=self.compile_function,
+            numerics=self.numerics,
+        )
+
+    def _chain(self) -> None:
+        """Bind the entries anew, the youngest specialization first."""
+        following: Callable[..., Any] = self.miss
+        for one in self.specializations:
+            if isinstance(one.plan, NativePlan):
+                following = self._bind(one, following)
+        self.entry = following
+
+    def _bind(self, found: Specialization, following: Callable[..., Any]) -> Callable[..., Any]:
+        """A native plan's entry, with what it calls where its guards do not hold."""
+        assert isinstance(found.plan, NativePlan)
+        handler = self._error_handler(found)
+        return bind(found.plan.address, self.name, following, handler, owner=found.plan)
+
+    def _error_handler(self, found: Specialization) -> Callable[..., Any]:
+        """What a native function that could not finish leads to."""
+        assert isinstance(found.plan, NativePlan)
+        lowered = found.plan.kernel.lowered
+
+        def handle(status: int, payload: int, *args: Any) -> Any:
+            site = lowered.sites[status - 1]
+            if not lowered.written or site.exception is None:
+                return self.fallback(*args)
+            numbers = (ctypes.c_int64 * site.payload).from_address(payload)
+            raise site.make(list(numbers))
+
+        return handle
+
+
+def _dynamic_key(descriptions: tuple[Description, ...]) -> tuple[Description, ...]:
+    return tuple(_without_extents(one) for one in descriptions)
+
+
+def _without_extents(description: Description) -> Description:
+    if description[0] == "array":
+        kind, dtype, shape, layout = description
+        return (kind, dtype, tuple(1 if extent == 1 else None for extent in shape), layout)
+    if description[0] == "tuple":
+        return (*description[:2], *(_without_extents(item) for item in description[2:]))
+    return description
+
+
+def _identifier(name: str) -> str:
+    text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    return text if text and not text[0].isdigit() else f"f{text}"
+
+

@@ -1,0 +1,122 @@
+"""The IR types of annotated parameters, read from the syntax tree without evaluating anything."""
+
+from __future__ import annotations
+
+import ast
+import re
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing
+
+from jitcore.ir.types import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    TENSOR,
+    DictType,
+    ListType,
+    TupleType,
+    Type,
+)
+
+__all__ = ["annotation_type", "comment_types"]
+
+Resolve = Callable[[ast.expr], Any]
+"""Gives the object that a name or a dotted name stands for, or None."""
+
+_PLAIN: dict[Any, Type] = {
+    int: INT,
+    float: FLOAT,
+    bool: BOOL,
+    complex: COMPLEX,
+    str: STR,
+    type(None): NONE,
+    np.ndarray: TENSOR,
+}
+
+_SIGNATURE_COMMENT = re.compile(r"#\s*type:\s*(\(.*?\)\s*->\s*[^#]+)")
+
+
+def annotation_type(annotation: ast.expr | None, resolve: Resolve) -> Type:
+    """The type an annotation promises.
+
+    No annotation gives ``Tensor``; one without a counterpart in the IR (``Optional[int]``, a
+    class) gives ``Any``.
+    """
+    if annotation is None:
+        return TENSOR
+    if isinstance(annotation, ast.Constant):
+        return _constant(annotation.value, resolve)
+    if isinstance(annotation, ast.Subscript):
+        return _generic(annotation, resolve)
+    found = resolve(annotation)
+    return _PLAIN.get(found, ANY) if isinstance(found, type) else ANY
+
+
+def _constant(value: object, resolve: Resolve) -> Type:
+    """An annotation that is a literal: None, or the text of another annotation."""
+    if value is None:
+        return NONE
+    if not isinstance(value, str):
+        return ANY
+    try:
+        inner = ast.parse(value, mode="eval").body
+    except (SyntaxError, ValueError):
+        return ANY
+    return annotation_type(inner, resolve)
+
+
+def _generic(annotation: ast.Subscript, resolve: Resolve) -> Type:
+    origin = resolve(annotation.value)
+    inner = annotation.slice
+    arguments = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+    if origin is np.ndarray or origin is numpy.typing.NDArray:
+        return TENSOR
+    if origin is tuple or origin is typing.Tuple:  # noqa: UP006
+        return _tuple(arguments, resolve)
+    types = [annotation_type(argument, resolve) for argument in arguments]
+    if (origin is list or origin is typing.List) and len(types) == 1:  # noqa: UP006
+        return ListType(types[0])
+    if (origin is dict or origin is typing.Dict) and len(types) == 2:  # noqa: UP006
+        return DictType(types[0], types[1])
+    return ANY
+
+
+def _tuple(arguments: Sequence[ast.expr], resolve: Resolve) -> Type:
+    last = arguments[-1] if arguments else None
+    if isinstance(last, ast.Constant) and last.value is Ellipsis:
+        return ANY
+    return TupleType(tuple(annotation_type(argument, resolve) for argument in arguments))
+
+
+def comment_types(
+    node: ast.FunctionDef | ast.Lambda, lines: Sequence[str], resolve: Resolve
+) -> list[Type] | None:
+    """The parameter types of a ``# type: (int, float) -> float`` comment; None without one."""
+    if isinstance(node, ast.Lambda):
+        return None
+    # The comment stands between the line of the def and the first statement.
+    for line in lines[node.lineno - 1 : node.body[0].lineno]:
+        found = _SIGNATURE_COMMENT.search(line)
+        if found:
+            return _parse_comment(found[1], resolve)
+    return None
+
+
+def _parse_comment(text: str, resolve: Resolve) -> list[Type] | None:
+    try:
+        signature = ast.parse(text.strip(), mode="func_type")
+    except (SyntaxError, ValueError):
+        return None
+    assert isinstance(signature, ast.FunctionType)
+    if any(isinstance(argument, ast.Constant) for argument in signature.argtypes):
+        # ``(...) -> float`` says nothing about the parameters.
+        return None
+    return [annotation_type(argument, resolve) for argument in signature.argtypes]

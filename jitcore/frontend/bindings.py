@@ -1,0 +1,108 @@
+"""Which names a piece of syntax assigns, and which it reads, in the scope of its function."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from jitcore.source import FunctionNode
+
+__all__ = [
+    "Comprehension",
+    "assigned_names",
+    "assignment_counts",
+    "function_body",
+    "local_functions",
+    "parameter_names",
+    "read_names",
+    "target_names",
+]
+
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+def parameter_names(arguments: ast.arguments) -> list[str]:
+    """The names of all parameters in the order of a graph's inputs."""
+    params = [*arguments.posonlyargs, *arguments.args]
+    if arguments.vararg:
+        params.append(arguments.vararg)
+    params.extend(arguments.kwonlyargs)
+    return [param.arg for param in params]
+
+
+def function_body(node: FunctionNode) -> list[ast.stmt]:
+    """The statements of a function; a lambda returns its expression."""
+    if isinstance(node, ast.FunctionDef):
+        return node.body
+    return [ast.copy_location(ast.Return(node.body), node.body)]
+
+
+def local_functions(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, FunctionNode]]:
+    """The functions defined in these nodes by ``def``, or by ``name = lambda ...``."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                yield node.targets[0].id, node.value
+        elif isinstance(node, ast.stmt):
+            yield from local_functions(ast.iter_child_nodes(node))
+
+
+def target_names(target: ast.AST) -> list[str]:
+    """The names that an assignment to ``target`` binds."""
+    return [
+        node.id
+        for node in ast.walk(target)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    ]
+
+
+def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
+    """The local names that these nodes bind or delete, each once, in the order of the source."""
+    return list(dict.fromkeys(name for node in nodes for name in _assigned(node)))
+
+
+def assignment_counts(nodes: Iterable[ast.AST]) -> Counter[str]:
+    """How often each local name is bound or deleted, in the order of the source."""
+    return Counter(name for node in nodes for name in _assigned(node))
+
+
+def _assigned(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    if isinstance(node, ast.FunctionDef):
+        yield node.name
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        # What the function assigns is its own.
+        return
+    if isinstance(node, Comprehension):
+        yield from _assigned_in_comprehension(node)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _assigned(child)
+
+
+def _assigned_in_comprehension(node: Comprehension) -> Iterator[str]:
+    """The targets of ``:=``, which belong to the function; those of ``for`` do not."""
+    inner = {name for generator in node.generators for name in target_names(generator.target)}
+    for child in ast.iter_child_nodes(node):
+        yield from (name for name in _assigned(child) if name not in inner)
+
+
+def read_names(node: ast.AST) -> set[str]:
+    """The names that a node reads from the scope it stands in, those of functions in it too."""
+    if isinstance(node, ast.Name):
+        return set() if isinstance(node.ctx, ast.Store) else {node.id}
+    if isinstance(node, ast.AugAssign):
+        return set(target_names(node.target)) | read_names(node.target) | read_names(node.value)
+    children: set[str] = set().union(*map(read_names, ast.iter_child_nodes(node)))
+    if isinstance(node, Comprehension):
+        inner = {name for part in node.generators for name in target_names(part.target)}
+        # The first iterable is evaluated outside.
+        return (children - inner) | read_names(node.generators[0].iter)
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        body = node.body if isinstance(node, ast.FunctionDef) else [node.body]
+        return children - {*parameter_names(node.args), *assigned_names(body)}
+    return children

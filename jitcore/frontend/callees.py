@@ -1,0 +1,116 @@
+"""What a function being compiled asks of its compilation, and gets for the functions it calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Protocol
+
+from jitcore.frontend.names import Resolver, Static
+from jitcore.ir.graph import Graph, SourceRange
+from jitcore.source import FunctionNode, FunctionSource
+
+__all__ = ["CallSite", "Compiled", "Compiler", "LocalScope", "default_statics"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The graph of a Python function that another one calls.
+
+    Parameters
+    ----------
+    graph : Graph
+    parameters : ast.arguments
+    inputs : list of Static
+        The captured objects that are inputs of the graph, after the parameters.
+    constants : list of Static
+        All other captures.
+    """
+
+    graph: Graph
+    parameters: ast.arguments
+    inputs: list[Static]
+    constants: list[Static]
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """Who calls, and where; errors in the called function mention it."""
+
+    caller: str
+    where: SourceRange | None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalScope:
+    """What a nested function sees of the function around it.
+
+    Parameters
+    ----------
+    variables : list of str
+        The variables that it reads; they become parameters after its own.
+    functions : dict
+        The nested functions that it may call.
+    """
+
+    variables: list[str] = field(default_factory=list)
+    functions: dict[str, FunctionNode] = field(default_factory=dict)
+
+
+class Compiler(Protocol):
+    """The compilation of one function with all that it calls."""
+
+    def lookup_op(self, value: Any) -> str | None:
+        """The kind of the operation that a Python callable is, or None."""
+
+    def can_compile(self, function: FunctionType) -> bool:
+        """Whether a function is compiled where it is called, rather than called as it is."""
+
+    def callee(self, function: FunctionType, site: CallSite) -> Compiled:
+        """The graph of a function that is called."""
+
+    def local_callee(
+        self,
+        source: FunctionSource,
+        resolver: Resolver,
+        scope: LocalScope,
+        site: CallSite,
+    ) -> Compiled:
+        """The graph of a function that is defined inside the one that calls it."""
+
+
+def default_statics(function: FunctionType, path: str) -> dict[str, Static]:
+    """The defaults of a function's parameters, which Python evaluated once."""
+    code = function.__code__
+    defaults = function.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    named = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    statics = {
+        name: Static(
+            value,
+            f"{path}.__defaults__[{name!r}]",
+            _positional_reader(function, number),
+            id(function),
+        )
+        for number, (name, value) in enumerate(named.items())
+    }
+    for name, value in (function.__kwdefaults__ or {}).items():
+        read = _keyword_reader(function, name)
+        statics[name] = Static(value, f"{path}.__kwdefaults__[{name!r}]", read, id(function))
+    return statics
+
+
+def _positional_reader(function: FunctionType, number: int) -> Callable[[], Any]:
+    def read() -> Any:
+        return (function.__defaults__ or ())[number]
+
+    return read
+
+
+def _keyword_reader(function: FunctionType, name: str) -> Callable[[], Any]:
+    def read() -> Any:
+        return (function.__kwdefaults__ or {})[name]
+
+    return read

@@ -1,0 +1,250 @@
+"""Calls: operations of the table, NumPy's functions, compiled functions, and all others."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+from jitcore.errors import UnsupportedError
+from jitcore.frontend.bindings import parameter_names
+from jitcore.frontend.callees import CallSite, Compiled, LocalScope, default_statics
+from jitcore.frontend.constants import numpy_name, wrapped_function
+from jitcore.frontend.expressions import Expressions
+from jitcore.frontend.names import Static
+from jitcore.frontend.unsupported import BUILTINS
+from jitcore.ir.graph import Value
+from jitcore.source import FunctionNode
+
+__all__ = ["Calls"]
+
+_FRAME_BUILTINS = {id(getattr(builtins, name)): name for name in BUILTINS}
+_HARMLESS_WITH_ARGUMENTS = ("vars", "dir")
+_COLLECTORS = (sum, min, max, list, tuple, set, frozenset, sorted)
+
+Defaults = dict[str, Callable[[], Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The evaluated arguments of one call."""
+
+    positional: list[Value]
+    keywords: dict[str, Value]
+    starred: tuple[int, ...]
+
+
+class Calls(Expressions):
+    """Emits calls."""
+
+    def _Call(self, node: ast.Call) -> Value:
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise UnsupportedError(
+                    "'**' in a call is not supported in a compiled function",
+                    self.source.range_of(keyword),
+                    "Write the keyword arguments out: name=value.",
+                )
+        static = self.static(node.func)
+        if static is not None:
+            return self._call_static(node, static)
+        if isinstance(node.func, ast.Lambda):
+            return self._call_local(node, node.func, "<lambda>")
+        if isinstance(node.func, ast.Name) and node.func.id in self.local_functions:
+            self.read_local(node.func.id)
+            return self._call_local(node, self.local_functions[node.func.id], node.func.id)
+        if isinstance(node.func, ast.Attribute):
+            receiver = self.emit(node.func.value)
+            return self._emit_call("prim::CallMethod", node, [receiver], name=node.func.attr)
+        return self._emit_call("prim::Call", node, [self.emit(node.func)])
+
+    def _arguments(self, node: ast.Call) -> _Arguments:
+        positional: list[Value] = []
+        starred: list[int] = []
+        for number, argument in enumerate(node.args):
+            if isinstance(argument, ast.Starred):
+                starred.append(number)
+                argument = argument.value
+            positional.append(self.emit(argument))
+        keywords = {k.arg: self.emit(k.value) for k in node.keywords if k.arg is not None}
+        return _Arguments(positional, keywords, tuple(starred))
+
+    def _emit_call(
+        self, kind: str, node: ast.Call, first: Sequence[Value] = (), **attributes: Any
+    ) -> Value:
+        return self._emit_call_with(kind, self._arguments(node), first, **attributes)
+
+    def _emit_call_with(
+        self, kind: str, arguments: _Arguments, first: Sequence[Value] = (), **attributes: Any
+    ) -> Value:
+        if arguments.starred:
+            # The numbers are those of the node's inputs.
+            attributes["starred"] = tuple(len(first) + number for number in arguments.starred)
+        inputs = [*first, *arguments.positional, *arguments.keywords.values()]
+        return self.node(kind, inputs, attributes, keywords=tuple(arguments.keywords)).output
+
+    # Callables that are known
+
+    def _call_static(self, node: ast.Call, static: Static) -> Value:
+        self._reject_frame_builtin(node, static.value)
+        if _is_sole_generator(node):
+            found = self._call_on_generator(node, static)
+            if found is not None:
+                return found
+        kind = self._op_kind(static)
+        if kind is not None:
+            self.record(static)
+            return self._emit_call(kind, node)
+        name = numpy_name(static.value)
+        if name is not None:
+            self.record(static)
+            return self._emit_call("np::call", node, name=name)
+        function = wrapped_function(static.value)
+        if function is not None and self.compiler.can_compile(function):
+            return self._call_function(node, static, function)
+        return self._emit_call("prim::Call", node, [self.static_value(static)])
+
+    def _op_kind(self, static: Static) -> str | None:
+        # Other objects need not even be hashable.
+        return self.compiler.lookup_op(static.value) if static.is_constant else None
+
+    def _reject_frame_builtin(self, node: ast.Call, value: object) -> None:
+        name = _FRAME_BUILTINS.get(id(value))
+        if name is None or (name in _HARMLESS_WITH_ARGUMENTS and node.args):
+            return
+        message, hint = BUILTINS[name]
+        raise UnsupportedError(message, self.source.range_of(node), hint)
+
+    def _call_on_generator(self, node: ast.Call, static: Static) -> Value | None:
+        """A call such as ``sum(x for ...)``; None where the callable is none of those."""
+        generator = node.args[0]
+        assert isinstance(generator, ast.GeneratorExp)
+        if static.value is any or static.value is all:
+            return self.search(generator, wanted=static.value is any)
+        if not any(static.value is collector for collector in _COLLECTORS):
+            return None
+        items = self.collect(generator, "List", "append")
+        keywords = {k.arg: self.emit(k.value) for k in node.keywords if k.arg is not None}
+        arguments = _Arguments([items], keywords, ())
+        kind = self._op_kind(static)
+        if kind is not None:
+            self.record(static)
+            return self._emit_call_with(kind, arguments)
+        return self._emit_call_with("prim::Call", arguments, [self.static_value(static)])
+
+    def _call_function(self, node: ast.Call, static: Static, function: FunctionType) -> Value:
+        site = CallSite(self.graph.name, self.where)
+        callee = self.compiler.callee(function, site)
+        self.record(static)
+        arguments = self._arguments(node)
+        defaults = {
+            name: self._default_emitter(default)
+            for name, default in default_statics(function, static.path).items()
+        }
+        bound = self._bind(arguments, callee.parameters, defaults)
+        if bound is None:
+            # Python's own call raises the TypeError, with its own words.
+            return self._emit_call_with("prim::Call", arguments, [self.static_value(static)])
+        return self._emit_compiled(callee, bound)
+
+    def _default_emitter(self, static: Static) -> Callable[[], Value]:
+        def emit() -> Value:
+            constant = static.is_constant
+            return self.constant(static.value) if constant else self.captured_input(static)
+
+        return emit
+
+    def _emit_compiled(self, callee: Compiled, bound: Sequence[Value]) -> Value:
+        for constant in callee.constants:
+            self.record(constant)
+        captured = [self.captured_input(static) for static in callee.inputs]
+        attributes = {"graph": callee.graph}
+        return self.node("prim::CallFunction", [*bound, *captured], attributes).output
+
+    # Functions that are defined in the function
+
+    def _call_local(self, node: ast.Call, function: FunctionNode, name: str) -> Value:
+        reads = self.local_reads(function)
+        functions = {n: inner for n, inner in self.local_functions.items() if n in reads}
+        scope = LocalScope(sorted(reads), functions)
+        site = CallSite(self.graph.name, self.where)
+        source = replace(self.source, node=function)
+        callee = self.compiler.local_callee(source, self.resolver, scope, site)
+        arguments = self._arguments(node)
+        bound = self._bind(arguments, callee.parameters, self._local_defaults(function))
+        if bound is None:
+            raise UnsupportedError(
+                f"the arguments of this call do not fit the parameters of '{name}'",
+                self.source.range_of(node),
+                f"It takes ({ast.unparse(function.args)}).",
+            )
+        for variable in scope.variables:
+            self._require_bound(node, name, variable)
+        return self._emit_compiled(callee, [*bound, *map(self.read_local, scope.variables)])
+
+    def _require_bound(self, node: ast.Call, function: str, variable: str) -> None:
+        binding = self.environment.bindings.get(variable)
+        if binding is None or binding.bound is not None:
+            raise UnsupportedError(
+                f"'{variable}', which '{function}' reads, may have no value here",
+                self.source.range_of(node),
+                f"Give '{variable}' a value before the call on every path.",
+            )
+
+    def _local_defaults(self, function: FunctionNode) -> Defaults:
+        """The defaults of a nested function; only literals mean the same at each call."""
+        args = function.args
+        positional = [*args.posonlyargs, *args.args]
+        pairs = [
+            *zip(reversed(positional), reversed(args.defaults), strict=False),
+            *zip(args.kwonlyargs, args.kw_defaults, strict=True),
+        ]
+        defaults: Defaults = {}
+        for arg, default in pairs:
+            if default is not None:
+                defaults[arg.arg] = self._literal_emitter(default)
+        return defaults
+
+    def _literal_emitter(self, default: ast.expr) -> Callable[[], Value]:
+        inner = default.operand if isinstance(default, ast.UnaryOp) else default
+        if not isinstance(inner, ast.Constant):
+            raise UnsupportedError(
+                "the default of a nested function's parameter must be a literal",
+                self.source.range_of(default),
+                "Pass the value as an argument in each call.",
+            )
+        return lambda: self.emit(default)
+
+    # Parameters
+
+    def _bind(
+        self, arguments: _Arguments, parameters: ast.arguments, defaults: Defaults
+    ) -> list[Value] | None:
+        """One value for each parameter, as Python binds them; None where they do not fit."""
+        names = [arg.arg for arg in (*parameters.posonlyargs, *parameters.args)]
+        extra = arguments.positional[len(names) :]
+        by_keyword = {arg.arg for arg in (*parameters.args, *parameters.kwonlyargs)}
+        bound = dict(zip(names, arguments.positional, strict=False))
+        fits = not arguments.starred and (not extra or parameters.vararg is not None)
+        fits = fits and by_keyword >= set(arguments.keywords)
+        if not fits or bound.keys() & arguments.keywords.keys():
+            return None
+        bound |= arguments.keywords
+        if parameters.vararg is not None:
+            bound[parameters.vararg.arg] = self.value("prim::TupleConstruct", *extra)
+        order = parameter_names(parameters)
+        if not all(name in bound or name in defaults for name in order):
+            return None
+        return [bound[name] if name in bound else defaults[name]() for name in order]
+
+
+def _is_sole_generator(node: ast.Call) -> bool:
+    """Whether a call has a generator expression for its only argument but literal keywords."""
+    return (
+        len(node.args) == 1
+        and isinstance(node.args[0], ast.GeneratorExp)
+        and all(isinstance(keyword.value, ast.Constant) for keyword in node.keywords)
+    )

@@ -1,0 +1,219 @@
+"""One compilation: a function, and all the functions it calls."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sysconfig
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from jitcore.errors import CompilationError, UnsupportedError
+from jitcore.frontend.annotations import annotation_type, comment_types
+from jitcore.frontend.callees import CallSite, Compiled, LocalScope
+from jitcore.frontend.names import Resolver
+from jitcore.frontend.statements import Statements
+from jitcore.ir.graph import Block, Graph, Node
+from jitcore.ir.types import ANY, TENSOR, Type
+from jitcore.source import FunctionNode, FunctionSource, has_source, read_source
+
+__all__ = ["compile_function"]
+
+LookupOp = Callable[[Any], str | None]
+
+
+def compile_function(function: FunctionType, *, lookup_op: LookupOp) -> Graph:
+    """The generic graph of a Python function.
+
+    Parameters
+    ----------
+    function : function
+        A plain Python function or lambda whose source is known.
+    lookup_op : callable
+        Gives the kind of the operation that a Python callable is (``"np::mean"`` for
+        ``numpy.mean``), or None.
+
+    Returns
+    -------
+    Graph
+        Its inputs are the parameters in order, then the captured objects whose contents may
+        change.
+
+    Raises
+    ------
+    CompilationError
+        The source is not known, or something in it is not supported.
+    """
+    if not isinstance(function, FunctionType):
+        raise CompilationError(
+            f"expected a plain Python function, found {type(function).__name__} {function!r}",
+            hint="Wrap it in a function of its own: def f(x): return ...",
+        )
+    return _Compilation(lookup_op).root(function)
+
+
+class _Compilation:
+    """Compiles each function once, however often it is called."""
+
+    def __init__(self, lookup_op: LookupOp) -> None:
+        self._lookup_op = lookup_op
+        self._functions: dict[FunctionType, Compiled] = {}
+        self._local: dict[FunctionNode, Compiled] = {}
+        self._stack: list[FunctionType | FunctionNode] = []
+
+    def root(self, function: FunctionType) -> Graph:
+        """The graph of the function that the user asked for."""
+        try:
+            return self._compile(function).graph
+        except RecursionError:
+            raise CompilationError(
+                f"'{function.__name__}' is nested too deeply to be compiled",
+                hint="Split the function, or its longest expression, into several.",
+            ) from None
+
+    def lookup_op(self, value: Any) -> str | None:
+        """The kind of the operation that a Python callable is, or None."""
+        return self._lookup_op(value)
+
+    def can_compile(self, function: FunctionType) -> bool:
+        """Whether a function is the user's own and its source is known."""
+        return not _is_library(function.__code__.co_filename) and has_source(function)
+
+    def callee(self, function: FunctionType, site: CallSite) -> Compiled:
+        """The graph of a function that is called."""
+        if function in self._stack:
+            raise _recursion(function.__name__, site)
+        if function not in self._functions:
+            self._functions[function] = self._called(
+                lambda: self._compile(function), function.__name__, site
+            )
+        return self._functions[function]
+
+    def local_callee(
+        self,
+        source: FunctionSource,
+        resolver: Resolver,
+        scope: LocalScope,
+        site: CallSite,
+    ) -> Compiled:
+        """The graph of a function that is defined inside the one that calls it."""
+        node = source.node
+        name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
+        if node in self._stack:
+            raise _recursion(name, site)
+        if node not in self._local:
+            self._stack.append(node)
+            self._local[node] = self._called(
+                lambda: self._emit(source, resolver, scope, name), name, site
+            )
+            self._stack.pop()
+        return self._local[node]
+
+    def _called(self, compile_it: Callable[[], Compiled], name: str, site: CallSite) -> Compiled:
+        """Compile a called function; its errors mention the call."""
+        try:
+            return compile_it()
+        except CompilationError as error:
+            error.add_call(name, site.caller, site.where)
+            raise
+
+    def _compile(self, function: FunctionType) -> Compiled:
+        source = read_source(function)
+        self._stack.append(function)
+        compiled = self._emit(source, Resolver(function), LocalScope(), function.__name__)
+        self._stack.pop()
+        return compiled
+
+    def _emit(
+        self, source: FunctionSource, resolver: Resolver, scope: LocalScope, name: str
+    ) -> Compiled:
+        graph = Graph(name)
+        if isinstance(source.node, ast.FunctionDef):
+            graph.doc = ast.get_docstring(source.node)
+        emitter = Statements(source, graph, resolver, self, scope)
+        _add_parameters(emitter, scope)
+        emitter.function()
+        _drop_unused(graph.block)
+        statics = emitter.captured.statics.values()
+        captures = emitter.captured.captures
+        inputs = [static for static in statics if captures[static.key].input is not None]
+        constants = [static for static in statics if captures[static.key].input is None]
+        return Compiled(graph, source.node.args, inputs, constants)
+
+
+def _add_parameters(emitter: Statements, scope: LocalScope) -> None:
+    """Make the graph's inputs for the parameters, with the types of their annotations."""
+    source = emitter.source
+    arguments = source.node.args
+    if arguments.kwarg is not None:
+        raise UnsupportedError(
+            f"the parameter '**{arguments.kwarg.arg}' is not supported in a compiled function",
+            source.range_of(arguments.kwarg),
+            "Name the keyword parameters: def f(x, *, axis=None).",
+        )
+
+    def resolve(node: ast.expr) -> Any:
+        static = emitter.static(node)
+        return None if static is None else static.value
+
+    params = [*arguments.posonlyargs, *arguments.args]
+    types = [annotation_type(param.annotation, resolve) for param in params]
+    commented = comment_types(source.node, source.lines, resolve)
+    if commented is not None and len(commented) == len(types):
+        types = commented
+    if arguments.vararg is not None:
+        params.append(arguments.vararg)
+        types.append(ANY)
+    params += arguments.kwonlyargs
+    types += [annotation_type(param.annotation, resolve) for param in arguments.kwonlyargs]
+    for param, type_ in zip(params, types, strict=True):
+        _add_parameter(emitter, param.arg, type_)
+    for name in scope.variables:
+        _add_parameter(emitter, name, TENSOR)
+
+
+def _add_parameter(emitter: Statements, name: str, type_: Type) -> None:
+    emitter.bind(name, emitter.graph.block.add_param(type_, name))
+
+
+def _drop_unused(block: Block) -> None:
+    """Remove constants and uninitialized values that nothing came to use."""
+    for node in reversed(block.nodes[:]):
+        for inner in node.blocks:
+            _drop_unused(inner)
+        if _is_plain(node) and not node.output.uses:
+            node.destroy()
+
+
+def _is_plain(node: Node) -> bool:
+    return node.kind in ("prim::Constant", "prim::Uninitialized")
+
+
+def _recursion(name: str, site: CallSite) -> CompilationError:
+    return UnsupportedError(
+        f"'{name}' calls itself, directly or through another function; "
+        "recursion is not supported in a compiled function",
+        site.where,
+        "Write it as a loop.",
+    )
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file belongs to Python or to an installed package other than this one."""
+    if file.startswith("<frozen "):
+        return True
+    if Path(file).parts[: len(_OWN.parts)] == _OWN.parts:
+        return False
+    return os.path.isabs(file) and file.startswith(_library_folders())
+
+
+_OWN = Path(__file__).parents[1]
+
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple({os.path.join(sysconfig.get_path(name), "") for name in names})

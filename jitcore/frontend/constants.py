@@ -1,0 +1,141 @@
+"""Which Python objects may stand in a graph as constants, and the types they have there."""
+
+from __future__ import annotations
+
+import typing
+from enum import Enum
+from functools import cache
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    EllipsisType,
+    FunctionType,
+    GenericAlias,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    ModuleType,
+    NoneType,
+    UnionType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.types import ANY, Type, type_of_constant
+
+__all__ = [
+    "constant_type",
+    "is_constant",
+    "is_stable_module",
+    "marker",
+    "numpy_name",
+    "wrapped_function",
+]
+
+_ATOMS = (int, float, bool, complex, str, bytes, range, NoneType, EllipsisType)
+
+_DEFINITIONS = (
+    Enum,
+    np.dtype,
+    type,
+    ModuleType,
+    FunctionType,
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+    np.ufunc,
+    GenericAlias,
+    UnionType,
+    type(typing.List[int]),  # noqa: UP006
+    type(typing.Optional[int]),  # noqa: UP045
+)
+"""Objects whose identity is all that matters: only a rebinding of their name is a change."""
+
+_STABLE_MODULES = frozenset({"numpy", "math", "cmath", "builtins", "operator"})
+
+
+def is_constant(value: object) -> bool:
+    """Whether an object cannot change, so that a graph may be built from its value."""
+    if type(value) in _ATOMS:
+        return True
+    if isinstance(value, tuple | frozenset):
+        return all(map(is_constant, value))
+    if isinstance(value, np.generic):
+        return not isinstance(value, np.void)
+    if isinstance(value, _DEFINITIONS):
+        return True
+    return wrapped_function(value) is not None or numpy_name(value) is not None
+
+
+def constant_type(value: object) -> Type:
+    """The type of a ``prim::Constant`` that holds ``value``."""
+    too_big = type(value) is int and not -(2**63) <= value < 2**63
+    return ANY if too_big else type_of_constant(value)
+
+
+def wrapped_function(value: object) -> FunctionType | None:
+    """A plain Python function, or the one inside a compiled function; None for all else."""
+    if isinstance(value, FunctionType | type | ModuleType):
+        return value if isinstance(value, FunctionType) else None
+    inner = marker(value, "__wrapped_function__")
+    return inner if isinstance(inner, FunctionType) else None
+
+
+def marker(value: object, name: str) -> Any:
+    """An attribute that only jitcore's own objects have, or None."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        # A proxy's __getattr__ may raise anything; the object is none of ours then.
+        return None
+
+
+def is_stable_module(value: object) -> bool:
+    """Whether the attributes of a module, or of a class, are taken as they are for ever."""
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return isinstance(name, str) and name.split(".")[0] in _STABLE_MODULES
+
+
+def numpy_name(value: object) -> str | None:
+    """The name under which ``numpy`` has a public function: ``"linalg.solve"``, or None."""
+    owner = getattr(value, "__self__", None) if isinstance(value, BuiltinFunctionType) else None
+    if isinstance(owner, np.ufunc) and isinstance(value, BuiltinFunctionType):
+        ufunc = _numpy_functions().get(id(owner))
+        return f"{ufunc}.{value.__name__}" if ufunc else None
+    return _numpy_functions().get(id(value))
+
+
+@cache
+def _numpy_functions() -> dict[int, str]:
+    """The public functions of NumPy by identity; the shortest of several names wins."""
+    names: dict[int, str] = {}
+    modules: list[tuple[str, ModuleType]] = [("", np)]
+    seen = {id(np)}
+    for prefix, module in modules:
+        # vars() rather than dir(): nothing must be imported by looking.
+        for name, value in vars(module).items():
+            if name.startswith("_"):
+                continue
+            if isinstance(value, ModuleType):
+                inside = value.__name__.startswith("numpy.") and id(value) not in seen
+                if inside:
+                    seen.add(id(value))
+                    modules.append((f"{prefix}{name}.", value))
+            elif _is_numpy_function(value):
+                names.setdefault(id(value), f"{prefix}{name}")
+    return names
+
+
+def _is_numpy_function(value: Any) -> bool:
+    if isinstance(value, type) or not callable(value):
+        return False
+    if isinstance(value, np.ufunc):
+        return True
+    module = getattr(value, "__module__", None)
+    if isinstance(value, BuiltinFunctionType) and module is None:
+        # Methods of NumPy's own objects, such as numpy.random.rand.
+        module = type(value.__self__).__module__
+    return isinstance(module, str) and module.split(".")[0] == "numpy"

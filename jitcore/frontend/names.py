@@ -1,0 +1,163 @@
+"""What a name that is not local means: closure cells, then globals, then built-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from jitcore.frontend.constants import is_constant, is_stable_module
+
+__all__ = ["MISSING", "Resolver", "Static"]
+
+
+class _Missing:
+    """The value of a capture whose name did not exist when the graph was built."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+"""``Capture.value``, and what ``Capture.read`` gives, while a name does not exist yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """An object that is known without running the function.
+
+    Parameters
+    ----------
+    value : object
+        The object as it is now.
+    path : str
+        What the user wrote: ``"np.linalg.solve"``.
+    read : callable
+        Looks the path up again.
+    namespace : int
+        The identity of the dict or the cell where the path starts; equal paths of functions in
+        different modules differ in it.
+    base : Static or None
+        What ``value`` is an attribute of.
+    stable : bool
+        The value cannot change while ``base`` does not: an attribute of NumPy, a built-in.
+    """
+
+    value: Any
+    path: str
+    read: Callable[[], Any]
+    namespace: int
+    base: Static | None = None
+    stable: bool = False
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Equal for two mentions of the same thing."""
+        return self.namespace, self.path
+
+    @property
+    def guarded(self) -> Static | None:
+        """What must still be the same for ``value`` to be right; None for built-ins."""
+        if not self.stable:
+            return self
+        return self.base.guarded if self.base is not None else None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value may stand in the graph; otherwise it becomes an input."""
+        return is_constant(self.value) or self.stable
+
+
+class Resolver:
+    """Looks up the free names of one function."""
+
+    def __init__(self, function: FunctionType) -> None:
+        code = function.__code__
+        cells = function.__closure__ or ()
+        self._cells: dict[str, CellType] = dict(zip(code.co_freevars, cells, strict=True))
+        self._globals = function.__globals__
+        self._builtins: dict[str, Any] = getattr(function, "__builtins__")  # noqa: B009
+
+    def name(self, name: str) -> Static:
+        """What a name stands for; ``MISSING`` where it does not exist now."""
+        if name in self._cells:
+            namespace: object = self._cells[name]
+            read = _cell_reader(name, self._cells[name])
+        else:
+            namespace = self._globals
+            read = _global_reader(name, self._globals, self._builtins)
+        stable = namespace is self._globals and self._is_builtin(name)
+        try:
+            return Static(read(), name, read, id(namespace), None, stable)
+        except NameError:
+            return Static(MISSING, name, _or_missing(read), id(namespace))
+
+    def _is_builtin(self, name: str) -> bool:
+        return name not in self._globals and name in self._builtins
+
+    def missing_message(self, name: str) -> str:
+        """What Python's NameError says about a name that does not exist."""
+        return _CELL_MESSAGE.format(name) if name in self._cells else _GLOBAL_MESSAGE.format(name)
+
+    def attribute(self, base: Static, name: str) -> Static | None:
+        """An attribute of a module, a class or a ufunc; None where only a run can tell."""
+        if not isinstance(base.value, ModuleType | type | np.ufunc):
+            return None
+        read = _attribute_reader(base.read, name)
+        try:
+            value = getattr(base.value, name)
+        except Exception:
+            # A module's __getattr__ and descriptors may raise anything.  The attribute is then
+            # looked up when the function runs, and raises there.
+            return None
+        stable = base.stable or is_stable_module(base.value) or isinstance(base.value, np.ufunc)
+        return Static(value, f"{base.path}.{name}", read, base.namespace, base, stable)
+
+
+_GLOBAL_MESSAGE = "name '{}' is not defined"
+_CELL_MESSAGE = (
+    "cannot access free variable '{}' where it is not associated with a value in enclosing scope"
+)
+
+
+def _cell_reader(name: str, cell: CellType) -> Callable[[], Any]:
+    def read() -> Any:
+        try:
+            return cell.cell_contents
+        except ValueError:
+            raise NameError(_CELL_MESSAGE.format(name), name=name) from None
+
+    return read
+
+
+def _global_reader(
+    name: str, namespace: dict[str, Any], builtins: dict[str, Any]
+) -> Callable[[], Any]:
+    def read() -> Any:
+        found = namespace.get(name, MISSING)
+        found = builtins.get(name, MISSING) if found is MISSING else found
+        if found is MISSING:
+            raise NameError(_GLOBAL_MESSAGE.format(name), name=name)
+        return found
+
+    return read
+
+
+def _or_missing(read_name: Callable[[], Any]) -> Callable[[], Any]:
+    def read() -> Any:
+        try:
+            return read_name()
+        except NameError:
+            return MISSING
+
+    return read
+
+
+def _attribute_reader(read_base: Callable[[], Any], name: str) -> Callable[[], Any]:
+    def read() -> Any:
+        return getattr(read_base(), name)
+
+    return read

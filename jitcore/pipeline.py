@@ -1,0 +1,176 @@
+"""From a typed graph to something that can be called: the whole pipeline, in order.
+
+``compile_native`` is the short road: the graph is native from end to end and becomes one function.
+``compile_host`` is the long one: a Python program with native regions in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitcore.codegen.engine import CompiledModule, compile_module
+from jitcore.codegen.entry import CaptureGuard, Entry, make_entry
+from jitcore.codegen.host import build_host
+from jitcore.codegen.lower import Lowered, NotNative, lower
+from jitcore.codegen.printers.llvm import print_module
+from jitcore.codegen.signature import ArrayParam, Layout, Param, Signature, TupleParam
+from jitcore.fusers.groups import Decision, fuse_groups
+from jitcore.fusers.regions import is_native_graph, partition
+from jitcore.ir import log
+from jitcore.ir.graph import Graph, Node
+from jitcore.ir.passes.cse import common_subexpression_elimination
+from jitcore.ir.passes.dce import dead_code_elimination
+
+from jitcore.strict import check_strict_fusion
+
+__all__ = ["HostPlan", "Kernel", "NativePlan", "compile_host", "compile_native", "optimize"]
+
+_numbers = itertools.count()
+
+
+@dataclass(slots=True)
+class Kernel:
+    """One compiled native function, and the forms it had on the way.
+
+    Parameters
+    ----------
+    name : str
+    lowered : Lowered
+        Its loop nests and what is known of them.
+    module : CompiledModule
+        The machine code.
+    """
+
+    name: str
+    lowered: Lowered
+    module: CompiledModule
+
+    @property
+    def source(self) -> str:
+        """The kernel as Numba source, which can be pasted into a file and run."""
+        from jitcore.codegen.printers.numba_cpu import print_function
+
+        return print_function(self.lowered.function)
+
+    @property
+    def llvm(self) -> str:
+        """The optimized LLVM code."""
+        return self.module.llvm
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as assembly text."""
+        return self.module.assembly
+
+
+@dataclass(slots=True)
+class NativePlan:
+    """A graph compiled to one native function behind a guarded entry."""
+
+    graph: Graph
+    kernel: Kernel
+    entry: Entry
+    signature: Signature
+    decisions: list[Decision] = field(default_factory=list)
+
+    @property
+    def address(self) -> int:
+        """Of the entry."""
+        return self.kernel.module.address(self.entry.symbol)
+
+
+@dataclass(slots=True)
+class HostPlan:
+    """A graph compiled to a Python program that calls native regions."""
+
+    graph: Graph
+    run: Callable[..., Any]
+    regions: dict[Node, Any]
+
+
+def optimize(graph: Graph) -> None:
+    """The passes every typed graph goes through before anything is grouped."""
+    common_subexpression_elimination(graph)
+    dead_code_elimination(graph)
+
+
+def compile_native(
+    graph: Graph,
+    params: Sequence[Param | None],
+    captures: Sequence[CaptureGuard],
+    *,
+    name: str,
+    contract: bool,
+) -> NativePlan | None:
+    """Compile a typed graph to one native function; None where parts of it are not native.
+
+    Nodes that turn out not to be are marked (attribute ``untyped``), with the reason.
+    """
+    known = [param for param in params if param is not None]
+    if len(known) < len(params) or not is_native_graph(graph):
+        return None
+    unique = f"{name}_{next(_numbers)}"
+    fused = graph.copy()
+    decisions: list[Decision] = []
+    fuse_groups(fused, decisions)
+    check_strict_fusion(fused, decisions)
+    log.graph_dump("fusion", "after fusion", lambda: str(fused))
+    try:
+        lowered = lower(fused, _layouts(known), name=unique)
+    except NotNative as reason:
+        if reason.node is not None:
+            reason.node.origin.attributes["untyped"] = str(reason)
+        return None
+    signature = Signature(_with_writes(known, lowered.written), lowered.result)
+    entry = make_entry(
+        signature, lowered.function.name, name=unique, captures=captures, check_errstate=True
+    )
+    text = print_module([lowered.function], contract) + "\n" + entry.text
+    log.dump(f"{unique}.ll", lambda: text)
+    module = compile_module(text, name=unique)
+    entry.fill(module)
+    return NativePlan(fused, Kernel(unique, lowered, module), entry, signature, decisions)
+
+
+def _layouts(params: Sequence[Param]) -> list[Layout | None]:
+    """One entry for each input of the function, tuples taken apart."""
+    layouts: list[Layout | None] = []
+    for param in params:
+        if isinstance(param, TupleParam):
+            layouts.extend(_layouts(param.elements))
+        else:
+            layouts.append(param.layout if isinstance(param, ArrayParam) else None)
+    return layouts
+
+
+def _with_writes(params: Sequence[Param], written: set[int]) -> tuple[Param, ...]:
+    """Mark the array parameters that the function writes to."""
+    numbers = itertools.count()
+
+    def mark(param: Param) -> Param:
+        if isinstance(param, TupleParam):
+            return TupleParam(tuple(mark(element) for element in param.elements))
+        number = next(numbers)
+        if number in written and isinstance(param, ArrayParam):
+            return ArrayParam(param.dtype, param.dims, param.layout, True)
+        return param
+
+    return tuple(mark(param) for param in params)
+
+
+def compile_host(
+    graph: Graph, make_region: Callable[[Graph, str], Callable[..., Any]], *, name: str
+) -> HostPlan:
+    """Compile a typed graph to a Python program; its native regions are made by ``make_region``."""
+    check_strict_fusion(graph, [])
+    partition(graph)
+    dead_code_elimination(graph)
+    log.graph_dump("regions", "after partition", lambda: str(graph))
+    regions: dict[Node, Callable[..., Any]] = {}
+    for number, node in enumerate(graph.find_all_nodes("prim::NativeGroup")):
+        regions[node] = make_region(node.attributes["graph"], f"{name}_region{number}")
+    return HostPlan(graph, build_host(graph, regions=regions), dict(regions))
+

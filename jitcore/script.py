@@ -1,0 +1,259 @@
+"""``script``: a function that compiles itself when it is called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, overload
+
+from jitcore import config
+from jitcore.codegen.entry import ABSENT, CaptureGuard
+from jitcore.codegen.host import print_host
+from jitcore.errors import CompilationError
+from jitcore.executor import Executor, Specialization
+from jitcore.explain import Explanation, explain_call
+from jitcore.frontend import MISSING, compile_function
+from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.ops import kind_of
+from jitcore.ir.passes.specialize import specialize
+from jitcore.pipeline import Kernel, NativePlan
+
+__all__ = ["ScriptFunction", "last_executed_optimized_graph", "script"]
+
+_last_called: ScriptFunction | None = None
+
+
+def _front_end(function: Any) -> Graph:
+    plain = getattr(function, "__wrapped_function__", function)
+    if not isinstance(plain, FunctionType):
+        raise CompilationError(f"{plain!r} is not a Python function")
+    return compile_function(plain, lookup_op=kind_of)
+
+
+class ScriptFunction:
+    """A compiled function; calling it gives what the plain function gives.
+
+    Made by `script`.  The plain function is ``__wrapped__``.
+
+    Attributes
+    ----------
+    graph : Graph
+        The graph before any call, with the declared types.
+    code : str
+        The graph as Python source.
+    kernels : list of Kernel
+        All native functions compiled so far, with ``source``, ``llvm`` and ``assembly``.
+    schema : str
+        Name, parameters and return type.
+    """
+
+    def __init__(self, function: FunctionType, numerics: str | None = None) -> None:
+        functools.update_wrapper(self, function)
+        self.__wrapped_function__ = function
+        self._signature = inspect.signature(function)
+        self._numerics = config.checked_numerics(numerics) if numerics is not None else None
+        self._parameters = list(self._signature.parameters.values())
+        self._is_simple = all(
+            one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in self._parameters
+        )
+        self._reset()
+
+    def _reset(self) -> None:
+        """Build the graph from the source, with the globals as they are now."""
+        self._graph = _front_end(self.__wrapped_function__)
+        guards = tuple(guard for one in self._graph.captures if (guard := _guard(one)) is not None)
+        self._executor = Executor(
+            self._graph,
+            name=self.__name__,
+            fallback=self._plain,
+            captures=guards,
+            compile_function=_front_end,
+            numerics=lambda: self._numerics or config.numerics(),
+            miss=self._miss,
+        )
+        self._guarded = len(guards) == len(self._graph.captures)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        global _last_called
+        _last_called = self
+        if self._guarded:
+            return self._executor.entry(*args, **kwargs)
+        return self._miss(*args, **kwargs)
+
+    def _miss(self, *args: Any, **kwargs: Any) -> Any:
+        """Take a call that no compiled entry has taken."""
+        return self._executor.run(*self._arrange(args, kwargs))
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jitcore.ScriptFunction {self.__qualname__}{self._signature}>"
+
+    def _arrange(
+        self, args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The parameters in order, defaults filled in, and the captured inputs.
+
+        Raises
+        ------
+        TypeError
+            The arguments do not fit, as Python words it.
+        """
+        if keywords or not self._is_simple or len(args) != len(self._parameters):
+            try:
+                bound = self._signature.bind(*args, **keywords)
+            except TypeError:
+                self.__wrapped_function__(*args, **keywords)
+                raise
+            bound.apply_defaults()
+            args = tuple(bound.arguments[one.name] for one in self._parameters)
+        return args, self._captured()
+
+    def _captured(self) -> tuple[Any, ...]:
+        """The captured inputs as they are now; builds the graph anew if a constant has changed."""
+        captures = self._graph.captures
+        if any(one.input is None and one.read() is not one.value for one in captures):
+            self._reset()
+        return tuple(one.read() for one in self._graph.captures if one.input is not None)
+
+    def _plain(self, *parameters: Any) -> Any:
+        """The plain function, called with all its parameters in order."""
+        if self._is_simple:
+            return self.__wrapped_function__(*parameters)
+        args: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for parameter, value in zip(self._parameters, parameters, strict=True):
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                args.extend(value)
+            elif parameter.kind is parameter.KEYWORD_ONLY:
+                keywords[parameter.name] = value
+            else:
+                args.append(value)
+        return self.__wrapped_function__(*args, **keywords)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph before any call, with the declared types."""
+        return specialize(self._graph, [value.type for value in self._graph.inputs])
+
+    @property
+    def inlined_graph(self) -> Graph:
+        """The same with all calls inlined."""
+        return self.graph
+
+    @property
+    def code(self) -> str:
+        """The graph as Python source."""
+        return print_host(self._graph, name=self.__name__).source
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The native functions compiled so far."""
+        return [
+            one.plan.kernel
+            for one in self._executor.specializations
+            if isinstance(one.plan, NativePlan)
+        ]
+
+    @property
+    def specializations(self) -> list[Specialization]:
+        """What has been compiled so far, oldest first."""
+        return list(self._executor.specializations)
+
+    @property
+    def schema(self) -> str:
+        """Name, parameters and return type, as TorchScript prints them."""
+        inputs = ", ".join(f"{value.type} {value.name}" for value in self._graph.inputs)
+        return f"{self.__name__}({inputs}) -> {self._graph.outputs[0].type}"
+
+    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+        """The optimized graph that a call with these arguments runs, compiled if need be."""
+        bound, captured = self._arrange(args, kwargs)
+        found = self._executor.specialization((*bound, *captured))
+        return self._graph if found is None else found.plan.graph
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Call the function and say what was compiled, what was fused and what was not.
+
+        Returns
+        -------
+        Explanation
+            Prints as a report; ``result`` is what the call gave.
+        """
+        return explain_call(self, self._executor, args, kwargs)
+
+
+def _guard(capture: Capture) -> CaptureGuard | None:
+    """The compiled check of a capture, where its place is known."""
+    if capture.container is None:
+        return None
+    expected = ABSENT if capture.value is MISSING else capture.value
+    is_input = capture.input is not None
+    return CaptureGuard(capture.container, capture.key, None if is_input else expected, is_input)
+
+
+def last_executed_optimized_graph() -> Graph | None:
+    """The optimized graph of the script function that was called last.
+
+    Returns
+    -------
+    Graph or None
+        That of its youngest specialization; None where nothing has been compiled.
+    """
+    if _last_called is None or not _last_called.specializations:
+        return None
+    return _last_called.specializations[-1].plan.graph
+
+
+@overload
+def script(function: Callable[..., Any], *, numerics: str | None = None) -> ScriptFunction: ...
+@overload
+def script(*, numerics: str | None = None) -> Callable[[Callable[..., Any]], ScriptFunction]: ...
+
+
+def script(function: Any = None, *, numerics: str | None = None) -> Any:
+    """Compile a function of NumPy arrays and Python numbers.
+
+    Parameters
+    ----------
+    function : function
+        Plain Python; it stays available as ``__wrapped__``.
+    numerics : {"strict", "contract"}, optional
+        ``"strict"`` gives NumPy's arithmetic bit for bit; ``"contract"`` lets the compiler fuse
+        multiplications and additions.  By default what `set_numerics` says at the first call.
+
+    Returns
+    -------
+    ScriptFunction
+        Compiles when it is called, once for each kind of arguments.  With ``JITCORE_JIT=0`` in the
+        environment the function itself comes back.
+
+    Raises
+    ------
+    CompilationError
+        The function uses something that is not supported; the message shows where.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jitcore import script
+    >>> @script
+    ... def scaled(x, k):
+    ...     return (x - x.mean()) * k
+    >>> scaled(np.arange(3.0), 2.0)
+    array([-2.,  0.,  2.])
+    """
+    if function is None:
+        return functools.partial(script, numerics=numerics)
+    if isinstance(function, ScriptFunction):
+        return function
+    if not config.enabled():
+        return function
+    if not isinstance(function, FunctionType):
+        raise CompilationError(
+            f"script() takes a Python function; found {type(function).__name__}",
+        )
+    return ScriptFunction(function, numerics)

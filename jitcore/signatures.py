@@ -1,0 +1,151 @@
+"""What a call's arguments are, as far as compiled code depends on it.
+
+``describe`` gives a hashable description of a value; ``type_and_param`` turns it into the type that
+specialization starts from and the guard that the compiled entry checks, either for exactly this
+shape (``STATIC``) or for all shapes with the same extents of 1 (``DYNAMIC``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.signature import (
+    ArrayParam,
+    ConstantParam,
+    Layout,
+    Param,
+    ScalarParam,
+    TupleParam,
+)
+from jitcore.ir.types import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    Dim,
+    TensorType,
+    TupleType,
+    Type,
+    type_of_constant,
+)
+
+__all__ = ["Description", "describe", "describe_all", "structure", "type_and_param"]
+
+Description = tuple[Any, ...]
+
+MAX_RANK = 8
+"""Arrays of higher rank are left to NumPy."""
+
+_NUMBERS: dict[type, tuple[Type, str, Any]] = {
+    int: (INT, "int", np.dtype(np.int64)),
+    float: (FLOAT, "float", np.dtype(np.float64)),
+    bool: (BOOL, "bool", np.dtype(bool)),
+    complex: (COMPLEX, "complex", np.dtype(np.complex128)),
+}
+_NATIVE_KINDS = frozenset("biufc")
+_FOREIGN: Description = ("any",)
+
+
+def describe(value: Any) -> Description:
+    """A hashable description of one argument."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return _describe_array(value)
+    if kind in _NUMBERS:
+        if kind is int and not -(2**63) <= value < 2**63:
+            return _FOREIGN
+        return (kind.__name__,)
+    if isinstance(value, np.generic):
+        return ("numpy", value.dtype) if _is_native(value.dtype) else _FOREIGN
+    if value is None or kind is str or callable(value) or isinstance(value, np.dtype):
+        return ("constant", value) if _is_hashable(value) else _FOREIGN
+    if kind is tuple:
+        return ("tuple", None, *(describe(item) for item in value))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return ("tuple", kind, *(describe(item) for item in value))
+    return _FOREIGN
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_native(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in _NATIVE_KINDS and dtype.isnative and dtype.char not in "gGe"
+
+
+def _describe_array(array: np.ndarray[Any, Any]) -> Description:
+    if not _is_native(array.dtype) or array.ndim > MAX_RANK or not array.flags.aligned:
+        return _FOREIGN
+    flags = array.flags
+    layout: Layout = "strided"
+    if flags.c_contiguous:
+        layout = "C"
+    elif flags.f_contiguous:
+        layout = "F"
+    elif any(stride % array.itemsize for stride in array.strides):
+        return _FOREIGN
+    return ("array", np.dtype(array.dtype.str), array.shape, layout)
+
+
+def describe_all(values: tuple[Any, ...]) -> tuple[Description, ...]:
+    """The descriptions of all arguments."""
+    return tuple(describe(value) for value in values)
+
+
+def structure(description: Description) -> Description:
+    """The part of a description that has nothing to do with arrays' dtypes and shapes."""
+    if description[0] == "array":
+        return ("array",)
+    if description[0] == "tuple":
+        return (*description[:2], *(structure(item) for item in description[2:]))
+    return description
+
+
+def type_and_param(
+    description: Description, name: str, *, dynamic: bool
+) -> tuple[Type, Param | None]:
+    """The type of an argument and the guard for it (None: it has none, nothing is native)."""
+    kind = description[0]
+    if kind == "array":
+        return _array(description, name, dynamic)
+    if kind == "numpy":
+        return TensorType(description[1], (), True), ScalarParam("numpy", description[1])
+    if kind == "constant":
+        return type_of_constant(description[1]), ConstantParam(description[1])
+    if kind == "tuple":
+        return _tuple(description, name, dynamic)
+    if kind == "any":
+        return ANY, None
+    type_, python_name, dtype = next(row for row in _NUMBERS.values() if row[1] == kind)
+    return type_, ScalarParam(python_name, dtype)  # type: ignore[arg-type]
+
+
+def _array(description: Description, name: str, dynamic: bool) -> tuple[Type, Param]:
+    _, dtype, shape, layout = description
+    if not dynamic:
+        return TensorType(dtype, shape), ArrayParam(dtype, shape, layout)
+    dims: tuple[Dim, ...] = tuple(
+        1 if extent == 1 else f"{name}{axis}" for axis, extent in enumerate(shape)
+    )
+    guard = tuple(dim if isinstance(dim, int) else None for dim in dims)
+    return TensorType(dtype, dims), ArrayParam(dtype, guard, layout)
+
+
+def _tuple(description: Description, name: str, dynamic: bool) -> tuple[Type, Param | None]:
+    items = [
+        type_and_param(item, f"{name}{number}_", dynamic=dynamic)
+        for number, item in enumerate(description[2:])
+    ]
+    params = [param for _, param in items if param is not None]
+    type_ = TupleType(tuple(one for one, _ in items), description[1])
+    if len(params) < len(items) or description[1] is not None:
+        return type_, None
+    return type_, TupleParam(tuple(params))

@@ -1,0 +1,200 @@
+"""The syntax tree of a function, from its file or from what ``linecache`` knows.
+
+Notebooks, doctests and interactive shells register their cells with ``linecache``, and so may
+anybody who runs ``exec``; a function of theirs is found like one in a file.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import linecache
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FunctionType
+
+from jitcore.errors import CompilationError, UnsupportedError
+from jitcore.ir.graph import SourceRange
+
+__all__ = ["FunctionNode", "FunctionSource", "has_source", "read_source"]
+
+FunctionNode = ast.FunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSource:
+    """A function's syntax tree; its lines and columns are those of the file.
+
+    Parameters
+    ----------
+    node : ast.FunctionDef or ast.Lambda
+    file : str
+        The file's name as the code object has it, ``"<ipython-input-3-...>"`` in a notebook.
+    lines : list of str
+        All lines of the file.
+    """
+
+    node: FunctionNode
+    file: str
+    lines: list[str]
+
+    def range_of(self, node: ast.AST) -> SourceRange:
+        """The place of a syntax node; the function's own where the node has none."""
+        if not hasattr(node, "lineno"):
+            node = self.node
+        assert isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.pattern)
+        end_line = node.end_lineno or node.lineno
+        end_column = node.end_col_offset or node.col_offset
+        return SourceRange(self.file, node.lineno, node.col_offset, end_line, end_column)
+
+
+def has_source(function: FunctionType) -> bool:
+    """Whether any source text is known for a function."""
+    return bool(_source_lines(function))
+
+
+def read_source(function: FunctionType) -> FunctionSource:
+    """The syntax tree of a function.
+
+    Raises
+    ------
+    CompilationError
+        The source is not known, cannot be parsed, or no longer has the function in its place.
+    """
+    code = function.__code__
+    lines = _source_lines(function)
+    if not lines:
+        raise CompilationError(
+            f"the source of '{function.__qualname__}' is not known",
+            hint="Define the function in a file or in a notebook's cell; text that runs through "
+            "exec() must be registered with linecache.",
+        )
+    try:
+        tree = _parse("".join(lines))
+    except (SyntaxError, ValueError) as error:
+        raise CompilationError(
+            f"the source of '{function.__qualname__}' in {code.co_filename} cannot be parsed: "
+            f"{error}",
+            hint="Load the module again if its file was edited.",
+        ) from None
+    candidates = [found for found in _functions(tree, "") if _matches(found[0], code)]
+    if len(candidates) > 1:
+        candidates = [found for found in candidates if _encloses(found[0], code)]
+    if len(candidates) != 1:
+        raise _not_found(function, bool(candidates))
+    node, owner = candidates[0]
+    if isinstance(node, ast.AsyncFunctionDef):
+        raise UnsupportedError(
+            f"'{node.name}' is a coroutine; 'async def' is not supported",
+            SourceRange(code.co_filename, node.lineno, node.col_offset, node.lineno, 0),
+            "Compile a plain function and call it from the coroutine.",
+        )
+    return FunctionSource(_mangled(node, owner), code.co_filename, lines)
+
+
+def _source_lines(function: FunctionType) -> list[str]:
+    """All lines of the file that a function comes from; an empty list where there is none."""
+    file = function.__code__.co_filename
+    linecache.checkcache(file)
+    return linecache.getlines(file, function.__globals__)
+
+
+@lru_cache(maxsize=32)
+def _parse(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def _functions(node: ast.AST, owner: str) -> Iterator[tuple[_Definition, str]]:
+    """All functions below a node, each with the name of the innermost class around it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _Definition):
+            yield child, owner
+        inside = child.name if isinstance(child, ast.ClassDef) else owner
+        yield from _functions(child, inside)
+
+
+def _matches(node: _Definition, code: CodeType) -> bool:
+    """Whether a definition has the name, the first line and the parameters of the code."""
+    if isinstance(node, ast.Lambda):
+        name, decorators = "<lambda>", []
+    else:
+        name, decorators = node.name, node.decorator_list
+    first_line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+    if (name, first_line) != (code.co_name, code.co_firstlineno):
+        return False
+    arguments = node.args
+    positional = len(arguments.posonlyargs) + len(arguments.args)
+    return (positional, len(arguments.posonlyargs), len(arguments.kwonlyargs)) == (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+    )
+
+
+def _encloses(node: _Definition, code: CodeType) -> bool:
+    """Whether the code's instructions all lie in the body; tells lambdas on one line apart."""
+    body = node.body if isinstance(node, ast.Lambda) else node
+    start = (body.lineno, body.col_offset)
+    end = (body.end_lineno or 0, body.end_col_offset or 0)
+    places = [
+        ((line, column), (end_line, end_column))
+        for line, end_line, column, end_column in code.co_positions()
+        if line and end_line and column is not None and end_column is not None
+    ]
+    # The code's entry has a place of no width, which says nothing.
+    wide = [(first, last) for first, last in places if first < last]
+    return bool(wide) and all(start <= first and last <= end for first, last in wide)
+
+
+def _not_found(function: FunctionType, several: bool) -> CompilationError:
+    code = function.__code__
+    place = f"{code.co_filename}:{code.co_firstlineno}"
+    if several:
+        return CompilationError(
+            f"'{function.__qualname__}' at {place} cannot be told apart from another function "
+            "on the same line",
+            hint="Put each lambda on a line of its own.",
+        )
+    return CompilationError(
+        f"the source of '{function.__qualname__}' is no longer at {place}",
+        hint="Load the module again: its file was edited after it was imported.",
+    )
+
+
+class _Mangler(ast.NodeTransformer):
+    """Writes ``__name`` inside a class as ``_Class__name``, as Python's compiler does."""
+
+    def __init__(self, owner: str) -> None:
+        self.prefix = f"_{owner.lstrip('_')}"
+
+    def mangle(self, name: str) -> str:
+        private = name.startswith("__") and not name.endswith("__") and "." not in name
+        return f"{self.prefix}{name}" if private else name
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        node.id = self.mangle(node.id)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        node.attr = self.mangle(node.attr)
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.arg = self.mangle(node.arg)
+        return self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        node.arg = self.mangle(node.arg) if node.arg else node.arg
+        return self.generic_visit(node)
+
+
+def _mangled(node: FunctionNode, owner: str) -> FunctionNode:
+    if not owner.strip("_"):
+        return node
+    twin = copy.deepcopy(node)
+    _Mangler(owner).visit(twin)
+    return twin

@@ -1,0 +1,89 @@
+"""``strict_fusion``: an error where something was not fused."""
+
+from __future__ import annotations
+
+import warnings
+from types import TracebackType
+
+from jitcore.errors import Error
+from jitcore.fusers.groups import Decision
+from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.ops import TABLE
+from jitcore.ir.types import TensorType
+
+__all__ = ["check_strict_fusion", "strict_fusion"]
+
+
+class strict_fusion:  # noqa: N801 - TorchScript's name, used as a with statement
+    """Say that everything inside a ``with`` block of a scripted function must be fused.
+
+    The check is made when the function is compiled.  Outside of a scripted function the block does
+    nothing but warn.
+
+    Raises
+    ------
+    Error
+        At the call that compiles: names each operator that was not fused, and the reason.
+
+    Examples
+    --------
+    >>> import numpy as np, jitcore
+    >>> @jitcore.script
+    ... def f(x, y):
+    ...     with jitcore.strict_fusion():
+    ...         return x + y + x
+    >>> f(np.ones(2), np.ones(2))
+    array([3., 3.])
+    """
+
+    __jitcore_scope__ = "strict_fusion"
+
+    def __enter__(self) -> None:
+        warnings.warn("strict_fusion only works in scripted functions", stacklevel=2)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+
+def check_strict_fusion(graph: Graph, decisions: list[Decision]) -> None:
+    """Raise if an operator inside a ``strict_fusion`` block is in no fusion group.
+
+    Parameters
+    ----------
+    graph : Graph
+        After fusion.
+    decisions : list of Decision
+        What the fuser said of each node.
+    """
+    unfused = [
+        node
+        for node in graph.nodes()
+        if node.attributes.get("scope") == "strict_fusion" and _is_operator(node)
+    ]
+    if not unfused:
+        return
+    reasons = {(one.node, one.source): one.reason for one in decisions}
+    lines = []
+    for node in unfused:
+        where = str(node.source or "")
+        reason = node.attributes.get("untyped") or reasons.get((node.kind, where))
+        lines.append(f"  {node.kind} at {where}: {reason or 'it is not an elementwise operation'}")
+    raise Error("strict_fusion: found unfused operators:\n" + "\n".join(lines))
+
+
+def _is_operator(node: Node) -> bool:
+    if "untyped" in node.attributes:
+        return True
+    op = TABLE.get(node.kind)
+    if op is None or op.view or not node.kind.startswith("np::"):
+        return False
+    return any(_is_array(value) for value in [*node.inputs, *node.outputs])
+
+
+def _is_array(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and not value.type.scalar

@@ -1,0 +1,132 @@
+"""Compiling LLVM text: addresses, symbols, errors, lifetime, threads."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from jitcore.codegen.engine import (
+    EngineError,
+    add_symbol,
+    compile_module,
+    cpu_identity,
+    load_object,
+)
+
+UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+
+def add_constant(value: int) -> str:
+    return f"define i64 @f(i64 %x) {{\n  %y = add i64 %x, {value}\n  ret i64 %y\n}}\n"
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_addresses_and_texts(optimize: bool) -> None:
+    module = compile_module(add_constant(3), name="three", optimize=optimize)
+    assert UNARY(module.address("f"))(4) == 7
+    assert "add i64" in module.llvm
+    assert "f:" in module.assembly
+    assert module.symbols == ("f",)
+    with pytest.raises(KeyError):
+        module.address("g")
+
+
+def test_several_functions_and_variables() -> None:
+    text = add_constant(1) + "@table = global [2 x i64] [i64 5, i64 6]\n"
+    text += "define internal i64 @hidden(i64 %x) {\n  ret i64 %x\n}\n"
+    module = compile_module(text, name="several")
+    assert module.symbols == ("f", "table")
+    assert (ctypes.c_int64 * 2).from_address(module.address("table"))[:] == [5, 6]
+
+
+def test_object_code_loads_again() -> None:
+    module = compile_module(add_constant(9), name="nine")
+    again = load_object(module.object_code, module.symbols, name="nine")
+    assert again.address("f") != module.address("f")
+    assert UNARY(again.address("f"))(1) == 10
+    with pytest.raises(EngineError, match="no IR"):
+        _ = again.llvm
+
+
+def test_code_stays_as_long_as_its_module() -> None:
+    modules = [compile_module(add_constant(k), name=f"m{k}", optimize=False) for k in range(40)]
+    functions = [UNARY(module.address("f")) for module in modules]
+    del modules[::2]
+    gc.collect()
+    assert [f(0) for f in functions[1::2]] == list(range(1, 40, 2))
+
+
+def test_symbols_of_the_process_and_added_ones() -> None:
+    triple = UNARY(lambda x: 3 * x)
+    address = ctypes.cast(triple, ctypes.c_void_p).value
+    assert address is not None
+    add_symbol("jc_test_triple", address)
+    text = """
+declare i64 @jc_test_triple(i64)
+declare i64 @labs(i64)
+define i64 @f(i64 %x) {
+  %a = call i64 @labs(i64 %x)
+  %b = call i64 @jc_test_triple(i64 %a)
+  ret i64 %b
+}
+"""
+    assert UNARY(compile_module(text, name="symbols").address("f"))(-5) == 15
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no module", r"line 1: expected top-level entity\n    no module"),
+        ("define i64 @f() {\n  ret i32 0\n}\n", r"line 2: .*i64'\n    ret i32 0"),
+        (
+            "define i64 @f(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 2\n"
+            "  br label %b\nb:\n  ret i64 %x\n}\n",
+            "does not dominate",
+        ),
+        (
+            "declare void @jc_no_such()\ndefine void @f() {\n  call void @jc_no_such()\n"
+            "  ret void\n}\n",
+            "unknown symbols: jc_no_such",
+        ),
+        (
+            "define half @f(fp128 %x) {\n  %y = fptrunc fp128 %x to half\n  ret half %y\n}\n",
+            "some symbol it calls is unknown",
+        ),
+    ],
+)
+def test_bad_modules_raise(text: str, message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        compile_module(text, name="bad")
+    assert UNARY(compile_module(add_constant(1), name="good").address("f"))(1) == 2
+
+
+def test_threads_compile_at_the_same_time() -> None:
+    def work(number: int) -> int:
+        module = compile_module(add_constant(number), name=f"thread{number}")
+        assert module.assembly
+        return int(UNARY(module.address("f"))(1))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(24))) == [k + 1 for k in range(24)]
+
+
+def test_identity_names_the_cpu() -> None:
+    assert len(cpu_identity().split()) == 3
+
+
+def test_code_outlives_nothing_at_exit() -> None:
+    """A module that is alive when the interpreter ends does no harm."""
+    program = (
+        "from jitcore.codegen.engine import compile_module\n"
+        "class Holder: pass\n"
+        "a = Holder()\n"
+        "a.self = a\n"
+        f"a.module = compile_module({add_constant(1)!r}, name='exit')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,102 @@
+"""The wheel holds the whole package, and works from anywhere."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import jitcore
+import pytest
+from source_files import FOLDERS, ROOT, package_files
+
+NOT_SOURCE = shutil.ignore_patterns(
+    ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "*.egg-info", "tests"
+)
+
+
+def project() -> dict[str, Any]:
+    """The contents of pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_packages_are_the_folders_with_python_files() -> None:
+    found = {module if path.name == "__init__.py" else module.rpartition(".")[0]
+             for path, module in package_files()}
+    assert sorted(found) == project()["tool"]["setuptools"]["packages"]
+
+
+def test_folders_are_mapped() -> None:
+    mapped = project()["tool"]["setuptools"]["package-dir"]
+    assert mapped == {package: folder for folder, package in FOLDERS.items()}
+
+
+def test_every_package_has_an_init() -> None:
+    folders = {path.parent for path, _ in package_files()}
+    missing = [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()]
+    assert not missing
+
+
+def test_links_lead_to_the_folders() -> None:
+    for name in FOLDERS:
+        if name != "jitcore":
+            link = ROOT / "jitcore" / name
+            assert link.is_symlink()
+            assert link.readlink() == Path("..") / name
+
+
+def test_every_module_imports() -> None:
+    for module in pkgutil.walk_packages(jitcore.__path__, "jitcore."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+def pinned() -> set[str]:
+    """The distributions in constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return {line.partition("==")[0].lower() for line in lines if line and not line.startswith("#")}
+
+
+def test_constraints_pin_what_the_project_names() -> None:
+    table = project()["project"]
+    named = list(table["dependencies"])
+    for extra in table["optional-dependencies"].values():
+        named += extra
+    names = {one.partition(">=")[0].lower() for one in named if not one.startswith("jitcore")}
+    assert names <= pinned()
+
+
+@pytest.mark.slow
+def test_wheel_from_a_clean_copy(tmp_path: Path) -> None:
+    copy, target, empty = tmp_path / "copy", tmp_path / "site", tmp_path / "empty"
+    empty.mkdir()
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=NOT_SOURCE)
+    build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
+    built = subprocess.run(
+        [sys.executable, "-c", build], cwd=copy, check=True, capture_output=True, text=True
+    )
+    with zipfile.ZipFile(copy / built.stdout.splitlines()[-1]) as wheel:
+        held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        wheel.extractall(target)
+    expected = {str(Path(*_installed_as(path))) for path, _ in package_files()}
+    assert held == expected | {"jitcore/py.typed"}
+    program = (
+        f"import sys; sys.path.insert(0, {str(target)!r})\n"
+        "import jitcore.codegen, jitcore.fusers, jitcore.ir.ops\n"
+        "print(jitcore.ir.ops.__file__)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=empty, check=True, capture_output=True, text=True
+    )
+    assert ran.stdout.startswith(str(target))
+
+
+def _installed_as(path: Path) -> tuple[str, ...]:
+    parts = path.relative_to(ROOT).parts
+    return parts if parts[0] == "jitcore" else ("jitcore", *parts)
