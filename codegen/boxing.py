@@ -16,6 +16,7 @@ from jitcore.codegen.signature import (
     Result,
     ScalarResult,
     TupleResult,
+    UnionResult,
 )
 
 __all__ = ["box", "count_slots"]
@@ -25,6 +26,8 @@ def count_slots(result: Result) -> int:
     """How many slots a result takes."""
     if isinstance(result, TupleResult):
         return sum(map(count_slots, result.elements))
+    if isinstance(result, UnionResult):
+        return 1 + sum(map(count_slots, result.alternatives))
     if isinstance(result, ScalarResult):
         return 2 if result.dtype.kind == "c" else 1
     return 1 if isinstance(result, ArrayResult) else 0
@@ -65,6 +68,8 @@ class _Boxes:
             return self._tuple(result)
         if isinstance(result, ScalarResult):
             return _SCALARS[result.kind](self, result.dtype)
+        if isinstance(result, UnionResult):
+            return self._union(result)
         if isinstance(result, ArrayResult):
             return self.slot("ptr")
         if isinstance(result, InputResult):
@@ -93,6 +98,20 @@ class _Boxes:
         if result.named is None:
             return code.call("ptr", "jc_tuple", *operands)
         return code.call("ptr", "jc_named_tuple", f"ptr {code.constant(result.named)}", *operands)
+
+    def _union(self, result: UnionResult) -> str:
+        """All alternatives are boxed, as that takes no branch; the one that counts is kept."""
+        code = self._code
+        tag = self.slot("i64")
+        boxed = [self.box(alternative) for alternative in result.alternatives]
+        chosen = boxed[0]
+        for number, value in enumerate(boxed[1:], 1):
+            is_this = code.value(f"icmp eq i64 {tag}, {number}")
+            chosen = code.value(f"select i1 {is_this}, ptr {value}, ptr {chosen}")
+        code.call("void", "Py_IncRef", f"ptr {chosen}")
+        for value in boxed:
+            code.call("void", "Py_DecRef", f"ptr {value}")
+        return chosen
 
     def box_int(self, _: np.dtype[Any]) -> str:
         """A Python int."""

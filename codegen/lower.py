@@ -11,6 +11,7 @@ from jitcore.codegen.lowering import (
     control,
     elementwise,
     python_numbers,
+    reductions,
     structure,
     views,
 )
@@ -27,6 +28,7 @@ RULES: dict[str, Rule] = {
     **elementwise.RULES,
     **views.RULES,
     **python_numbers.RULES,
+    **reductions.RULES,
     **structure.RULES,
     **control.RULES,
 }

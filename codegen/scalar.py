@@ -292,6 +292,23 @@ def _constant(value: Any, dtype: str, where: str) -> loops.Const:
     return loops.Const(int(value), dtype)
 
 
+def _estrin(x: loops.Expr, coefficients: list[loops.Expr], body: _Body) -> loops.Expr:
+    """Estrin's scheme (Muller, Elementary Functions, 3rd ed., section 5.7).
+
+    The pairs ``c[k] + c[k + 1] x`` are coefficients of a polynomial in x**2 of half the length, so
+    the chain of dependent operations grows with the logarithm of the length only.
+    """
+    terms, power = coefficients, x
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2], strict=False)
+        unpaired = terms[-1:] if len(terms) % 2 else []
+        terms = [loops.Call("fma", (odd, power, even), x.dtype) for even, odd in pairs]
+        terms += unpaired
+        if len(terms) > 1:
+            power = body.bind("power", loops.Binary("mul", power, power, x.dtype))
+    return terms[0]
+
+
 class _Translator:
     """Walks the AST of one text or function; compile-time values are plain Python objects."""
 
@@ -552,16 +569,18 @@ class _Translator:
         return loops.Call(args[0], tuple(values), dtype, external=True)
 
     def _polynomial(self, node: ast.Call, args: list[Any]) -> Any:
-        """``c[0] + c[1] x + ...`` by Horner's rule with fused multiply-adds."""
+        """``c[0] + c[1] x + ...`` with fused multiply-adds: ``c[0] + x (c[1] + ...)``.
+
+        The constant term is most of the value, as a rule, and adding it last costs one rounding.
+        """
         x, coefficients = self._arguments(node, args, 2)
         if not isinstance(coefficients, tuple) or not isinstance(x, _EXPR):
             self.refuse(node, "a scalar and a tuple of coefficients are needed")
-        point = self.body.bind("x", x) if self.body is not None else x
-        *rest, last = [self.typed(value, point.dtype) for value in coefficients]
-        total: loops.Expr = last
-        for coefficient in reversed(rest):
-            total = loops.Call("fma", (total, point, coefficient), point.dtype)
-        return total
+        if self.body is None:
+            self.refuse(node, "polynomials are for functions")
+        point = self.body.bind("power", x)
+        constant, *rest = [self.typed(value, point.dtype) for value in coefficients]
+        return loops.Call("fma", (_estrin(point, rest, self.body), point, constant), point.dtype)
 
     def _range(self, node: ast.Call, args: list[Any]) -> Any:
         if any(isinstance(arg, _EXPR) for arg in args):

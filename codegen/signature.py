@@ -21,6 +21,7 @@ __all__ = [
     "Signature",
     "TupleParam",
     "TupleResult",
+    "UnionResult",
 ]
 
 Layout = Literal["C", "F", "strided"]
@@ -118,7 +119,14 @@ class TupleResult:
     named: Any = None
 
 
-Result = ArrayResult | ScalarResult | ConstantResult | InputResult | TupleResult
+@dataclass(frozen=True, slots=True)
+class UnionResult:
+    """One of several results: a slot with its number, then the slots of all of them."""
+
+    alternatives: tuple[ScalarResult | ConstantResult, ...]
+
+
+Result = ArrayResult | ScalarResult | ConstantResult | InputResult | TupleResult | UnionResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jitcore.codegen.scalar import Scalar, copysign, fma, polynomial, select
 from jitcore.codegen.vecmath_coefficients import ERF, ERFC
-from jitcore.codegen.vecmath_exponential import exp_reduced, reduce_exp, scale
+from jitcore.codegen.vecmath_exponential import expm1_reduced, reduce_exp, scale
 from jitcore.codegen.vecmath_formats import FORMATS
 
 __all__ = ["erf", "erfc"]
@@ -26,9 +26,10 @@ def erfc_positive(x: Scalar, dtype: str) -> Scalar:
     bounded = select(x > c.erfc_max, c.erfc_max, x)
     square = bounded * bounded
     r, n = reduce_exp(-square, dtype)
-    e = exp_reduced(r - fma(bounded, bounded, -square), dtype)
+    e = expm1_reduced(r - fma(bounded, bounded, -square), dtype)
     q = (bounded - c.erfc_pole) / (bounded + c.erfc_pole)
-    return scale(e * polynomial(q, ERFC[dtype]) / fma(2, bounded, 1), n, dtype)
+    g = polynomial(q, ERFC[dtype])
+    return scale(fma(g, e, g) / fma(2, bounded, 1), n, dtype)
 
 
 def erf(x: Scalar, dtype: str) -> Scalar:

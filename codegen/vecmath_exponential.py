@@ -82,11 +82,13 @@ def exp2(x: Scalar, dtype: str) -> Scalar:
 def expm1_bounded(x: Scalar, dtype: str) -> Scalar:
     """expm1(x) for x in the range where 2**n is normal: ``2**n (exp(r) - 1) + (2**n - 1)``.
 
-    Computed halved, so that 2**n may be the first power that overflows.
+    Computed halved, so that 2**n may be the first power that overflows; halves of subnormal numbers
+    are not exact, but there n is 0.
     """
     r, n = reduce_exp(x, dtype)
+    reduced = expm1_reduced(r, dtype)
     half = power_of_two(n - 1, dtype)
-    return 2 * fma(half, expm1_reduced(r, dtype), half - 0.5)
+    return select(n == 0, reduced, 2 * fma(half, reduced, half - 0.5))
 
 
 def expm1(x: Scalar, dtype: str) -> Scalar:

@@ -61,13 +61,16 @@ def sign(x: Scalar) -> Scalar:
 
 
 def fmax(x: Scalar, y: Scalar) -> Scalar:
-    """The larger number; NaN only where both are NaN."""
-    return select((x >= y) | (y != y), x, y)
+    """The larger number; NaN only where both are NaN.
+
+    Of two zeros it is the second, which NumPy's vector loops take (its scalar ones the first).
+    """
+    return select((x > y) | (y != y), x, y)
 
 
 def fmin(x: Scalar, y: Scalar) -> Scalar:
-    """The smaller number; NaN only where both are NaN."""
-    return select((x <= y) | (y != y), x, y)
+    """The smaller number; NaN only where both are NaN; of two zeros the second."""
+    return select((x < y) | (y != y), x, y)
 
 
 def heaviside(x: Scalar, at_zero: Scalar) -> Scalar:

@@ -100,7 +100,8 @@ def times_window(m: Scalar, w: Scalar) -> Scalar:
     low, high = m & LOW_32_BITS, m >> 32
     digits = [(w[2 - k // 2] >> 32 * (k % 2)) & LOW_32_BITS for k in range(6)]
     partial = [low * digits[k] for k in range(5)]
-    column_2 = (partial[2] & LOW_32_BITS) + high * digits[1] + (partial[1] >> 32)
+    carry_1 = (partial[1] >> 32) + (high * digits[0] >> 32)
+    column_2 = (partial[2] & LOW_32_BITS) + high * digits[1] + carry_1
     carry_2 = (column_2 >> 32) + (partial[2] >> 32)
     column_3 = (partial[3] & LOW_32_BITS) + high * digits[2] + carry_2
     carry_3 = (column_3 >> 32) + (partial[3] >> 32)

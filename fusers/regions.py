@@ -28,6 +28,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
 )
 
 __all__ = ["is_native_graph", "native_refusal", "partition"]
@@ -61,6 +62,8 @@ def _is_native_type(type_: Type) -> bool:
         )
     if isinstance(type_, TupleType):
         return all(map(_is_native_type, type_.elements))
+    if isinstance(type_, UnionType):
+        return all(map(_is_native_type, type_.alternatives))
     return type_ in _PLAIN or type_ in _INTERNAL
 
 
@@ -226,16 +229,23 @@ def _make_region(block: Block, nodes: list[Node]) -> None:
         for value in node.outputs
         if any(not _is_inside(use.user, inside) for use in value.uses)
     ]
-    graph.block.add_return(_packed(graph, [mapping[value] for value in outputs]))
-    made = block.append(
+    packed = _packed(graph, [mapping[value] for value in outputs])
+    graph.block.add_return(packed)
+    region = block.append(
         "prim::NativeGroup",
         inputs,
         {"graph": graph},
-        outputs=[value.type for value in outputs],
-        names=[value.name for value in outputs],
+        outputs=[packed.type],
+        names=[outputs[0].name] if len(outputs) == 1 else (),
         source=nodes[0].source,
     )
-    for old, new in zip(outputs, made.outputs, strict=True):
+    made = region.outputs
+    if len(outputs) > 1:
+        types = [value.type for value in outputs]
+        count = {"count": len(outputs)}
+        names = [value.name for value in outputs]
+        made = block.append("prim::Unpack", made, count, outputs=types, names=names).outputs
+    for old, new in zip(outputs, made, strict=bool(outputs)):
         for use in [use for use in old.uses if not _is_inside(use.user, inside)]:
             if isinstance(use.user, Node):
                 use.user.set_input(use.index, new)

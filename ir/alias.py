@@ -274,16 +274,15 @@ class AliasAnalysis:
             for value in node.inputs:
                 self._escape(self._points.get(value, ()))
         shared = _with_contents(self._points_of(node, effects.aliases))
+        if effects.wildcard or _is_outside(node):
+            shared.add(self.wildcard)
         for output in node.outputs:
             self._point(output, shared)
-            if effects.wildcard or _is_outside(node):
-                self._point(output, {self.wildcard})
-            elif effects.fresh and not is_immutable(output.type):
+            # What may be new or an alias counts as an alias: long chains name no new locations.
+            if effects.fresh and not shared and not is_immutable(output.type):
                 self._point(output, {self._own_location(output)})
-                kept = self._points_of(node, effects.keeps)
-                self._keep(
-                    {self._own_location(output)}, _with_contents(kept) if effects.deep else kept
-                )
+            if effects.keeps or effects.passes:
+                self._keep(self._points.get(output, ()), self._kept(node, effects))
         if effects.stores:
             stored = self._points_of(node, effects.stores)
             self._keep(self._points.get(node.inputs[0], ()), stored)
@@ -299,6 +298,12 @@ class AliasAnalysis:
             self._walk_block(body.block)
         for output, returned in zip(node.outputs, body.outputs, strict=True):
             self._point(output, self._points.get(returned, ()))
+
+    def _kept(self, node: Node, effects: Effects) -> set[Location]:
+        kept = self._points_of(node, effects.keeps)
+        for location in self._points_of(node, effects.passes):
+            kept |= location.contents
+        return kept
 
     def _own_location(self, value: Value) -> Location:
         if value not in self._own:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from jitcore.ir import types as t
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.interpreter import numpy_function
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type
+from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type, UnionType
 
 __all__ = ["Effects", "is_immutable", "is_plain_array", "node_effects"]
 
@@ -38,12 +38,12 @@ class Effects:
         Inputs whose memory, or what is kept in it, the outputs may share.
     keeps : tuple of int
         Inputs that are kept in a new container, the output.
-    deep : bool
-        What is kept in those inputs is kept in the output as well.
+    passes : tuple of int
+        Inputs of which the contents may be kept in the output as well.
     stores : tuple of int
         Inputs that are kept in what input 0 is.
     fresh : bool
-        The outputs may be new memory.
+        The outputs may be new memory.  The analysis counts what may be new or an alias as an alias.
     wildcard : bool
         Everything that is reachable from outside may be read and written.
     observable : bool
@@ -54,7 +54,7 @@ class Effects:
     writes: tuple[int, ...] = ()
     aliases: tuple[int, ...] = ()
     keeps: tuple[int, ...] = ()
-    deep: bool = False
+    passes: tuple[int, ...] = ()
     stores: tuple[int, ...] = ()
     fresh: bool = True
     wildcard: bool = False
@@ -85,6 +85,8 @@ def is_immutable(type_: Type) -> bool:
         return type_.scalar
     if isinstance(type_, TupleType):
         return all(map(is_immutable, type_.elements))
+    if isinstance(type_, UnionType):
+        return all(map(is_immutable, type_.alternatives))
     return type_ in _IMMUTABLE
 
 
@@ -155,12 +157,25 @@ def _operator(node: Node) -> Effects:
     every = _all(node)
     if _are_plain(node.inputs):
         return Effects(reads=every)
-    return Effects(reads=every, aliases=every, keeps=every)
+    return Effects(reads=every, aliases=every)
 
 
 def _consumer(node: Node) -> Effects:
+    """Iterates over its operands and gives one of their elements or what is computed of them."""
     every = _all(node)
-    return Effects(every, _iterated(node), every, keeps=every)
+    return Effects(every, _iterated(node), every)
+
+
+def _collector(node: Node) -> Effects:
+    """Iterates over its operands and gives a container of the elements, or a tuple as it is."""
+    every = _all(node)
+    aliases = every if node.kind == "prim::tuple" else ()
+    return Effects(every, _iterated(node), aliases, keeps=every, passes=every)
+
+
+def _iterator(node: Node) -> Effects:
+    every = _all(node)
+    return Effects(every, keeps=every, passes=every)
 
 
 def _augmented(node: Node) -> Effects:
@@ -195,8 +210,8 @@ def _alias_first(node: Node) -> Effects:
 
 
 def _unpack(node: Node) -> Effects:
-    keeps = (0,) if "star" in node.attributes else ()
-    return Effects((0,), _iterated(node), (0,), keeps, deep=True)
+    passes = (0,) if "star" in node.attributes else ()
+    return Effects((0,), _iterated(node), (0,), passes=passes)
 
 
 def _container(node: Node) -> Effects:
@@ -216,11 +231,13 @@ def _call(node: Node) -> Effects:
 
 
 _ARRAY_WRITERS = frozenset(
-    "byteswap fill itemset partition put resize setfield setflags sort".split()
+    ["byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort"]
 )
 _ARRAY_OUTPUTS = frozenset({"dump", "tofile"})
-_LIST_WRITERS = frozenset("append clear extend insert pop remove reverse sort".split())
-_DICT_WRITERS = frozenset("clear pop popitem setdefault update".split())
+_LIST_WRITERS = frozenset(
+    ["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"]
+)
+_DICT_WRITERS = frozenset(["clear", "pop", "popitem", "setdefault", "update"])
 
 
 def _call_method(node: Node) -> Effects:
@@ -248,16 +265,42 @@ def _array_method(node: Node, name: str) -> Effects:
 
 
 _NUMPY_WRITERS = frozenset(
-    "copyto fill_diagonal place put put_along_axis putmask random.shuffle".split()
+    ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "random.shuffle"]
 )
 _NUMPY_CALLBACKS = frozenset(
-    "apply_along_axis apply_over_axes fromfunction fromiter frompyfunc mask_indices piecewise "
-    "vectorize".split()
+    [
+        "apply_along_axis",
+        "apply_over_axes",
+        "fromfunction",
+        "fromiter",
+        "frompyfunc",
+        "mask_indices",
+        "piecewise",
+        "vectorize",
+    ]
 )
 _NUMPY_OUTSIDE = frozenset(
-    "fromfile genfromtxt load loadtxt memmap save savetxt savez savez_compressed set_printoptions "
-    "seterr seterrcall setbufsize show_config show_runtime".split()
+    [
+        "fromfile",
+        "genfromtxt",
+        "load",
+        "loadtxt",
+        "memmap",
+        "save",
+        "savetxt",
+        "savez",
+        "savez_compressed",
+        "set_printoptions",
+        "seterr",
+        "seterrcall",
+        "setbufsize",
+        "show_config",
+        "show_runtime",
+    ]
 )
+
+
+_NUMPY_KEEPERS = frozenset({"asarray", "full_function", "full_like"})
 
 
 def _numpy_call(node: Node) -> Effects:
@@ -277,8 +320,10 @@ def _numpy(node: Node, name: str) -> Effects:
         aliases = (0, *writes) if row.view else writes
     else:
         aliases = writes if _is_ufunc(name) else every
-    keeps = () if _are_plain(node.outputs) else every
-    return Effects(every, writes, aliases, keeps, deep=True, observable=outside)
+    # An array of objects passes them on; what is no array itself becomes an element.
+    passes = () if _are_plain(node.outputs) else every
+    keeps = passes if row is None or name in _NUMPY_KEEPERS else ()
+    return Effects(every, writes, aliases, keeps, passes, observable=outside)
 
 
 def _takes_no_copy(kind: str) -> bool:
@@ -331,7 +376,7 @@ def _outputs(node: Node, function: Callable[..., Any] | None) -> tuple[int, ...]
     return tuple(found)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _out_position(function: Callable[..., Any]) -> int | None:
     """Which positional parameter ``out`` is."""
     if isinstance(function, np.ufunc):
@@ -346,7 +391,9 @@ def _out_position(function: Callable[..., Any]) -> int | None:
     return None
 
 
-_CONSUMERS = "all any dict enumerate in_ list max min notin reversed set sorted sum tuple zip".split()
+_CONSUMERS = ("all", "any", "in_", "max", "min", "notin", "sum")
+_COLLECTORS = ("dict", "list", "set", "sorted", "tuple")
+_ITERATORS = ("enumerate", "reversed", "zip")
 _RULES: dict[str, Callable[[Node], Effects]] = {
     "prim::Constant": _nothing,
     "prim::CallFunction": _nothing,
@@ -359,6 +406,8 @@ _RULES: dict[str, Callable[[Node], Effects]] = {
     "prim::DictConstruct": _container,
     "prim::slice": _container,
     **dict.fromkeys([f"prim::{name}" for name in _CONSUMERS], _consumer),
+    **dict.fromkeys([f"prim::{name}" for name in _COLLECTORS], _collector),
+    **dict.fromkeys([f"prim::{name}" for name in _ITERATORS], _iterator),
     "prim::size": _nothing,
     "prim::Unpack": _unpack,
     "prim::getitem": _getitem,

@@ -10,7 +10,7 @@ import builtins
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def evaluate(node: Node, operands: Sequence[Any]) -> Any:
     return _callable(node)(*args, **keywords)
 
 
-@lru_cache(maxsize=None)
+@cache
 def numpy_function(name: str) -> Callable[..., Any]:
     """The NumPy function of a dotted name such as ``linalg.solve``.
 
@@ -177,7 +177,7 @@ def _callable(node: Node) -> Callable[..., Any]:
     return _python_callable(node.kind) if row is None else row.reference
 
 
-@lru_cache(maxsize=None)
+@cache
 def _python_callable(kind: str) -> Callable[..., Any]:
     known = _PYTHON.get(kind)
     if known is not None:
@@ -241,15 +241,27 @@ _SPECIAL: dict[str, Callable[[Node, list[Any], dict[str, Any]], Any]] = {
     "prim::Raise": _raise,
 }
 
-_BINARY = "add sub mul truediv floordiv mod pow matmul lshift rshift and_ or_ xor".split()
+_BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "lshift",
+    "rshift",
+    "and_",
+    "or_",
+    "xor",
+]
 _PYTHON: dict[str, Callable[..., Any]] = {
     **{f"prim::{name}": getattr(operator, name) for name in _BINARY},
-    **{
-        f"prim::i{name.rstrip('_')}": getattr(operator, f"i{name.rstrip('_')}") for name in _BINARY
-    },
+    **{f"prim::i{name.rstrip('_')}": getattr(operator, f"i{name.rstrip('_')}") for name in _BINARY},
     **{
         f"prim::{name}": getattr(operator, name)
-        for name in "neg pos invert not_ eq ne lt le gt ge is_".split()
+        for name in ["neg", "pos", "invert", "not_", "eq", "ne", "lt", "le", "gt", "ge", "is_"]
     },
     "prim::isnot": operator.is_not,
     "prim::in_": reference.contained,

@@ -96,8 +96,13 @@ def _format_int(value: int) -> str:
     return str(value) if value.bit_length() < _DECIMAL_BITS else hex(value)
 
 
+def _format_float(value: float) -> str:
+    # ``repr`` does not show the sign of a NaN.
+    return "-nan" if math.isnan(value) and math.copysign(1, value) < 0 else repr(value)
+
+
 def _format_complex(value: complex) -> str:
-    return f"complex({value.real!r}, {value.imag!r})"
+    return f"complex({_format_float(value.real)}, {_format_float(value.imag)})"
 
 
 def _format_bytes(value: bytes) -> str:
@@ -138,8 +143,9 @@ def _format_scalar(value: np.generic) -> str:
     build = _BUILDERS.get(f"np.{value.dtype.name}")
     if build is not None:
         for arguments in _scalar_arguments(value):
-            if _bits(build(*arguments)) == _bits(value):
-                return f"np.{value.dtype.name}({', '.join(map(repr, arguments))})"
+            text = ", ".join(map(format_literal, arguments))
+            if _bits(build(*_parse_items(Scanner(f"{text})"), ")"))) == _bits(value):
+                return f"np.{value.dtype.name}({text})"
     return f"np.scalar({_dtype_argument(value.dtype)}, {_encoded(value)})"
 
 
@@ -164,14 +170,14 @@ def _format_array(value: np.ndarray[Any, Any]) -> str:
         return _format_object(value)
     head = f"np.array({_dtype_argument(value.dtype)}, {_format_tuple(value.shape)}"
     if value.size <= _LISTED_SIZE and value.dtype.kind in _LISTED_KINDS:
-        items = value.reshape(-1).tolist()
-        if _bits(np.array(items, value.dtype)) == _bits(value):
-            return f"{head}, {format_literal(items)})"
+        text = format_literal(value.reshape(-1).tolist())
+        if _bits(np.array(parse_literal(Scanner(text)), value.dtype)) == _bits(value):
+            return f"{head}, {text})"
     return f"{head}, {_encoded(value)})"
 
 
 def qualified_name(value: Any) -> str:
-    """``numpy.mean`` for ``np.mean``: the module and the name inside it; of an instance, its class's."""
+    """The module and the name inside it, ``numpy.mean``; of an instance, those of its class."""
     if isinstance(value, types.ModuleType):
         return value.__name__
     name = getattr(value, "__name__", None)
@@ -205,7 +211,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): repr,
     bool: repr,
     int: _format_int,
-    float: repr,
+    float: _format_float,
     complex: _format_complex,
     str: json.dumps,
     bytes: _format_bytes,

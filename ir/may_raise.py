@@ -43,8 +43,13 @@ def raises_itself(node: Node) -> bool:
     return not _is_safe(node)
 
 
+_TYPED_ITERATORS = frozenset({"prim::range", "prim::zip", "prim::enumerate", "prim::reversed"})
+
+
 def _is_safe(node: Node) -> bool:
     if node.kind in _ALWAYS_SAFE:
+        return True
+    if node.kind in _TYPED_ITERATORS and node.output.type != t.ANY:
         return True
     if node.kind in _UNTYPED_RULES:
         return _UNTYPED_RULES[node.kind](node)
@@ -276,13 +281,28 @@ def _compress(node: Node) -> bool:
 
 
 _MATH = frozenset(
-    "asinh atan atan2 copysign degrees erf erfc fabs isfinite isinf isnan radians tanh".split()
+    [
+        "asinh",
+        "atan",
+        "atan2",
+        "copysign",
+        "degrees",
+        "erf",
+        "erfc",
+        "fabs",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "radians",
+        "tanh",
+    ]
 )
 _ALWAYS_SAFE = frozenset(
     {
         "prim::Constant",
         "prim::Uninitialized",
         "prim::ListConstruct",
+        "prim::UnionConstruct",
         "prim::is_",
         "prim::isnot",
         "prim::slice",
@@ -295,10 +315,26 @@ _UNTYPED_RULES: dict[str, Callable[[Node], bool]] = {
 }
 _RULES: dict[str, Callable[[Node], bool]] = {
     **dict.fromkeys(
-        [f"prim::{name}" for name in "add sub mul neg pos lt le gt ge min max abs".split()],
+        [
+            f"prim::{name}"
+            for name in [
+                "add",
+                "sub",
+                "mul",
+                "neg",
+                "pos",
+                "lt",
+                "le",
+                "gt",
+                "ge",
+                "min",
+                "max",
+                "abs",
+            ]
+        ],
         _arithmetic,
     ),
-    **dict.fromkeys([f"prim::{name}" for name in "truediv floordiv mod".split()], _division),
+    **dict.fromkeys([f"prim::{name}" for name in ["truediv", "floordiv", "mod"]], _division),
     **dict.fromkeys(["prim::lshift", "prim::rshift"], _shift),
     **dict.fromkeys(["prim::and_", "prim::or_", "prim::xor", "prim::invert"], _arithmetic),
     **dict.fromkeys(["prim::eq", "prim::ne", "prim::complex"], _numbers),
@@ -322,11 +358,14 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "np::full": _full,
     "np::iota": _iota,
     **dict.fromkeys(
-        [f"np::{name}" for name in "sum prod mean var std any all count_nonzero".split()],
+        [
+            f"np::{name}"
+            for name in ["sum", "prod", "mean", "var", "std", "any", "all", "count_nonzero"]
+        ],
         _reduction,
     ),
     **dict.fromkeys(["np::cumsum", "np::cumprod"], _reduction),
-    **dict.fromkeys([f"np::{name}" for name in "min max argmin argmax".split()], _extremum),
+    **dict.fromkeys([f"np::{name}" for name in ["min", "max", "argmin", "argmax"]], _extremum),
     "np::concatenate": _concatenate,
     "np::matmul": _matmul,
     "np::compress": _compress,

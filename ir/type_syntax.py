@@ -9,7 +9,7 @@ import numpy as np
 
 from jitcore.ir import types as t
 from jitcore.ir.scanner import Scanner
-from jitcore.ir.types import DictType, Dim, ListType, TensorType, TupleType, Type
+from jitcore.ir.types import DictType, Dim, ListType, TensorType, TupleType, Type, UnionType
 
 __all__ = ["NamedPlaceholder", "parse_type"]
 
@@ -69,6 +69,9 @@ def parse_type(scanner: Scanner) -> Type:
     if name == "Tuple":
         scanner.expect("[")
         return TupleType(_parse_elements(scanner, "]"))
+    if name == "Union":
+        scanner.expect("[")
+        return UnionType(_parse_elements(scanner, "]"))
     if name == "List":
         (element,) = _parse_arguments(scanner, 1)
         return ListType(element)

@@ -122,9 +122,7 @@ class _Checker:
 
     def _keywords(self, node: Node) -> None:
         if len(node.keywords) > len(node.inputs):
-            self._fail(
-                node, f"{len(node.keywords)} keywords for only {len(node.inputs)} inputs"
-            )
+            self._fail(node, f"{len(node.keywords)} keywords for only {len(node.inputs)} inputs")
         named = [keyword for keyword in node.keywords if keyword != "**"]
         if len(set(named)) != len(named):
             self._fail(node, "a keyword is given twice")
@@ -136,9 +134,7 @@ class _Checker:
         self.bodies.append(body)
         captured = sum(capture.input is not None for capture in body.captures)
         if len(node.inputs) not in (len(body.inputs), len(body.inputs) - captured):
-            self._fail(
-                node, f"{len(node.inputs)} inputs for a graph that takes {len(body.inputs)}"
-            )
+            self._fail(node, f"{len(node.inputs)} inputs for a graph that takes {len(body.inputs)}")
         if len(node.outputs) != len(body.outputs):
             self._fail(
                 node, f"{len(node.outputs)} outputs of a graph that returns {len(body.outputs)}"
@@ -211,9 +207,7 @@ def _check_if(node: Node, fail: Fail) -> None:
     _require(node, fail, "blocks", 2, len(node.blocks))
     for number, block in enumerate(node.blocks):
         _require(node, fail, f"parameters in block{number}", 0, len(block.params))
-        _require(
-            node, fail, f"returns in block{number}", len(node.outputs), len(block.returns)
-        )
+        _require(node, fail, f"returns in block{number}", len(node.outputs), len(block.returns))
 
 
 def _check_loop(node: Node, fail: Fail) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["checked_numerics", "enabled", "numerics", "set_numerics"]
+__all__ = ["checked_numerics", "enabled", "engine", "numerics", "set_numerics"]
 
+_ENGINES = ("llvm", "numba")
 _MODES = ("strict", "contract")
 _numerics = "strict"
 
@@ -13,6 +14,20 @@ _numerics = "strict"
 def enabled() -> bool:
     """Whether functions are compiled at all: ``JITCORE_JIT=0`` turns that off."""
     return os.environ.get("JITCORE_JIT", "1") != "0"
+
+
+def engine() -> str:
+    """What compiles kernels: ``JITCORE_ENGINE``, ``llvm`` or ``numba``.
+
+    Raises
+    ------
+    ValueError
+        The variable names another one.
+    """
+    name = os.environ.get("JITCORE_ENGINE", _ENGINES[0])
+    if name not in _ENGINES:
+        raise ValueError(f"JITCORE_ENGINE is one of {', '.join(_ENGINES)}; found {name!r}")
+    return name
 
 
 def checked_numerics(mode: str) -> str:

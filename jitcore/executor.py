@@ -10,19 +10,25 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jitcore import strategy
 from jitcore.codegen.entry import CaptureGuard, bind
-from jitcore.codegen.signature import ConstantParam, Param
+from jitcore.codegen.signature import Param
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
 from jitcore.ir.passes.specialize import CompileFunction, specialize
-from jitcore.ir.types import Type
 from jitcore.pipeline import HostPlan, NativePlan, compile_host, compile_native, optimize
-from jitcore.signatures import Description, describe_all, structure, type_and_param
+from jitcore.signatures import (
+    Description,
+    constant_of,
+    describe_all,
+    describe_constant,
+    structure,
+    type_and_param,
+)
 
 __all__ = ["Executor", "Specialization"]
 
@@ -53,7 +59,6 @@ class Specialization:
     key: tuple[Description, ...]
     typed: Graph
     plan: NativePlan | HostPlan
-    constants: dict[int, Any] = field(default_factory=dict)
     direct: Callable[..., Any] = _not_native
 
 
@@ -97,6 +102,7 @@ class Executor:
         self._static: dict[tuple[Description, ...], Specialization] = {}
         self._dynamic: dict[tuple[Description, ...], Specialization] = {}
         self._counts: dict[tuple[Description, ...], int] = {}
+        self._constants: frozenset[int] = frozenset()
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any) -> Any:
@@ -124,46 +130,58 @@ class Executor:
 
     def specialization(self, args: tuple[Any, ...]) -> Specialization | None:
         """The specialization for these arguments, made now if the strategy allows another."""
-        descriptions = describe_all(args)
         with self._lock:
-            found = self._static.get(descriptions) or self._dynamic.get(_dynamic_key(descriptions))
+            descriptions = describe_all(args, self._constants)
+            found = self._find(descriptions)
             if found is not None:
                 return found
-            form = tuple(structure(one) for one in descriptions)
-            count = self._counts.get(form, 0)
-            kind = strategy.kind_of(strategy.current(), count)
+            kind = strategy.kind_of(strategy.current(), self._count(descriptions))
             if kind is None or len(self.specializations) >= MAX_SPECIALIZATIONS:
                 return None
-            made = self._specialize(descriptions, kind)
-            if isinstance(made.plan, NativePlan):
-                made.direct = self._bind(made, self.fallback)
-            self._counts[form] = count + 1
-            self.specializations.append(made)
-            if kind == "STATIC":
-                self._static[descriptions] = made
-            else:
-                self._dynamic[made.key] = made
-            self._chain()
+            made = self._specialize(args, kind)
+            self._remember(made)
             return made
 
-    def _specialize(self, descriptions: tuple[Description, ...], kind: str) -> Specialization:
+    def _find(self, descriptions: tuple[Description, ...]) -> Specialization | None:
+        return self._static.get(descriptions) or self._dynamic.get(_dynamic_key(descriptions))
+
+    def _count(self, descriptions: tuple[Description, ...]) -> int:
+        """How many specializations there are for arguments of this structure."""
+        return self._counts.get(tuple(structure(one) for one in descriptions), 0)
+
+    def _remember(self, made: Specialization) -> None:
+        form = tuple(structure(one) for one in made.key)
+        self._counts[form] = self._counts.get(form, 0) + 1
+        self.specializations.append(made)
+        (self._static if made.kind == "STATIC" else self._dynamic)[made.key] = made
+        if isinstance(made.plan, NativePlan):
+            made.direct = self._bind(made, self.fallback)
+        self._chain()
+
+    def _specialize(self, args: tuple[Any, ...], kind: str) -> Specialization:
+        """Compile for these arguments, taking those as constants that have to be."""
         names = [value.name.replace(".", "_") for value in self.graph.inputs]
         dynamic = kind == "DYNAMIC"
-        pairs = [
-            type_and_param(one, name, dynamic=dynamic)
-            for one, name in zip(descriptions, names, strict=True)
-        ]
-        types: list[Type] = [type_ for type_, _ in pairs]
-        params: list[Param | None] = [param for _, param in pairs]
-        constants = {
-            number: param.value for number, param in enumerate(params) if isinstance(param, ConstantParam)
-        }
-        typed = specialize(self.graph, types, constants, self.compile_function)
+        while True:
+            descriptions = describe_all(args, self._constants)
+            pairs = [
+                type_and_param(one, name, dynamic=dynamic)
+                for one, name in zip(descriptions, names, strict=True)
+            ]
+            params = [param for _, param in pairs]
+            constants = dict(_constants(params))
+            wanted: set[int] = set()
+            typed = specialize(
+                self.graph, [type_ for type_, _ in pairs], constants, self.compile_function, wanted
+            )
+            more = {n for n in wanted - self._constants if describe_constant(args[n]) != descriptions[n]}
+            if not more:
+                break
+            self._constants |= more
         optimize(typed)
         log.graph_dump("specialize", f"{self.name} specialized", lambda: str(typed))
         plan = self._plan(typed, params)
-        key = _dynamic_key(descriptions) if dynamic else descriptions
-        return Specialization(kind, key, typed, plan, constants)
+        return Specialization(kind, _dynamic_key(descriptions) if dynamic else descriptions, typed, plan)
 
     def _plan(self, typed: Graph, params: list[Param | None]) -> NativePlan | HostPlan:
         contract = self.numerics() == "contract"
@@ -209,6 +227,13 @@ class Executor:
             raise site.make(list(numbers))
 
         return handle
+
+
+def _constants(params: Sequence[Param | None]) -> Iterator[tuple[int, Any]]:
+    for number, param in enumerate(params):
+        known, value = constant_of(param)
+        if known:
+            yield number, value
 
 
 def _dynamic_key(descriptions: tuple[Description, ...]) -> tuple[Description, ...]:

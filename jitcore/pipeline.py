@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jitcore.codegen.engine import CompiledModule, compile_module
+from jitcore import config
+from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
 from jitcore.codegen.entry import CaptureGuard, Entry, make_entry
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import Lowered, NotNative, lower
-from jitcore.codegen.printers.llvm import print_module
+from jitcore.codegen.printers.llvm import print_declaration, print_module
+from jitcore.codegen.printers.numba_cpu import compile_numba, print_function
 from jitcore.codegen.signature import ArrayParam, Layout, Param, Signature, TupleParam
 from jitcore.fusers.groups import Decision, fuse_groups
 from jitcore.fusers.regions import is_native_graph, partition
@@ -42,17 +44,18 @@ class Kernel:
         Its loop nests and what is known of them.
     module : CompiledModule
         The machine code.
+    owner : object
+        What keeps code alive that Numba compiled.
     """
 
     name: str
     lowered: Lowered
     module: CompiledModule
+    owner: object = None
 
     @property
     def source(self) -> str:
         """The kernel as Numba source, which can be pasted into a file and run."""
-        from jitcore.codegen.printers.numba_cpu import print_function
-
         return print_function(self.lowered.function)
 
     @property
@@ -128,11 +131,29 @@ def compile_native(
     entry = make_entry(
         signature, lowered.function.name, name=unique, captures=captures, check_errstate=True
     )
-    text = print_module([lowered.function], contract) + "\n" + entry.text
-    log.dump(f"{unique}.ll", lambda: text)
-    module = compile_module(text, name=unique)
+    kernel = _compile(lowered, entry, unique, contract)
+    return NativePlan(fused, kernel, entry, signature, decisions)
+
+
+def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kernel:
+    """Machine code of a native function and its entry.
+
+    Both come from the same loop nests: printed as LLVM code, which is compiled directly, or as
+    Python source, which Numba compiles (``JITCORE_ENGINE=numba``).
+    """
+    owner: object = None
+    if config.engine() == "numba":
+        address, owner, _ = compile_numba(lowered.function, contract=contract)
+        add_symbol(lowered.function.name, address)
+        text = print_declaration(lowered.function)
+    else:
+        text = print_module([lowered.function], contract)
+    declared = [line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text]
+    text = "\n".join([text, *declared, entry.definitions])
+    log.dump(name, text, ".ll")
+    module = compile_module(text, name=name)
     entry.fill(module)
-    return NativePlan(fused, Kernel(unique, lowered, module), entry, signature, decisions)
+    return Kernel(name, lowered, module, owner)
 
 
 def _layouts(params: Sequence[Param]) -> list[Layout | None]:

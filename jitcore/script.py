@@ -14,7 +14,7 @@ from jitcore.codegen.host import print_host
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization
 from jitcore.explain import Explanation, explain_call
-from jitcore.frontend import MISSING, compile_function
+from jitcore.frontend import MISSING, compile_function, is_library
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.ops import kind_of
 from jitcore.ir.passes.specialize import specialize
@@ -25,11 +25,16 @@ __all__ = ["ScriptFunction", "last_executed_optimized_graph", "script"]
 _last_called: ScriptFunction | None = None
 
 
-def _front_end(function: Any) -> Graph:
+def _front_end(function: FunctionType) -> Graph:
+    return compile_function(function, lookup_op=kind_of)
+
+
+def _compile_argument(function: Any) -> Graph | None:
+    """The graph of a Python function that came in as an argument; None of anything else."""
     plain = getattr(function, "__wrapped_function__", function)
-    if not isinstance(plain, FunctionType):
-        raise CompilationError(f"{plain!r} is not a Python function")
-    return compile_function(plain, lookup_op=kind_of)
+    if not isinstance(plain, FunctionType) or is_library(plain.__code__.co_filename):
+        return None
+    return _front_end(plain)
 
 
 class ScriptFunction:
@@ -69,7 +74,7 @@ class ScriptFunction:
             name=self.__name__,
             fallback=self._plain,
             captures=guards,
-            compile_function=_front_end,
+            compile_function=_compile_argument,
             numerics=lambda: self._numerics or config.numerics(),
             miss=self._miss,
         )

@@ -32,7 +32,7 @@ from jitcore.ir.types import (
     type_of_constant,
 )
 
-__all__ = ["Description", "describe", "describe_all", "structure", "type_and_param"]
+__all__ = ["Description", "describe", "describe_all", "describe_constant", "structure", "type_and_param"]
 
 Description = tuple[Any, ...]
 
@@ -61,7 +61,7 @@ def describe(value: Any) -> Description:
     if isinstance(value, np.generic):
         return ("numpy", value.dtype) if _is_native(value.dtype) else _FOREIGN
     if value is None or kind is str or callable(value) or isinstance(value, np.dtype):
-        return ("constant", value) if _is_hashable(value) else _FOREIGN
+        return ("constant", kind, value) if _is_hashable(value) else _FOREIGN
     if kind is tuple:
         return ("tuple", None, *(describe(item) for item in value))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -95,9 +95,21 @@ def _describe_array(array: np.ndarray[Any, Any]) -> Description:
     return ("array", np.dtype(array.dtype.str), array.shape, layout)
 
 
-def describe_all(values: tuple[Any, ...]) -> tuple[Description, ...]:
-    """The descriptions of all arguments."""
-    return tuple(describe(value) for value in values)
+def describe_constant(value: Any) -> Description:
+    """The description of an argument that the program must know when it is compiled."""
+    if type(value) in (int, bool):
+        return ("constant", type(value), value)
+    if type(value) is tuple:
+        return ("tuple", None, *(describe_constant(item) for item in value))
+    return describe(value)
+
+
+def describe_all(values: tuple[Any, ...], constants: frozenset[int]) -> tuple[Description, ...]:
+    """The descriptions of all arguments; those numbered in ``constants`` by their values."""
+    return tuple(
+        describe_constant(value) if number in constants else describe(value)
+        for number, value in enumerate(values)
+    )
 
 
 def structure(description: Description) -> Description:
@@ -107,6 +119,16 @@ def structure(description: Description) -> Description:
     if description[0] == "tuple":
         return (*description[:2], *(structure(item) for item in description[2:]))
     return description
+
+
+def constant_of(param: Param | None) -> tuple[bool, Any]:
+    """Whether a parameter is known at compile time, and its value."""
+    if isinstance(param, ConstantParam):
+        return True, param.value
+    if isinstance(param, TupleParam) and param.elements:
+        parts = [constant_of(element) for element in param.elements]
+        return all(known for known, _ in parts), tuple(value for _, value in parts)
+    return False, None
 
 
 def type_and_param(
@@ -119,7 +141,7 @@ def type_and_param(
     if kind == "numpy":
         return TensorType(description[1], (), True), ScalarParam("numpy", description[1])
     if kind == "constant":
-        return type_of_constant(description[1]), ConstantParam(description[1])
+        return type_of_constant(description[2]), ConstantParam(description[2])
     if kind == "tuple":
         return _tuple(description, name, dynamic)
     if kind == "any":

@@ -71,14 +71,16 @@ def read_source(function: FunctionType) -> FunctionSource:
             "exec() must be registered with linecache.",
         )
     try:
-        tree = _parse("".join(lines))
+        definitions = _definitions("".join(lines))
     except (SyntaxError, ValueError) as error:
         raise CompilationError(
             f"the source of '{function.__qualname__}' in {code.co_filename} cannot be parsed: "
             f"{error}",
             hint="Load the module again if its file was edited.",
         ) from None
-    candidates = [found for found in _functions(tree, "") if _matches(found[0], code)]
+    candidates = [
+        found for found in definitions.get(code.co_firstlineno, ()) if _matches(found[0], code)
+    ]
     if len(candidates) > 1:
         candidates = [found for found in candidates if _encloses(found[0], code)]
     if len(candidates) != 1:
@@ -100,31 +102,34 @@ def _source_lines(function: FunctionType) -> list[str]:
     return linecache.getlines(file, function.__globals__)
 
 
-@lru_cache(maxsize=32)
-def _parse(text: str) -> ast.Module:
-    return ast.parse(text)
-
-
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def _functions(node: ast.AST, owner: str) -> Iterator[tuple[_Definition, str]]:
-    """All functions below a node, each with the name of the innermost class around it."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, _Definition):
-            yield child, owner
-        inside = child.name if isinstance(child, ast.ClassDef) else owner
-        yield from _functions(child, inside)
+@lru_cache(maxsize=32)
+def _definitions(text: str) -> dict[int, list[tuple[_Definition, str]]]:
+    """The functions of a file by their first lines, each with the class around it."""
+    definitions: dict[int, list[tuple[_Definition, str]]] = {}
+    for node, owner in _functions(ast.parse(text)):
+        decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+        first_line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+        definitions.setdefault(first_line, []).append((node, owner))
+    return definitions
+
+
+def _functions(tree: ast.AST) -> Iterator[tuple[_Definition, str]]:
+    """All functions of a file, each with the name of the innermost class around it."""
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, owner = waiting.pop()
+        if isinstance(node, _Definition):
+            yield node, owner
+        inside = node.name if isinstance(node, ast.ClassDef) else owner
+        waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
 
 
 def _matches(node: _Definition, code: CodeType) -> bool:
-    """Whether a definition has the name, the first line and the parameters of the code."""
-    if isinstance(node, ast.Lambda):
-        name, decorators = "<lambda>", []
-    else:
-        name, decorators = node.name, node.decorator_list
-    first_line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
-    if (name, first_line) != (code.co_name, code.co_firstlineno):
+    """Whether a definition has the name and the parameters of the code."""
+    if code.co_name != ("<lambda>" if isinstance(node, ast.Lambda) else node.name):
         return False
     arguments = node.args
     positional = len(arguments.posonlyargs) + len(arguments.args)

@@ -1,7 +1,8 @@
-"""Compiles the text of a graph for some arguments and calls it: parse, specialize, lower, print, bind."""
+"""Compiles a Python function natively for some arguments, the short way, and calls it."""
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import itertools
 from collections.abc import Callable
@@ -21,12 +22,16 @@ from jitcore.codegen.signature import (
     ScalarParam,
     Signature,
 )
+from jitcore.frontend.compile import compile_function
+from jitcore.fusers.groups import fuse_groups
 from jitcore.ir.graph import Graph
-from jitcore.ir.parser import parse_graph
+from jitcore.ir.ops import kind_of
+from jitcore.ir.passes.cse import common_subexpression_elimination
+from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.specialize import specialize
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, Type, scalar_type
 
-__all__ = ["MISS", "compile_graph", "lowered", "native", "typed"]
+__all__ = ["MISS", "check", "compile_graph", "lowered", "native", "outcome", "same", "typed"]
 
 MISS = "the guard refused the arguments"
 _PYTHON: dict[type, tuple[Type, Any]] = {
@@ -73,11 +78,16 @@ def param_of(value: Any, type_: Type, written: bool) -> Param:
     return ConstantParam(value)
 
 
-def typed(text: str, *args: Any, static: bool = False) -> Graph:
-    """The graph specialized for arguments, without optimizations."""
+def typed(f: Callable[..., Any], *args: Any, static: bool = False, fuse: bool = False) -> Graph:
+    """A function's graph specialized for arguments, with or without fused groups."""
     symbols: dict[int, str] = {}
     types = [type_of(value, symbols, static=static) for value in args]
-    return specialize(parse_graph(text), types)
+    graph = specialize(compile_function(f, lookup_op=kind_of), types)
+    common_subexpression_elimination(graph)
+    dead_code_elimination(graph)
+    if fuse:
+        fuse_groups(graph, [])
+    return graph
 
 
 def lowered(graph: Graph, *args: Any) -> Lowered:
@@ -109,6 +119,51 @@ def compile_graph(graph: Graph, *args: Any) -> Callable[..., Any]:
     return bind(module.address(entry.symbol), name, lambda *_: MISS, handler, owner=(module, entry))
 
 
-def native(text: str, *args: Any, static: bool = False) -> Any:
-    """What the graph gives for these arguments."""
-    return compile_graph(typed(text, *args, static=static), *args)(*args)
+def native(f: Callable[..., Any], *args: Any, **options: bool) -> Any:
+    """What native code gives for a function and arguments."""
+    return compile_graph(typed(f, *args, **options), *args)(*args)
+
+
+def check(f: Callable[..., Any], *args: Any, exact: bool = True, **options: bool) -> None:
+    """Compare native code, unfused and fused, with Python and NumPy, effects on arguments included."""
+    own = copy.deepcopy(args)
+    with np.errstate(all="ignore"):
+        expected = outcome(lambda: f(*own))
+    for fuse in (False, True):
+        given = copy.deepcopy(args)
+        compiled = compile_graph(typed(f, *given, fuse=fuse, **options), *given)
+        found = outcome(lambda: compiled(*given))  # noqa: B023
+        same(found, expected, exact)
+        for one, two in zip(given, own, strict=True):
+            same(one, two, exact)
+
+
+def outcome(run: Callable[[], Any]) -> Any:
+    """What a call returns, or the class and message of the exception it raises."""
+    try:
+        return run()
+    except ArithmeticError as error:
+        return type(error), str(error)
+    except (IndexError, ValueError, NameError) as error:
+        return type(error), str(error)
+
+
+def same(found: Any, expected: Any, exact: bool = True) -> None:
+    """Require equal values of equal types, dtypes and shapes."""
+    assert type(found) is type(expected), (found, expected)
+    if isinstance(expected, tuple):
+        assert len(found) == len(expected)
+        for one, two in zip(found, expected, strict=True):
+            same(one, two, exact)
+    elif isinstance(expected, (np.ndarray, np.generic)):
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        if exact:
+            np.testing.assert_array_equal(found, expected)
+        else:
+            digits = 1e-5 if expected.dtype in (np.float32, np.complex64) else 1e-12
+            np.testing.assert_allclose(found, expected, rtol=digits, atol=digits)
+    elif isinstance(expected, float) and expected != expected:
+        assert found != found
+    else:
+        assert found == expected

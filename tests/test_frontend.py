@@ -5,16 +5,16 @@ from __future__ import annotations
 import enum
 import math
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from frontend_checking import define
 from numpy.testing import assert_array_equal
-from test_frontend_control_flow import define
 
 from jitcore.frontend import MISSING, compile_function
-from jitcore.ir.graph import Capture, Graph, Node
+from jitcore.ir.graph import Graph, Node
 from jitcore.ir.interpreter import run
 from jitcore.ir.ops import kind_of
 from jitcore.ir.types import (
@@ -366,10 +366,8 @@ def f(x):
     middle = first.attributes["graph"]
     assert [value.name for value in middle.inputs] == ["a", "b", "rest", "c", "d", "weights"]
     assert len(first.inputs) == len(second.inputs) == 6
-    assert [value.name for value in graph.inputs] == ["x", "weights", "d"]
-    assert sorted(paths(graph)) == ["inner", "middle", "middle.__defaults__['d']", "weights"] or (
-        sorted(paths(graph)) == ["inner", "middle", "middle.__kwdefaults__['d']", "weights"]
-    )
+    assert [value.name for value in graph.inputs] == ["x", "d", "weights"]
+    assert sorted(paths(graph)) == ["inner", "middle", "middle.__kwdefaults__['d']", "weights"]
     x = np.ones(3)
     expected = (x * weights + 2 + 0 + 3 + weights, x * weights + 4 + 2 + 7 + 8)
     assert_array_equal(run(graph, [x]), expected)
@@ -427,40 +425,32 @@ def test_captured_constants() -> None:
     graph = build_text(
         """
 def f(x):
-    return (settings.scale, settings.inner.depth, settings.scale, np.pi, Color.RED, name, pair,
+    return (settings.scale, settings.inner.depth, settings.scale, np.pi, Color.RED, title, pair,
             point, half, kind, None, ...)
 """,
         settings=module,
         np=np,
         Color=Color,
-        name="n",
+        title="n",
         pair=(1, (2.0, "three")),
         point=Point(1.0, 2.0),
         half=np.float32(0.5),
         kind=np.dtype("f4"),
     )
-    assert paths(graph) == [
-        "settings.scale",
-        "settings.inner.depth",
-        "np",
-        "Color.RED",
-        "name",
-        "pair",
-        "point",
-        "half",
-        "kind",
-    ]
+    expected = "settings.scale settings.inner.depth np Color.RED title pair point half kind"
+    assert paths(graph) == expected.split()
     assert all(capture.input is None for capture in graph.captures)
     assert [value.name for value in graph.inputs] == ["x"]
-    types_ = {str(c.attributes["value"]): c.output.type for c in graph.find_all_nodes("prim::Constant")}
+    constants = graph.find_all_nodes("prim::Constant")
+    types_ = {str(node.attributes["value"]): node.output.type for node in constants}
     assert types_["2.5"] == FLOAT
     assert types_["Color.RED"] == OBJECT
     assert types_["0.5"] == scalar_type(np.float32)
     assert types_["(1, (2.0, 'three'))"] == TupleType((INT, TupleType((FLOAT, STR))))
     # What is read again is what is there now.
-    module.scale = 4.0
+    vars(module)["scale"] = 4.0
     assert graph.captures[0].read() == 4.0
-    del module.scale
+    del vars(module)["scale"]
     with pytest.raises(AttributeError):
         graph.captures[0].read()
 
@@ -565,19 +555,6 @@ def test_odd_objects_do_no_harm() -> None:
     assert run(graph, [1]) == 2
 
 
-def test_captures_have_a_form() -> None:
-    graph = build_text("def f():\n    return k\n", k=1)
-    (capture,) = graph.captures
-    assert isinstance(capture, Capture)
-    assert (capture.path, capture.value, capture.input) == ("k", 1, None)
-
-
-def _examples() -> Iterator[tuple[str, Any, list[Any]]]:
-    yield "softmax", _softmax, [np.array([[1.0, 2.0], [3.0, 5.0]])]
-    yield "jacobi", _jacobi, [4, np.arange(6.0)]
-    yield "mandelbrot", _mandelbrot, [np.array([0.1 + 0.2j, 2.0 + 1j]), 5]
-
-
 def _softmax(x: Any, axis: int = -1) -> Any:
     shifted = x - x.max(axis=axis, keepdims=True)
     e = np.exp(shifted)
@@ -602,9 +579,15 @@ def _mandelbrot(c: Any, limit: int) -> Any:
     return counts
 
 
-@pytest.mark.parametrize(("name", "function", "args"), _examples(), ids=lambda v: str(v)[:12])
-def test_numpy_programs(name: str, function: Any, args: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (_softmax, [np.array([[1.0, 2.0], [3.0, 5.0]]), -1]),
+        (_jacobi, [4, np.arange(6.0)]),
+        (_mandelbrot, [np.array([0.1 + 0.2j, 2.0 + 1j]), 5]),
+    ],
+    ids=["softmax", "jacobi", "mandelbrot"],
+)
+def test_numpy_programs(function: Any, args: list[Any]) -> None:
     ours = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
-    if name == "softmax":
-        ours.append(-1)
     assert_array_equal(run(build(function), ours), function(*args))

@@ -2,344 +2,46 @@
 
 from __future__ import annotations
 
-import linecache
 import random
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+import control_flow_subjects as subjects
 import pytest
-
-from jitcore.frontend import compile_function
-from jitcore.ir.interpreter import run
-from jitcore.ir.ops import kind_of
-from jitcore.ir.verifier import verify
-
-_COUNT = iter(range(1 << 30))
-
-
-def define(text: str, name: str = "f", **names: Any) -> FunctionType:
-    """Run the text of a function, registered with linecache as a notebook's cell is."""
-    file = f"<frontend test {next(_COUNT)}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    namespace: dict[str, Any] = dict(names)
-    exec(compile(text, file, "exec"), namespace)
-    function = namespace[name]
-    assert isinstance(function, FunctionType)
-    return function
-
-
-def outcome(call: Callable[[], Any]) -> tuple[Any, ...]:
-    """What a call gives: its result, or the type and text of its exception."""
-    try:
-        return ("value", call())
-    except NameError as error:
-        # What a comprehension reads of the function around it is a free variable up to Python
-        # 3.11, and the error then not an UnboundLocalError.
-        return (NameError, re.findall("'.*?'", str(error))[0])
-    except Exception as error:
-        return (type(error), str(error), repr(error.__cause__))
-
-
-def check(function: FunctionType, calls: Iterable[tuple[Any, ...]]) -> None:
-    """Compare the function's graph with the function; lists among the arguments show effects."""
-    graph = compile_function(function, lookup_op=kind_of)
-    verify(graph)
-    for args in calls:
-        ours = [list(arg) if isinstance(arg, list) else arg for arg in args]
-        theirs = [list(arg) if isinstance(arg, list) else arg for arg in args]
-        assert outcome(lambda: run(graph, ours)) == outcome(lambda: function(*theirs))
-        assert ours == theirs
-
-
-def find_first(items, wanted):
-    for index, item in enumerate(items):
-        if item == wanted:
-            return index
-    return -1
-
-
-def nested_loops(n, m):
-    total = 0
-    for i in range(n):
-        for j in range(m):
-            if j == 3:
-                continue
-            if i * j > 6:
-                break
-            total += i * 10 + j
-        else:
-            total += 1000
-            continue
-        total += 100000
-    else:
-        total = -total
-    return total, n
-
-
-def while_else(n):
-    k = 0
-    while k < n:
-        k += 1
-        if k == 5:
-            break
-    else:
-        return "exhausted", k
-    return "broken", k
-
-
-def endless(n):
-    k = 0
-    while True:
-        k += 3
-        if k > n:
-            last = k
-            break
-    return last
-
-
-def endless_return(n):
-    k = 0
-    while 1:
-        k += 1
-        while True:
-            k += 1
-            if k % 7 == 0:
-                return k
-            if k % 3 == 0:
-                break
-        if k > n:
-            return -k
-
-
-def maybe_unbound(n):
-    if n > 0:
-        x = 1
-    for i in range(n - 1):
-        y = i
-    return x + (y if n > 1 else 0) + i
-
-
-def unbound_after_delete(n):
-    x = 1
-    for i in range(n):
-        if i == 1:
-            del x
-        if i == 3:
-            x = 5
-    return x
-
-
-def delete_twice(flag):
-    x = flag
-    if flag:
-        del x
-    del x
-    return 1
-
-
-def early_returns(a, b):
-    if a > 0:
-        if b > 0:
-            return "both"
-        a = -1
-    elif b > 0:
-        return "b"
-    else:
-        if a == b:
-            pass
-        else:
-            return "differ"
-    return a, b
-
-
-def implicit_none(a):
-    if a:
-        return 1
-
-
-def nothing():
-    pass
-
-
-def chained(a, b, c, d):
-    return a < b <= c != d, not a < b < c, a == b == c
-
-
-def swap(a, b, c):
-    a, (b, *c) = c, (a, b, c)
-    a, b = b, a
-    [a, b] = x, *_ = a, b
-    return a, b, c, x, _
-
-
-def boolean_values(a, b, c):
-    return a and b or c, not (a or b), (a or b) and c, a if b else c
-
-
-def walrus(items):
-    total = 0
-    while (n := len(items)) > 2 and (m := items.pop()):
-        total += n * m
-    return total, n, [last := item for item in items], last
-
-
-def walrus_in_branch(a, b):
-    if a and (x := b):
-        pass
-    return x
-
-
-def augmented(items, k):
-    items[k] += 10
-    items[k - 1] *= items[k]
-    items += [k]
-    del items[0]
-    x = y = items
-    y += [4]
-    return x is items
-
-
-# Defined from text, since pytest rewrites the assert statements of its modules.
-asserting = define(
-    """
-def asserting(x):
-    assert x > 0, f"{x=} is not positive"
-    assert x < 10
-    return x
-""",
-    "asserting",
-)
-
-
-def raising(kind):
-    if kind == 0:
-        raise ValueError
-    if kind == 1:
-        raise KeyError("key") from TypeError("cause")
-    if kind == 2:
-        error = ZeroDivisionError(kind)
-        raise error
-    if kind == 3:
-        raise kind
-    return kind
-
-
-def loop_returns_always(items):
-    for item in items:
-        return item
-    else:
-        last = "none"
-    return last
-
-
-def continue_in_while(n):
-    k = total = 0
-    while k < n:
-        k += 1
-        if k % 2:
-            continue
-        if k % 3:
-            total += k
-        else:
-            total -= 1
-            if k > 8:
-                continue
-            total *= 2
-    return total
-
-
-def comprehensions(n):
-    x = "outer"
-    squares = [x * x for x in range(n) if x % 2 if x != 5]
-    pairs = [(a, b) for a in range(n) for b in range(a) if a + b == n]
-    table = {k: [j for j in range(k)] for k in range(n)}
-    odd = {k for k in range(n) if k % 2}
-    return x, squares, pairs, table, odd
-
-
-def generators(items):
-    return (
-        sum(i for i in items),
-        min((i for i in items), default=7),
-        any(i > 2 for i in items for _ in range(i)),
-        all(i < 3 for i in items if i != 9),
-        list(i for i in items),
-        tuple(-i for i in items),
-        sorted((i for i in items), reverse=True),
-    )
-
-
-def search_stops_early(items):
-    return any(items.pop() > 2 for _ in range(10)), all(items.pop() for _ in range(10))
-
-
-def comprehension_unbound(n):
-    return [x for i in range(n) if x for x in range(i)]
-
-
-def texts(a, b):
-    return f"{a!r:>10}|{b:.{2}f}|{a}|{'lit'}|{b!s}{{}}|", f"plain", f"{a=}"  # noqa: F541
-
-
-def displays(a, b):
-    return [*a, b, *a], (b, *a), {*a, b}, {**{1: b}, 2: b, **{3: 4}}, {"k": a, b: 1}
-
-
-def star_calls(a, b):
-    return max(*a, b), "{}{}{x}".format(*a, x=b), print(*a, sep="")
-
-
-def slices(items, k):
-    items[1:k] = [7, 8, 9]
-    return items[::2], items[-1], items[k:], items[:-1:k]
-
-
-def nested_functions(a, b):
-    def scaled(x, by=2):
-        if x > 10:
-            return x
-        return shift(x) * by + a
-
-    shift = lambda x: x + offset  # noqa: E731
-    offset = b
-    first = scaled(1)
-    offset = 100
-    return first, scaled(1, by=3), scaled(50), (lambda u, *v: (u, v, a))(1, 2, 3)
-
+from frontend_checking import check, define
 
 CASES: list[tuple[Any, list[tuple[Any, ...]]]] = [
-    (find_first, [([3, 4, 5], 4), ([], 1), ([1], 2)]),
-    (nested_loops, [(n, m) for n in range(5) for m in range(6)]),
-    (while_else, [(3,), (5,), (9,), (0,)]),
-    (endless, [(-5,), (10,)]),
-    (endless_return, [(0,), (3,), (30,)]),
-    (maybe_unbound, [(0,), (1,), (2,), (3,)]),
-    (unbound_after_delete, [(n,) for n in range(6)]),
-    (delete_twice, [(0,), (1,)]),
-    (early_returns, [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1)]),
-    (implicit_none, [(0,), (1,)]),
-    (nothing, [()]),
-    (chained, [(1, 2, 3, 3), (1, 2, 3, 4), (2, 1, 0, 0), (1, 1, 1, 1)]),
-    (swap, [(1, 2, 3)]),
-    (boolean_values, [(a, b, c) for a in (0, 1) for b in ("", "b") for c in ([], [1])]),
-    (walrus, [([1, 2, 3, 4],), ([1, 2, 0],), ([1],)]),
-    (walrus_in_branch, [(0, 5), (1, 5)]),
-    (augmented, [([1, 2, 3, 4], 2)]),
-    (asserting, [(3,), (-1,), (11,)]),
-    (raising, [(0,), (1,), (2,), (3,), (4,)]),
-    (loop_returns_always, [([],), ([4, 5],)]),
-    (continue_in_while, [(n,) for n in (0, 1, 5, 12)]),
-    (comprehensions, [(0,), (7,)]),
-    (generators, [([1, 2, 3],), ([],), ([9, 0],)]),
-    (search_stops_early, [([1, 0, 2, 3, 1],), ([0, 0, 3],), ([],)]),
-    (comprehension_unbound, [(0,), (2,)]),
-    (texts, [("a", 2.5), ([1], 3)]),
-    (displays, [([1, 2], 3), ((), 1)]),
-    (star_calls, [([1, 2], 3)]),
-    (slices, [([1, 2, 3, 4, 5], 3)]),
-    (nested_functions, [(1, 2)]),
+    (subjects.find_first, [([3, 4, 5], 4), ([], 1), ([1], 2)]),
+    (subjects.nested_loops, [(n, m) for n in range(5) for m in range(6)]),
+    (subjects.while_else, [(3,), (5,), (9,), (0,)]),
+    (subjects.endless, [(-5,), (10,)]),
+    (subjects.endless_return, [(0,), (3,), (30,)]),
+    (subjects.maybe_unbound, [(0,), (1,), (2,), (3,)]),
+    (subjects.unbound_after_delete, [(n,) for n in range(6)]),
+    (subjects.delete_twice, [(0,), (1,)]),
+    (subjects.early_returns, [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1)]),
+    (subjects.implicit_none, [(0,), (1,)]),
+    (subjects.nothing, [()]),
+    (subjects.chained, [(1, 2, 3, 3), (1, 2, 3, 4), (2, 1, 0, 0), (1, 1, 1, 1)]),
+    (subjects.swap, [(1, 2, 3)]),
+    (subjects.boolean_values, [(a, b, c) for a in (0, 1) for b in ("", "b") for c in ([], [1])]),
+    (subjects.walrus, [([1, 2, 3, 4],), ([1, 2, 0],), ([1],)]),
+    (subjects.walrus_in_branch, [(0, 5), (1, 5)]),
+    (subjects.augmented, [([1, 2, 3, 4], 2)]),
+    (subjects.asserting, [(3,), (-1,), (11,)]),
+    (subjects.raising, [(0,), (1,), (2,), (3,), (4,)]),
+    (subjects.loop_returns_always, [([],), ([4, 5],)]),
+    (subjects.continue_in_while, [(n,) for n in (0, 1, 5, 12)]),
+    (subjects.comprehensions, [(0,), (7,)]),
+    (subjects.generators, [([1, 2, 3],), ([],), ([9, 0],)]),
+    (subjects.search_stops_early, [([1, 0, 2, 3, 1],), ([0, 0, 3],), ([],)]),
+    (subjects.comprehension_unbound, [(0,), (2,)]),
+    (subjects.texts, [("a", 2.5), ([1], 3)]),
+    (subjects.displays, [([1, 2], 3), ((), 1)]),
+    (subjects.star_calls, [([1, 2], 3)]),
+    (subjects.slices, [([1, 2, 3, 4, 5], 3)]),
+    (subjects.nested_functions, [(1, 2)]),
 ]
 
 
@@ -410,7 +112,7 @@ class ProgramWriter:
         simple = [
             lambda: self.line(indent, f"{self.name()} = {self.expression()}"),
             lambda: self.line(indent, f"{self.name()} += {self.expression(1)}"),
-            lambda: self.line(indent, f"{self.name()}, {self.name()} = {self.name()}, {self.mark()}"),
+            lambda: self.line(indent, f"{self.name()}, {self.name()} = a, {self.mark()}"),
             lambda: self.line(indent, self.mark()),
             lambda: self.line(indent, self.jump(loops)),
         ]

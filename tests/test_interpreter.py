@@ -118,8 +118,15 @@ def test_typed_kinds() -> None:
     same(run_node("np::transpose[axes=(1, 0)](%0)", x), x.T)
     same(run_node("np::reshape(%0, %1, %2)", x, 2, 6), x.reshape(2, 6))
     same(run_node("np::broadcast_to(%0, %1, %2)", x[0], 2, 4), np.broadcast_to(x[0], (2, 4)))
-    same(run_node('np::gather[index="$0, :, $1"](%0, %1, %2)', x.reshape(3, 2, 2),
-                  np.array([0, 2]), np.array([1, 0])), x.reshape(3, 2, 2)[[0, 2], :, [1, 0]])
+    same(
+        run_node(
+            'np::gather[index="$0, :, $1"](%0, %1, %2)',
+            x.reshape(3, 2, 2),
+            np.array([0, 2]),
+            np.array([1, 0]),
+        ),
+        x.reshape(3, 2, 2)[[0, 2], :, [1, 0]],
+    )
     same(run_node("np::compress(%0, %1)", x, x > 3), x[x > 3])
     same(run_node("np::copy(%0)", x.T), x.T.copy())
     same(run_node("np::matmul(%0, %1)", x, x.T), x @ x.T)
@@ -254,7 +261,9 @@ def unpack_star(x: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "attributes"), [(unpack_two, {"count": 2}), (unpack_star, {"count": 3, "star": 1})]
 )
-def test_unpack_like_python(function: Callable[..., Any], attributes: dict[str, int], x: Any) -> None:
+def test_unpack_like_python(
+    function: Callable[..., Any], attributes: dict[str, int], x: Any
+) -> None:
     if hasattr(x, "__next__"):
         items = list(x)
         first, second = iter(items), iter(items)
@@ -363,6 +372,14 @@ def test_long_graphs() -> None:
         value = graph.block.append("prim::add", [value, one]).output
     graph.block.add_return(value)
     assert run(graph, [1]) == 10_001
+
+
+def test_argument_positions_over_all_axes() -> None:
+    x = np.array([[3, 1], [2, 9]])
+    same(reference.argmax(x, axis=(0, 1), keepdims=False), np.argmax(x))
+    same(reference.argmin(x, axis=(0, 1), keepdims=True), np.argmin(x, keepdims=True))
+    same(reference.argmin(x, axis=(1,), keepdims=True), np.argmin(x, 1, keepdims=True))
+    same(reference.argmin(x, 0), np.argmin(x, 0))
 
 
 @pytest.mark.parametrize("text", ["1:2:3:4", "x", "$a", "1.5"])

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.graph import Block, Capture, Graph, Value
 from jitcore.ir.interpreter import run
 from jitcore.ir.parser import parse_graph
 from jitcore.ir.passes.canonicalize import canonicalize
 from jitcore.ir.passes.cse import common_subexpression_elimination, constant_key
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.inline import inline
-from jitcore.ir.types import ANY
+from jitcore.ir.types import ANY, BOOL, INT, array_type, scalar_type
 from jitcore.ir.verifier import verify
 
 Pass = Callable[[Graph], bool]
@@ -87,15 +89,15 @@ def test_dce_drops_a_chain() -> None:
     "dead",
     [
         "%0 : Float32[s0] = np::add(%x, %y)",
-        "%0 : Float32[] = np::view[index=\"0\"](%x)",
+        '%0 : Float32[] = np::view[index="0"](%x)',
         "%0 : Float32 = np::max[axis=(0,), keepdims=False](%x)",
         "%0 : int = prim::floordiv(%k, %k)",
         "%0 : Any = prim::getitem(%x, %k)",
         "%0 : Any = prim::Call(%f)",
-        "%0 : Any = np::call[name=\"random.rand\"](%k)",
+        '%0 : Any = np::call[name="random.rand"](%k)',
         "%0 : float = math::sqrt(%k)",
         "prim::Raise(%f)",
-        "%0 : int = prim::CheckBound[name=\"k\"](%k, %b)",
+        '%0 : int = prim::CheckBound[name="k"](%k, %b)',
     ],
 )
 def test_dce_keeps_what_may_raise_or_has_effects(dead: str) -> None:
@@ -113,12 +115,12 @@ def test_dce_keeps_what_may_raise_or_has_effects(dead: str) -> None:
     "dead",
     [
         "%0 : Float32[n] = np::add(%x, %x)",
-        "%0 : Float32[s] = np::view[index=\"1:-1\"](%x)",
+        '%0 : Float32[s] = np::view[index="1:-1"](%x)',
         "%0 : int = prim::mul(%k, %k)",
         "%0 : Tuple[int, int] = prim::TupleConstruct(%k, %k)",
         "%0 : Float32 = np::sum[axis=(0,), keepdims=False](%x)",
         "%0 : float = math::atan(%k)",
-        "%0 : Float64[n] = np::cast[dtype=dtype(\"float64\")](%x)",
+        '%0 : Float64[n] = np::cast[dtype=dtype("float64")](%x)',
     ],
 )
 def test_dce_drops_what_cannot_raise(dead: str) -> None:
@@ -571,3 +573,107 @@ def test_inline_takes_captures_along() -> None:
     verify(graph)
     assert len(graph.captures) == 1
     np.testing.assert_array_equal(run(graph, [1.0]), 1.0 + table + table)
+
+
+# Random programs ---------------------------------------------------------------------------
+
+ARRAY = array_type("f8", (4,))
+SCALAR = scalar_type("f8")
+
+
+class ProgramWriter:
+    """Writes random typed graphs over arrays of four numbers, with views, writes and branches."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.graph = Graph()
+        names = ("x", "y")
+        self.arrays = [self.graph.block.add_param(ARRAY, name) for name in names]
+        self.flag = self.graph.block.add_param(BOOL, "flag")
+        self.count = self.graph.block.add_param(INT, "count")
+
+    def write(self) -> Graph:
+        block = self.graph.block
+        scalar = block.append("np::sum", self.arrays[:1], FULL_SUM, outputs=(SCALAR,)).output
+        self.statements(block, [*self.arrays], [scalar], 8, depth=0)
+        return self.graph
+
+    def statements(
+        self, block: Block, arrays: list[Value], scalars: list[Value], most: int, depth: int
+    ) -> None:
+        for _ in range(self.draw(st.integers(0, most))):
+            kinds = [*STATEMENTS, *(["if", "loop"] if depth < 2 else [])]
+            self.statement(self.draw(st.sampled_from(kinds)), block, arrays, scalars, depth)
+        returned = [self.draw(st.sampled_from(arrays)), self.draw(st.sampled_from(arrays))]
+        for value in [*returned, self.draw(st.sampled_from(scalars))]:
+            block.add_return(value)
+
+    def statement(
+        self, kind: str, block: Block, arrays: list[Value], scalars: list[Value], depth: int
+    ) -> None:
+        def pick(values: list[Value]) -> Value:
+            return self.draw(st.sampled_from(values))
+
+        outputs = (ARRAY, ARRAY, SCALAR)
+        if kind == "if":
+            node = block.append("prim::If", [self.flag], outputs=outputs)
+            for _ in range(2):
+                self.statements(node.add_block(), [*arrays], [*scalars], 3, depth + 1)
+        elif kind == "loop":
+            carried = [pick(arrays), pick(arrays), pick(scalars)]
+            node = block.append("prim::Loop", [self.count, self.flag, *carried], outputs=outputs)
+            body = node.add_block()
+            _, a, b, c = (body.add_param(type_) for type_ in (INT, *outputs))
+            body.add_return(self.flag)
+            self.statements(body, [*arrays, a, b], [*scalars, c], 3, depth + 1)
+        elif kind == "np::store":
+            value = pick([*arrays, *scalars])
+            block.append(kind, [pick(arrays), value], outputs=())
+            return
+        elif kind == "np::sum":
+            node = block.append(kind, [pick(arrays)], FULL_SUM, outputs=(SCALAR,))
+        else:
+            operands = [pick(arrays)] if kind in UNARY else [pick(arrays), pick(arrays)]
+            node = block.append(kind, operands, UNARY.get(kind), outputs=(ARRAY,))
+        arrays += [value for value in node.outputs if value.type == ARRAY]
+        scalars += [value for value in node.outputs if value.type == SCALAR]
+
+
+FULL_SUM = {"axis": (0,), "keepdims": False}
+UNARY: dict[str, dict[str, Any]] = {
+    "np::copy": {},
+    "np::view": {"index": "::-1"},
+    "np::negative": {},
+}
+STATEMENTS = ["np::store", "np::sum", "np::add", "np::minimum", *UNARY]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Graph:
+    return ProgramWriter(draw).write()
+
+
+def observed(graph: Graph, flag: bool, count: int, overlap: int) -> list[Any]:
+    """All that a caller sees: the results, the memory, and which results share memory."""
+    memory = np.arange(1.0, 9.0)
+    x, y = memory[:4], memory[4 - overlap : 8 - overlap]
+    results = run(graph, [x, y, flag, count])
+    shared = [np.shares_memory(one, two) for one in results[:2] for two in (x, y, *results[:2])]
+    return [*map(np.array, results), memory, shared]
+
+
+@given(programs(), st.booleans(), st.integers(0, 3), st.sampled_from([0, 1, 4]))
+def test_passes_keep_what_the_caller_sees(
+    graph: Graph, flag: bool, count: int, overlap: int
+) -> None:
+    verify(graph)
+    text = str(graph)
+    assert str(parse_graph(text)) == text
+    expected = observed(graph, flag, count, overlap)
+    for function in (common_subexpression_elimination, dead_code_elimination, canonicalize):
+        function(graph)
+        verify(graph)
+        found = observed(graph, flag, count, overlap)
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert not dead_code_elimination(graph)

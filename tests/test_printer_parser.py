@@ -29,6 +29,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
     array_type,
     scalar_type,
 )
@@ -149,6 +150,7 @@ class Point(NamedTuple):
         array_type("U5", ("n",)),
         TupleType(()),
         TupleType((INT, TupleType((FLOAT, TENSOR)))),
+        UnionType((INT, NONE)),
         ListType(array_type("i8", (3,))),
         DictType(INT, ListType(BOOL)),
     ],
@@ -183,6 +185,7 @@ def assert_same(found: Any, expected: Any) -> None:
         assert found.tobytes() == expected.tobytes()
     elif isinstance(expected, float) and math.isnan(expected):
         assert math.isnan(found)
+        assert math.copysign(1, found) == math.copysign(1, expected)
     else:
         assert repr(found) == repr(expected)
 
@@ -195,6 +198,7 @@ VALUES: list[Any] = [
     Ellipsis,
     1e-5,
     math.nan,
+    -math.nan,
     -math.inf,
     -0.0,
     5e-324,

@@ -20,14 +20,18 @@ _ALIGNED = frozenset({*SCALARS, "np::broadcast_to", "np::full", "np::store", "np
 
 
 def collapse(
-    lowering: Lowering, dims: Sequence[Expr], operands: Sequence[Operand]
+    lowering: Lowering,
+    dims: Sequence[Expr],
+    operands: Sequence[Operand],
+    borders: frozenset[int] = frozenset(),
 ) -> tuple[int, ...]:
     """How many adjacent axes may be walked as one: the sizes of the groups, from the first axis.
 
     ``operands`` are walked with their last axes at the last axes of ``dims``, without stretching.
+    Axes in ``borders`` stay apart from the axis after them.
     """
     rank = len(dims)
-    joined = [True] * max(rank - 1, 0)
+    joined = [axis not in borders for axis in range(rank - 1)]
     for operand in operands:
         status = [axis >= rank - _rank(operand) for axis in range(rank)]
         _restrict(lowering, operand, status, joined, set())

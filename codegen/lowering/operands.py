@@ -32,7 +32,12 @@ __all__ = [
 
 
 class NotNative(Exception):
-    """A node that does not lower to native code; the message says why."""
+    """A node that does not lower to native code; the message says why.
+
+    ``node`` is the node that was being lowered, the innermost one.
+    """
+
+    node: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,20 @@ from jitcore.codegen.signature import (
     Result,
     ScalarResult,
     TupleResult,
+    UnionResult,
 )
 from jitcore.ir.graph import Value
-from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, TupleType, Type
+from jitcore.ir.types import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    NONE,
+    TensorType,
+    TupleType,
+    Type,
+    UnionType,
+)
 
 __all__ = ["Parameters", "Results"]
 
@@ -156,6 +167,9 @@ class Results:
     def _result(self, operand: Operand, type_: Type) -> Result:
         if isinstance(operand, Static):
             return ConstantResult(operand.value)
+        if isinstance(type_, UnionType):
+            assert isinstance(operand, tuple)
+            return self._union(operand, type_)
         if isinstance(operand, tuple):
             assert isinstance(type_, TupleType)
             parts = zip(operand, type_.elements, strict=True)
@@ -166,6 +180,17 @@ class Results:
         parts = (operand.re, operand.im) if isinstance(operand, Pair) else (operand,)
         self._slots.extend(parts)
         return ScalarResult(_PYTHON_KINDS.get(type_, "numpy"), dtype)
+
+    def _union(self, operand: tuple[Operand, ...], type_: UnionType) -> Result:
+        tag, *held = operand
+        self._result(tag, INT)
+        parts = iter(held)
+        results: list[ScalarResult | ConstantResult] = []
+        for one in type_.alternatives:
+            made = ConstantResult(None) if one == NONE else self._result(next(parts), one)
+            assert isinstance(made, ScalarResult | ConstantResult)
+            results.append(made)
+        return UnionResult(tuple(results))
 
     def _array(self, array: ArrayRef) -> Result:
         if array.input is not None:

@@ -59,6 +59,8 @@ Rule = Callable[["Lowering", Node], Operand]
 Materialize = Callable[["Lowering", Value, Lazy], ArrayRef]
 
 MAX_RANK = 8
+MAX_PAYLOAD = 16
+"""The result slots every entry has."""
 NULL = Const(0, "ptr")
 RESULTS = Var("results", "ptr")
 
@@ -203,13 +205,17 @@ class Lowering:
 
     def node(self, node: Node) -> None:
         """Lower one node and bind its outputs."""
-        rule = self.rules.get(node.kind)
-        if rule is None:
-            raise NotNative(f"{node.kind} has no native form")
         outer, self.source = self.source, node.source or self.source
         if node.kind not in _SILENT:
             self.comment(node.source)
-        result = rule(self, node)
+        try:
+            rule = self.rules.get(node.kind)
+            if rule is None:
+                raise NotNative(f"{node.kind} has no native form")
+            result = rule(self, node)
+        except NotNative as reason:
+            reason.node = reason.node or node
+            raise
         results = result if len(node.outputs) != 1 else (result,)
         for value, operand in zip(node.outputs, results, strict=True):
             self.bind(value, Static(None) if value.type == NONE else operand)
@@ -268,12 +274,14 @@ class Lowering:
     def _leave(
         self, exception: type[BaseException] | None, message: str, payload: Sequence[Expr]
     ) -> None:
-        for number, value in enumerate(payload):
-            self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
         for owners in reversed(self._owners):
             for owner in reversed(owners):
                 self._drop(owner)
+        if len(payload) > MAX_PAYLOAD:
+            message, payload = message.partition("{")[0].rstrip(" (["), ()
         site = ErrorSite(exception, message, len(payload), self.source)
+        for number, value in enumerate(payload):
+            self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
         if site not in self.sites:
             self.sites.append(site)
         self.emitter.emit(Return(integer(self.sites.index(site) + 1)))

@@ -22,5 +22,6 @@ def _unpack(lowering: Lowering, node: Node) -> Operand:
 
 RULES: dict[str, Rule] = {
     "prim::TupleConstruct": _construct,
+    "prim::UnionConstruct": _construct,
     "prim::Unpack": _unpack,
 }

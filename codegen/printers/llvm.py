@@ -45,7 +45,7 @@ from jitcore.codegen.printers.llvm_instructions import (
 )
 from jitcore.codegen.writer import one_line
 
-__all__ = ["print_module", "vecmath_symbol"]
+__all__ = ["print_declaration", "print_module", "vecmath_symbol"]
 
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
@@ -82,6 +82,12 @@ def print_module(functions: Sequence[Function], contract: bool = False) -> str:
     for function in functions:
         module.add(function, "define")
     return module.text()
+
+
+def print_declaration(function: Function) -> str:
+    """The LLVM declaration of a function that is compiled elsewhere."""
+    params = ", ".join(memory_type(param.dtype) for param in function.params)
+    return f"declare {memory_type(function.result)} @{function.name}({params})\n"
 
 
 class _Module:

@@ -512,6 +512,8 @@ def _call_rule(b: Builder, call: Call) -> Value:
     f = call.value("f")
     if f.constant is None:
         raise Untypable("what is called is not known until the program runs")
+    if call.bound.get("keywords"):
+        raise Untypable("it calls Python with keywords")
     return b.call_python(f.constant.attributes["value"], call.bound.get("values", []))
 
 

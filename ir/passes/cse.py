@@ -118,17 +118,11 @@ class _Elimination:
         outputs = {node.output, earlier.output}
         if outputs <= self.leaving_objects:
             return False
-        if not self._makes_memory(node):
+        if not node_effects(node).fresh:
             return True
         return not outputs <= self.leaving_memory and not any(
             map(self.analysis.has_writers, outputs)
         )
-
-    def _makes_memory(self, node: Node) -> bool:
-        known: set[Location] = set()
-        for value in node.inputs:
-            known |= self.analysis.points_to(value)
-        return not self.analysis.points_to(node.output) <= known
 
     def _replace(self, node: Node, earlier: Node) -> None:
         self.changed = True

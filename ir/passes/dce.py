@@ -149,7 +149,7 @@ def _sweep(block: Block, live: _Liveness) -> bool:
     changed = len(kept) < len(block.nodes)
     for node in block.nodes:
         if node not in live.nodes:
-            log.update("dce", lambda node=node: f"remove {node!r}")
+            _log_removal(node)
             node.block = None
     block.nodes = kept
     for node in kept:
@@ -158,6 +158,10 @@ def _sweep(block: Block, live: _Liveness) -> bool:
             for inner in node.blocks:
                 changed = _sweep(inner, live) or changed
     return changed
+
+
+def _log_removal(node: Node) -> None:
+    log.update("dce", lambda: f"remove {node!r}")
 
 
 def _sweep_outputs(node: Node, live: _Liveness) -> bool:

@@ -87,9 +87,7 @@ class _Inliner:
             if own is None:
                 own = replace(capture, input=None)
                 if capture.input is not None:
-                    own.input = self.graph.block.add_param(
-                        capture.input.type, capture.input.name
-                    )
+                    own.input = self.graph.block.add_param(capture.input.type, capture.input.name)
                 self._captures[id(capture.read)] = own
                 self.graph.captures.append(own)
             if own.input is not None:

@@ -31,7 +31,7 @@ from typing import Any
 
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
 from jitcore.ir.ops import TABLE, kind_of, type_of_constant
-from jitcore.ir.ops.op import Call, Op, Parameter, Untypable
+from jitcore.ir.ops.op import Call, NeedsConstant, Op, Parameter, Untypable
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
     Skeleton,
@@ -62,7 +62,7 @@ MAX_DUPLICATE = 200
 """The largest rest of a block that is specialized twice."""
 
 Environment = dict[Value, Value]
-CompileFunction = Callable[[Any], Graph]
+CompileFunction = Callable[[Any], Graph | None]
 
 
 def specialize(
@@ -70,6 +70,7 @@ def specialize(
     types: Sequence[Type],
     constants: Mapping[int, Any] | None = None,
     compile_function: CompileFunction | None = None,
+    wanted: set[int] | None = None,
 ) -> Graph:
     """The typed graph of ``graph`` for inputs of these types.
 
@@ -83,6 +84,8 @@ def specialize(
         Inputs that are known at compile time.  They stay inputs, but nothing reads them.
     compile_function : callable, optional
         The front end, for Python functions that turn up as values.
+    wanted : set of int, optional
+        Takes the numbers of the inputs that would have to be constants for more to be typed.
 
     Returns
     -------
@@ -103,7 +106,18 @@ def specialize(
         target.captures.append(type(capture)(capture.path, capture.read, capture.value, stand_in))
     for value in worker.walk(graph.block, 0, environment):
         target.block.add_return(value)
+    if wanted is not None:
+        wanted.update(_input_numbers(target, worker.wanted))
     return target
+
+
+def _input_numbers(graph: Graph, values: Sequence[Value]) -> Iterator[int]:
+    """The numbers of the graph inputs among these values; a tuple's elements stand for it."""
+    for value in values:
+        while value.node is not None and value.node.kind == "prim::Unpack":
+            value = value.node.inputs[0]
+        if value in graph.inputs:
+            yield graph.inputs.index(value)
 
 
 class Specializer:
@@ -117,6 +131,7 @@ class Specializer:
         self.closed_symbols: set[Dim] = set()
         self.symbol_count = 0
         self.budget = DUPLICATION_BUDGET
+        self.wanted: list[Value] = []
         self.compile_function = compile_function
 
     # Builder ------------------------------------------------------------------------------
@@ -210,9 +225,10 @@ class Specializer:
         kind = kind_of(function)
         if kind is not None:
             return self.op(kind, *args)
-        if self.compile_function is None:
-            raise Untypable("a function that is not known")
-        return self.inline(self.compile_function(function), list(args))
+        graph = self.compile_function(function) if self.compile_function is not None else None
+        if graph is None:
+            raise Untypable("it calls Python")
+        return self.inline(graph, list(args))
 
     # Structure ----------------------------------------------------------------------------
 
@@ -278,6 +294,8 @@ class Specializer:
         try:
             return self.apply(node, inputs)
         except Untypable as reason:
+            if isinstance(reason, NeedsConstant):
+                self.wanted.append(reason.value)
             return self.generic(node, inputs, str(reason))
 
     def for_each_alternative(self, node: Node, inputs: list[Value], number: int) -> Value:

@@ -70,18 +70,19 @@ def assignment_counts(nodes: Iterable[ast.AST]) -> Counter[str]:
 
 
 def _assigned(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    if isinstance(node, ast.FunctionDef):
-        yield node.name
-    if isinstance(node, ast.FunctionDef | ast.Lambda):
-        # What the function assigns is its own.
-        return
-    if isinstance(node, Comprehension):
-        yield from _assigned_in_comprehension(node)
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _assigned(child)
+    # No recursion but into comprehensions: a long sum is a tree as deep as it is long.
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+            yield one.id
+        if isinstance(one, ast.FunctionDef):
+            yield one.name
+        if isinstance(one, Comprehension):
+            yield from _assigned_in_comprehension(one)
+        elif not isinstance(one, ast.FunctionDef | ast.Lambda):
+            # What a function assigns is its own.
+            waiting += reversed(list(ast.iter_child_nodes(one)))
 
 
 def _assigned_in_comprehension(node: Comprehension) -> Iterator[str]:
@@ -93,16 +94,33 @@ def _assigned_in_comprehension(node: Comprehension) -> Iterator[str]:
 
 def read_names(node: ast.AST) -> set[str]:
     """The names that a node reads from the scope it stands in, those of functions in it too."""
-    if isinstance(node, ast.Name):
-        return set() if isinstance(node.ctx, ast.Store) else {node.id}
-    if isinstance(node, ast.AugAssign):
-        return set(target_names(node.target)) | read_names(node.target) | read_names(node.value)
-    children: set[str] = set().union(*map(read_names, ast.iter_child_nodes(node)))
-    if isinstance(node, Comprehension):
-        inner = {name for part in node.generators for name in target_names(part.target)}
-        # The first iterable is evaluated outside.
-        return (children - inner) | read_names(node.generators[0].iter)
-    if isinstance(node, ast.FunctionDef | ast.Lambda):
-        body = node.body if isinstance(node, ast.FunctionDef) else [node.body]
-        return children - {*parameter_names(node.args), *assigned_names(body)}
-    return children
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Comprehension):
+            found |= _read_by_comprehension(one)
+        elif isinstance(one, ast.FunctionDef | ast.Lambda):
+            found |= _read_by_function(one)
+        elif not isinstance(one, ast.Name):
+            waiting += ast.iter_child_nodes(one)
+        elif not isinstance(one.ctx, ast.Store):
+            found.add(one.id)
+        if isinstance(one, ast.AugAssign):
+            found.update(target_names(one.target))
+    return found
+
+
+def _read_by_parts(node: ast.AST) -> set[str]:
+    return set().union(*map(read_names, ast.iter_child_nodes(node)))
+
+
+def _read_by_comprehension(node: Comprehension) -> set[str]:
+    inner = {name for part in node.generators for name in target_names(part.target)}
+    # The first iterable is evaluated outside.
+    return (_read_by_parts(node) - inner) | read_names(node.generators[0].iter)
+
+
+def _read_by_function(node: FunctionNode) -> set[str]:
+    own = {*parameter_names(node.args), *assigned_names(function_body(node))}
+    return _read_by_parts(node) - own

@@ -60,9 +60,9 @@ class Builder:
         yield
         self.block = before
 
-    def unsupported(self, node: ast.AST) -> NoReturn:
+    def unsupported(self, node: ast.AST, kind: str = "") -> NoReturn:
         """Raise the error for syntax that is not supported where it stands."""
-        message, hint = describe(node)
+        message, hint = describe(kind or type(node).__name__)
         raise UnsupportedError(message, self.source.range_of(node), hint)
 
     def node(

@@ -20,7 +20,7 @@ from jitcore.ir.graph import Block, Graph, Node
 from jitcore.ir.types import ANY, TENSOR, Type
 from jitcore.source import FunctionNode, FunctionSource, has_source, read_source
 
-__all__ = ["compile_function"]
+__all__ = ["compile_function", "is_library"]
 
 LookupOp = Callable[[Any], str | None]
 
@@ -80,7 +80,7 @@ class _Compilation:
 
     def can_compile(self, function: FunctionType) -> bool:
         """Whether a function is the user's own and its source is known."""
-        return not _is_library(function.__code__.co_filename) and has_source(function)
+        return not is_library(function.__code__.co_filename) and has_source(function)
 
     def callee(self, function: FunctionType, site: CallSite) -> Compiled:
         """The graph of a function that is called."""
@@ -201,7 +201,7 @@ def _recursion(name: str, site: CallSite) -> CompilationError:
     )
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
     """Whether a file belongs to Python or to an installed package other than this one."""
     if file.startswith("<frozen "):
         return True

@@ -334,7 +334,7 @@ class Expressions(Variables):
             A flag that an element sets, and what emits whether the loops go on.
         """
         if any(generator.is_async for generator in node.generators):
-            self.unsupported(ast.copy_location(ast.Await(node), node))
+            self.unsupported(node, "AsyncFor")
         iterable = self.emit(node.generators[0].iter)
         start()
         carried = assigned_names([node])

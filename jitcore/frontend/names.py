@@ -44,6 +44,8 @@ class Static:
         What ``value`` is an attribute of.
     stable : bool
         The value cannot change while ``base`` does not: an attribute of NumPy, a built-in.
+    container, name : dict or cell, str or None
+        Where compiled code finds the object itself: a namespace and the name in it, or a cell.
     """
 
     value: Any
@@ -52,6 +54,8 @@ class Static:
     namespace: int
     base: Static | None = None
     stable: bool = False
+    container: dict[str, Any] | CellType | None = None
+    name: str | None = None
 
     @property
     def key(self) -> tuple[int, str]:
@@ -114,7 +118,10 @@ class Resolver:
             # looked up when the function runs, and raises there.
             return None
         stable = base.stable or is_stable_module(base.value) or isinstance(base.value, np.ufunc)
-        return Static(value, f"{base.path}.{name}", read, base.namespace, base, stable)
+        namespace = vars(base.value) if isinstance(base.value, ModuleType) else None
+        found = namespace if namespace is not None and name in namespace else None
+        path = f"{base.path}.{name}"
+        return Static(value, path, read, base.namespace, base, stable, found, name)
 
 
 _GLOBAL_MESSAGE = "name '{}' is not defined"

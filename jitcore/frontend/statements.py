@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import NoReturn
 
 from jitcore.errors import UnsupportedError
 from jitcore.frontend.bindings import function_body
@@ -59,13 +58,9 @@ class Statements(Calls):
             static = self.static(context.func if isinstance(context, ast.Call) else context)
             name = marker(static.value, "__jitcore_scope__") if static else None
             if not isinstance(name, str) or item.optional_vars is not None:
-                self._unsupported_with(node)
+                self.unsupported(context, "With")
             names.append(name)
         return names[-1]
-
-    def _unsupported_with(self, node: ast.With) -> NoReturn:
-        context = node.items[0].context_expr
-        self.unsupported(ast.copy_location(ast.With(node.items, node.body), context))
 
     def _block(self, statements: Sequence[Statement]) -> None:
         for statement in statements:

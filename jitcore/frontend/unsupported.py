@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 __all__ = ["BUILTINS", "describe", "first_unsupported"]
 
@@ -118,9 +117,8 @@ _ANYWHERE = frozenset(_SYNTAX) - {
 }
 
 
-def describe(node: ast.AST) -> tuple[str, str]:
-    """What is not supported about a node, and the hint what to write instead."""
-    kind = type(node).__name__
+def describe(kind: str) -> tuple[str, str]:
+    """What is not supported about a kind of node, and the hint what to write instead."""
     plain = (f"this syntax ({kind}) is not supported in a compiled function", f"{_PLAIN_PYTHON}.")
     return _SYNTAX.get(kind, plain)
 
@@ -130,11 +128,10 @@ def first_unsupported(body: list[ast.stmt]) -> ast.AST | None:
 
     ``yield`` and ``global`` change the whole function even where they are never reached.
     """
-    nodes = (node for statement in body for node in _preorder(statement))
-    return next((node for node in nodes if type(node).__name__ in _ANYWHERE), None)
-
-
-def _preorder(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _preorder(child)
+    waiting: list[ast.AST] = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        if type(node).__name__ in _ANYWHERE:
+            return node
+        waiting += reversed(list(ast.iter_child_nodes(node)))
+    return None

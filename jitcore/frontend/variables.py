@@ -21,7 +21,6 @@ from jitcore.frontend.builder import Builder
 from jitcore.frontend.callees import Compiler, LocalScope
 from jitcore.frontend.environment import Binding
 from jitcore.frontend.names import MISSING, Resolver, Static
-from jitcore.frontend.unsupported import describe
 from jitcore.ir.graph import Capture, Graph, Value
 from jitcore.ir.types import ANY, TENSOR, Type
 from jitcore.source import FunctionNode, FunctionSource
@@ -96,8 +95,7 @@ class Variables(Builder):
         if name not in self.locals:
             return self.static_value(self.resolver.name(name))
         if name in self.local_functions:
-            message, hint = describe(ast.FunctionDef())
-            raise UnsupportedError(message, self.source.range_of(node), hint)
+            self.unsupported(node, "FunctionDef")
         return self.read_local(name)
 
     def read_local(self, name: str) -> Value:
@@ -152,7 +150,13 @@ class Variables(Builder):
         guarded = static.guarded
         if guarded is None or guarded.key in self.captured.captures:
             return
-        capture = Capture(guarded.path, guarded.read, guarded.value)
+        capture = Capture(
+            guarded.path,
+            guarded.read,
+            guarded.value,
+            container=guarded.container,
+            key=guarded.name,
+        )
         self.captured.statics[guarded.key] = guarded
         self.captured.captures[guarded.key] = capture
         self.graph.captures.append(capture)

@@ -1,0 +1,344 @@
+"""Accumulators: what a reduction keeps in variables while it walks the elements of one result.
+
+Sums of floats are at least as accurate as NumPy's pairwise sums: short blocks are added up in
+several partial sums, which is what lets them be vectorized, and the blocks' sums are added with
+compensation (Neumaier, ZAMM 54, 1974) or, for float32, in float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.loops import Binary, Cast, Expr
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    TRUE,
+    ZERO,
+    both,
+    cast,
+    compare,
+    constant,
+    either,
+    expression_dtype,
+    integer,
+    not_,
+    select,
+)
+from jitcore.codegen.lowering.operands import Element, NotNative, Pair
+from jitcore.codegen.lowering.state import Lowering
+
+__all__ = ["Accumulator", "accumulator", "combine", "identity"]
+
+FLOAT_BLOCK = {"float32": 512, "float64": 256}
+"""Elements added up before compensation: about eight in each of the partial sums of a vector."""
+
+FLAG_BLOCK = 2048
+"""Elements looked at before ``any`` and ``all`` ask whether they are done."""
+
+
+class Accumulator:
+    """Starts with nothing, takes elements, and gives a result.
+
+    With ``block`` elements come in runs of at most that many, between ``open_block`` and
+    ``close_block``; ``done`` is then a flag that ends the walk early.
+    """
+
+    block: int | None = None
+
+    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
+        self.lowering = lowering
+        self.emitter = lowering.emitter
+        self.dtype = dtype
+
+    def open(self) -> None:
+        """Declare the variables."""
+        raise NotImplementedError
+
+    def add(self, element: Element, place: Expr) -> None:
+        """Take the element at this place (counted in C order over the reduced axes)."""
+        raise NotImplementedError
+
+    def result(self) -> Element:
+        """The result of everything taken."""
+        raise NotImplementedError
+
+    def open_block(self) -> None:
+        """Begin a run of elements."""
+
+    def close_block(self) -> None:
+        """End a run of elements."""
+
+    def done(self) -> Expr:
+        """Whether no further element can change the result."""
+        return FALSE
+
+
+class FloatSum(Accumulator):
+    """The sum of float32 or float64."""
+
+    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
+        super().__init__(lowering, dtype)
+        self.block = FLOAT_BLOCK[dtype.name]
+
+    def open(self) -> None:
+        zero = constant(0.0, "float64")
+        self.total = self.emitter.mutable("total", zero)
+        if self.dtype == np.float64:
+            self.error = self.emitter.mutable("error", zero)
+
+    def open_block(self) -> None:
+        self.partial = self.emitter.mutable("partial", constant(0.0, self.dtype))
+
+    def add(self, element: Element, place: Expr) -> None:
+        name = self.dtype.name
+        self.emitter.assign(self.partial, Binary("add", self.partial, element, name, True))
+
+    def close_block(self) -> None:
+        emitter = self.emitter
+        partial = emitter.copy("term", cast(self.partial, "float64"))
+        new = emitter.copy("sum", Binary("add", self.total, partial, "float64"))
+        if self.dtype == np.float64:
+            lost = emitter.copy("lost", _lost(emitter.copy("old", self.total), partial, new))
+            emitter.assign(self.error, Binary("add", self.error, lost, "float64"))
+        emitter.assign(self.total, new)
+
+    def result(self) -> Element:
+        if self.dtype != np.float64:
+            return Cast(self.total, self.dtype.name)
+        compensated = Binary("add", self.total, self.error, "float64")
+        # Infinite sums leave NaN for an error.
+        is_usable = compare("eq", self.error, self.error)
+        return select(is_usable, compensated, self.total)
+
+    def wide_result(self) -> Expr:
+        """The sum as float64, before it is rounded."""
+        if self.dtype != np.float64:
+            return self.total
+        found = self.result()
+        assert not isinstance(found, Pair)
+        return found
+
+
+def _lost(x: Expr, y: Expr, total: Expr) -> Expr:
+    """What rounding lost in ``x + y``: Knuth's two-sum (TAOCP 2, 4.2.2, theorem B)."""
+
+    def minus(a: Expr, b: Expr) -> Expr:
+        return Binary("sub", a, b, "float64")
+
+    from_y = minus(total, x)
+    from_x = minus(total, from_y)
+    return Binary("add", minus(x, from_x), minus(y, from_y), "float64")
+
+
+class ComplexSum(Accumulator):
+    """The sums of the two parts."""
+
+    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
+        super().__init__(lowering, dtype)
+        part = np.dtype(expression_dtype(dtype))
+        self.re, self.im = FloatSum(lowering, part), FloatSum(lowering, part)
+        self.block = self.re.block
+
+    def open(self) -> None:
+        self.re.open()
+        self.im.open()
+
+    def open_block(self) -> None:
+        self.re.open_block()
+        self.im.open_block()
+
+    def add(self, element: Element, place: Expr) -> None:
+        self.re.add(element.re, place)
+        self.im.add(element.im, place)
+
+    def close_block(self) -> None:
+        self.re.close_block()
+        self.im.close_block()
+
+    def result(self) -> Element:
+        return Pair(self.re.result(), self.im.result())
+
+
+class Plain(Accumulator):
+    """One variable and one primitive: integer sums, products, minimum, maximum."""
+
+    op = "add"
+
+    def open(self) -> None:
+        self.value = self.emitter.mutable("result", identity(self.op, self.dtype))
+
+    def add(self, element: Element, place: Expr) -> None:
+        self.emitter.assign(self.value, combine(self.op, self.value, element, self.dtype))
+
+    def result(self) -> Element:
+        return self.value
+
+
+class IntegerSum(Plain):
+    """A sum that wraps."""
+
+
+class Product(Plain):
+    """A product."""
+
+    op = "mul"
+
+
+class Minimum(Plain):
+    """The least element; NaN wins."""
+
+    op = "min"
+
+
+class Maximum(Plain):
+    """The greatest element; NaN wins."""
+
+    op = "max"
+
+
+class ComplexProduct(Accumulator):
+    """A product of complex numbers."""
+
+    def open(self) -> None:
+        part = expression_dtype(self.dtype)
+        self.re = self.emitter.mutable("re", constant(1, part))
+        self.im = self.emitter.mutable("im", constant(0, part))
+
+    def add(self, element: Element, place: Expr) -> None:
+        part = expression_dtype(self.dtype)
+
+        def times(x: Expr, y: Expr) -> Expr:
+            return Binary("mul", x, y, part)
+
+        re = Binary("sub", times(self.re, element.re), times(self.im, element.im), part)
+        im = Binary("add", times(self.re, element.im), times(self.im, element.re), part)
+        new_re, new_im = self.emitter.copy("re", re), self.emitter.copy("im", im)
+        self.emitter.assign(self.re, new_re)
+        self.emitter.assign(self.im, new_im)
+
+    def result(self) -> Element:
+        return Pair(self.re, self.im)
+
+
+class Any_(Accumulator):
+    """Whether an element is true."""
+
+    block = FLAG_BLOCK
+    op = "or"
+
+    def open(self) -> None:
+        self.flag = self.emitter.mutable("flag", identity(self.op, self.dtype))
+
+    def add(self, element: Element, place: Expr) -> None:
+        self.emitter.assign(self.flag, Binary(self.op, self.flag, cast(element, "bool"), "bool"))
+
+    def result(self) -> Element:
+        return self.flag
+
+    def done(self) -> Expr:
+        return self.flag
+
+
+class All(Any_):
+    """Whether all elements are true."""
+
+    op = "and"
+
+    def done(self) -> Expr:
+        return not_(self.flag)
+
+
+class Count(Accumulator):
+    """How many elements are not zero."""
+
+    def open(self) -> None:
+        self.count = self.emitter.mutable("count", ZERO)
+
+    def add(self, element: Element, place: Expr) -> None:
+        one = cast(cast(element, "bool"), "int64")
+        self.emitter.assign(self.count, Binary("add", self.count, one, "int64"))
+
+    def result(self) -> Element:
+        return self.count
+
+
+class Position(Accumulator):
+    """The first place of the least or the greatest element; the first NaN wins."""
+
+    op = "lt"
+
+    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
+        super().__init__(lowering, dtype)
+        if dtype.kind == "c":
+            raise NotNative("the place of an extremum of complex numbers")
+
+    def open(self) -> None:
+        self.best = self.emitter.mutable("best", constant(0, self.dtype))
+        self.place = self.emitter.mutable("place", integer(-1))
+
+    def add(self, element: Element, place: Expr) -> None:
+        is_first = compare("lt", self.place, ZERO)
+        is_better = compare(self.op, element, self.best)
+        if self.dtype.kind == "f":
+            best_is_number = compare("eq", self.best, self.best)
+            is_better = both(best_is_number, either(is_better, compare("ne", element, element)))
+        wins = self.emitter.copy("wins", either(is_first, is_better))
+        self.emitter.assign(self.best, select(wins, element, self.best))
+        self.emitter.assign(self.place, select(wins, place, self.place))
+
+    def result(self) -> Element:
+        return self.place
+
+
+class LastPosition(Position):
+    """``np::argmax``."""
+
+    op = "gt"
+
+
+_ACCUMULATORS: dict[str, type[Accumulator]] = {
+    "np::min": Minimum,
+    "np::max": Maximum,
+    "np::any": Any_,
+    "np::all": All,
+    "np::count_nonzero": Count,
+    "np::argmin": Position,
+    "np::argmax": LastPosition,
+}
+_BY_KIND: dict[str, dict[str, type[Accumulator]]] = {
+    "np::sum": {"f": FloatSum, "c": ComplexSum, "": IntegerSum},
+    "np::prod": {"c": ComplexProduct, "": Product},
+}
+
+
+def accumulator(lowering: Lowering, kind: str, dtype: np.dtype[Any]) -> Accumulator:
+    """The accumulator of a reduction of elements of this dtype."""
+    if kind in _BY_KIND:
+        found = _BY_KIND[kind]
+        return found.get(dtype.kind, found[""])(lowering, dtype)
+    return _ACCUMULATORS[kind](lowering, dtype)
+
+
+_IDENTITIES: dict[str, Any] = {"add": 0, "mul": 1, "or": False, "and": True}
+
+
+def identity(op: str, dtype: np.dtype[Any]) -> Expr:
+    """What changes nothing under ``op``."""
+    if op in _IDENTITIES:
+        return constant(_IDENTITIES[op], dtype)
+    if dtype.kind == "b":
+        return TRUE if op == "min" else FALSE
+    if dtype.kind == "f":
+        return constant(np.inf if op == "min" else -np.inf, dtype)
+    limits = np.iinfo(dtype)
+    return constant(limits.max if op == "min" else limits.min, dtype)
+
+
+def combine(op: str, x: Expr, y: Expr, dtype: np.dtype[Any]) -> Expr:
+    """``x op y`` in an order that may be changed."""
+    if dtype.kind == "b":
+        op = {"add": "or", "mul": "and", "min": "and", "max": "or"}.get(op, op)
+        return Binary(op, x, y, "bool")
+    return Binary(op, x, y, dtype.name, reassoc=dtype.kind == "f")

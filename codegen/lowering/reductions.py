@@ -1,0 +1,452 @@
+"""Reductions: over trailing axes in variables, over leading axes in a row of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.loops import Binary, Break, Const, Expr, If, Unary
+from jitcore.codegen.lowering.accumulators import (
+    Accumulator,
+    FloatSum,
+    accumulator,
+    combine,
+    identity,
+)
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    ONE,
+    ZERO,
+    add,
+    both,
+    cast,
+    compare,
+    constant,
+    expression_dtype,
+    integer,
+    minimum,
+    multiply,
+    product,
+    select,
+)
+from jitcore.codegen.lowering.broadcasting import define_dims
+from jitcore.codegen.lowering.elements import Elements, Index, load, store
+from jitcore.codegen.lowering.nest import INDEX_NAMES, collapse, nest
+from jitcore.codegen.lowering.operands import (
+    ArrayRef,
+    Element,
+    Lazy,
+    NotNative,
+    Operand,
+    Pair,
+)
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node
+
+__all__ = ["RULES", "Reduction", "reduce_elements"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The axes of a reduction's operand, in groups that are walked as one."""
+
+    groups: tuple[int, ...]
+    extents: tuple[Expr, ...]
+    is_reduced: tuple[bool, ...]
+
+    def entries(self, kept: Sequence[Expr], reduced: Sequence[Expr]) -> Index:
+        """The index of an element, from the entries of the kept and of the reduced groups."""
+        kept_entries, reduced_entries = iter(kept), iter(reduced)
+        found = (next(reduced_entries if one else kept_entries) for one in self.is_reduced)
+        return Index(tuple(found), self.groups)
+
+    def of(self, *, reduced: bool) -> tuple[Expr, ...]:
+        """The extents of the reduced groups, or of the others."""
+        pairs = zip(self.extents, self.is_reduced, strict=True)
+        return tuple(extent for extent, one in pairs if one == reduced)
+
+
+def group_axes(lowering: Lowering, operand: Operand, reduced: frozenset[int]) -> Axes:
+    """Group adjacent axes that are all kept or all reduced, where the operand allows it."""
+    dims = operand.dims
+    borders = frozenset(
+        axis for axis in range(len(dims) - 1) if (axis in reduced) != (axis + 1 in reduced)
+    )
+    groups = collapse(lowering, dims, [operand], borders)
+    extents: list[Expr] = []
+    flags: list[bool] = []
+    axis = 0
+    for size in groups:
+        extents.append(lowering.emitter.shared("size", product(dims[axis : axis + size])))
+        flags.append(axis in reduced)
+        axis += size
+    return Axes(groups, tuple(extents), tuple(flags))
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A reduction of one operand.
+
+    Parameters
+    ----------
+    node : Node
+    operand : ArrayRef or Lazy
+    reduced : frozenset of int
+        The axes that disappear.
+    dtype : numpy.dtype
+        Of the result.
+    """
+
+    node: Node
+    operand: ArrayRef | Lazy
+    reduced: frozenset[int]
+    dtype: np.dtype[Any]
+
+    @property
+    def kind(self) -> str:
+        """The node's kind."""
+        return self.node.kind
+
+    def reduced_size(self, lowering: Lowering) -> Expr:
+        """How many elements go into one result."""
+        dims = [dim for axis, dim in enumerate(self.operand.dims) if axis in self.reduced]
+        return lowering.emitter.shared("count", product(dims))
+
+
+def reduce_elements(
+    lowering: Lowering,
+    taker: Accumulator,
+    extents: Sequence[Expr],
+    element: Callable[[Sequence[Expr]], Element],
+) -> Element:
+    """Walk the reduced axes with an accumulator; gives the result, bound to variables."""
+    taker.open()
+    _walk(lowering, taker, extents, element, [])
+    result = taker.result()
+    copy = lowering.emitter.copy
+    if isinstance(result, Pair):
+        return Pair(copy("result_re", result.re), copy("result_im", result.im))
+    return copy("result", result)
+
+
+def _walk(
+    lowering: Lowering,
+    taker: Accumulator,
+    extents: Sequence[Expr],
+    element: Callable[[Sequence[Expr]], Element],
+    entries: list[Expr],
+) -> None:
+    name = INDEX_NAMES[min(len(entries), len(INDEX_NAMES) - 1)]
+    emitter = lowering.emitter
+    if len(extents) - len(entries) > 1:
+        with emitter.loop(name, ZERO, extents[len(entries)]) as entry:
+            _walk(lowering, taker, extents, element, [*entries, entry])
+            _stop_when_done(lowering, taker)
+        return
+    extent = extents[-1]
+
+    def run(start: Expr, stop: Expr) -> None:
+        taker.open_block()
+        with emitter.loop(name, start, stop) as entry:
+            place = _place(extents, [*entries, entry])
+            taker.add(element([*entries, entry]), place)
+        taker.close_block()
+
+    if taker.block is None or (isinstance(extent, Const) and extent.value <= taker.block):
+        run(ZERO, extent)
+        return
+    with emitter.loop("block", ZERO, extent, step=taker.block) as start:
+        stop = minimum(add(start, integer(taker.block)), extent)
+        run(start, emitter.copy("stop", stop))
+        _stop_when_done(lowering, taker)
+
+
+def _stop_when_done(lowering: Lowering, taker: Accumulator) -> None:
+    done = taker.done()
+    if done != FALSE:
+        lowering.emitter.emit(If(done, [Break()]))
+
+
+def _place(extents: Sequence[Expr], entries: Sequence[Expr]) -> Expr:
+    place: Expr = ZERO
+    for extent, entry in zip(extents, entries, strict=True):
+        place = add(multiply(place, extent), entry)
+    return place
+
+
+# The value of one result ------------------------------------------------------------------
+
+Walk = Callable[[Accumulator, Callable[[Element], Element]], Element]
+"""Walks the elements of one result with an accumulator, each changed by a function."""
+
+
+def _unchanged(element: Element) -> Element:
+    return element
+
+
+def reduced_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
+    """The value of one result, whatever the kind."""
+    rule = _ELEMENT_RULES.get(reduction.kind, _plain_element)
+    return rule(lowering, reduction, walk)
+
+
+def _plain_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
+    taker = accumulator(lowering, reduction.kind, reduction.operand.dtype)
+    return walk(taker, _unchanged)
+
+
+def _mean_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
+    total = walk(accumulator(lowering, "np::sum", reduction.operand.dtype), _unchanged)
+    return divided(total, reduction.reduced_size(lowering), reduction.dtype)
+
+
+def divided(element: Element, count: Expr, dtype: np.dtype[Any]) -> Element:
+    """An element divided by a number of elements."""
+    part = expression_dtype(dtype)
+    divisor = cast(count, part)
+    if isinstance(element, Pair):
+        return Pair(
+            Binary("div", element.re, divisor, part), Binary("div", element.im, divisor, part)
+        )
+    return Binary("div", element, divisor, part)
+
+
+def _variance_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
+    """In two passes, as NumPy: the mean, then the squares of the deviations from it."""
+    emitter = lowering.emitter
+    count = cast(reduction.reduced_size(lowering), "float64")
+    dtype = reduction.operand.dtype
+    totals = FloatSum(lowering, dtype)
+    walk(totals, _unchanged)
+    mean = emitter.copy("mean", Binary("div", totals.wide_result(), count, "float64"))
+
+    def deviation(element: Element) -> Element:
+        difference = Binary("sub", cast(element, "float64"), mean, "float64")
+        bound = emitter.copy("deviation", difference)
+        return Binary("mul", bound, bound, "float64")
+
+    squares = walk(FloatSum(lowering, np.dtype(np.float64)), deviation)
+    ddof = constant(float(reduction.node.attributes.get("ddof", 0)), "float64")
+    freedom = emitter.copy("freedom", Binary("sub", count, ddof, "float64"))
+    is_positive = compare("gt", freedom, constant(0.0, "float64"))
+    divisor = lowering.emitter.copy(
+        "divisor", select(is_positive, freedom, constant(0.0, "float64"))
+    )
+    variance: Expr = Binary("div", squares, divisor, "float64")
+    if reduction.kind == "np::std":
+        variance = Unary("sqrt", variance, "float64")
+    return cast(variance, reduction.dtype.name)
+
+
+_ELEMENT_RULES: dict[str, Callable[[Lowering, Reduction, Walk], Element]] = {
+    "np::mean": _mean_element,
+    "np::var": _variance_element,
+    "np::std": _variance_element,
+}
+
+
+# Over trailing axes -----------------------------------------------------------------------
+
+
+def _reduce_inner(
+    lowering: Lowering, reduction: Reduction, target: ArrayRef | None
+) -> Element | None:
+    """A loop over the results, and for each a walk over its elements."""
+    axes = group_axes(lowering, reduction.operand, reduction.reduced)
+    elements = Elements(lowering)
+    reduced = axes.of(reduced=True)
+    kept = axes.of(reduced=False)
+    with lowering.emitter.nest(), ExitStack() as stack:
+        entries: list[Expr] = []
+        for number, extent in enumerate(kept):
+            name = INDEX_NAMES[min(number, len(INDEX_NAMES) - 1)]
+            loop = lowering.emitter.loop(name, ZERO, extent, parallel=number == 0)
+            entries.append(stack.enter_context(loop))
+
+        def walk(taker: Accumulator, change: Callable[[Element], Element]) -> Element:
+            def element(places: Sequence[Expr]) -> Element:
+                return change(elements(reduction.operand, axes.entries(entries, places)))
+
+            return reduce_elements(lowering, taker, reduced, element)
+
+        value = reduced_element(lowering, reduction, walk)
+        if target is None:
+            return value
+        store(lowering, target, Index(tuple(entries), _kept_groups(axes)), value)
+    return None
+
+
+def _kept_groups(axes: Axes) -> tuple[int, ...]:
+    return tuple(size for size, one in zip(axes.groups, axes.is_reduced, strict=True) if not one)
+
+
+# Over leading axes ------------------------------------------------------------------------
+
+_ROW_OPS = {
+    "np::sum": "add",
+    "np::mean": "add",
+    "np::prod": "mul",
+    "np::min": "min",
+    "np::max": "max",
+    "np::any": "or",
+    "np::all": "and",
+    "np::count_nonzero": "add",
+}
+
+
+def _reduce_rows(
+    lowering: Lowering,
+    reduction: Reduction,
+    target: ArrayRef,
+    change: Callable[[Elements, Index, Element], Element],
+) -> None:
+    """Rows of the result take one row of the operand after the other.
+
+    That is NumPy's own order of additions, so even float sums are equal to the last bit.
+    """
+    op = _ROW_OPS[reduction.kind]
+    axes = group_axes(lowering, reduction.operand, reduction.reduced)
+    last = max(number for number, one in enumerate(axes.is_reduced) if one)
+    row = axes.extents[last + 1 :]
+    before = [axes.extents[n] for n in range(last) if not axes.is_reduced[n]]
+    elements = Elements(lowering)
+    groups = _kept_groups(axes)
+    with nest(lowering, before, parallel=True) as outer:
+        with nest(lowering, row) as inner:
+            index = Index((*outer.entries, *inner.entries), groups)
+            store(lowering, target, index, _start(op, target.dtype))
+        with nest(lowering, axes.of(reduced=True)) as places, nest(lowering, row) as inner:
+            kept = (*outer.entries, *inner.entries)
+            index = Index(kept, groups)
+            element = elements(reduction.operand, axes.entries(kept, places.entries))
+            element = change(elements, index, element)
+            store(lowering, target, index, _joined(op, load(target, index), element, target.dtype))
+
+
+def _start(op: str, dtype: np.dtype[Any]) -> Element:
+    if dtype.kind == "c":
+        part = expression_dtype(dtype)
+        return Pair(constant(int(op == "mul"), part), constant(0, part))
+    return identity(op, dtype)
+
+
+def _joined(op: str, x: Element, y: Element, dtype: np.dtype[Any]) -> Element:
+    if not isinstance(x, Pair):
+        if x.dtype != y.dtype:  # count_nonzero
+            y = cast(cast(y, "bool"), x.dtype)
+        joined = combine(op, x, y, dtype)
+        return Binary(joined.op, joined.x, joined.y, joined.dtype, op in ("min", "max"))
+    part = expression_dtype(dtype)
+    if op == "add":
+        return Pair(Binary("add", x.re, y.re, part), Binary("add", x.im, y.im, part))
+    re = Binary("sub", Binary("mul", x.re, y.re, part), Binary("mul", x.im, y.im, part), part)
+    im = Binary("add", Binary("mul", x.re, y.im, part), Binary("mul", x.im, y.re, part), part)
+    return Pair(re, im)
+
+
+def _rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
+    def unchanged(elements: Elements, index: Index, element: Element) -> Element:
+        return element
+
+    _reduce_rows(lowering, reduction, target, unchanged)
+    if reduction.kind == "np::mean":
+        _divide_all(lowering, target, reduction.reduced_size(lowering))
+
+
+def _divide_all(lowering: Lowering, target: ArrayRef, count: Expr) -> None:
+    with nest(lowering, target.dims, collapse(lowering, target.dims, [target])) as index:
+        store(lowering, target, index, divided(load(target, index), count, target.dtype))
+
+
+# Rules ------------------------------------------------------------------------------------
+
+_EMPTY_MESSAGES = {
+    "np::min": "zero-size array to reduction operation minimum which has no identity",
+    "np::max": "zero-size array to reduction operation maximum which has no identity",
+    "np::argmin": "attempt to get argmin of an empty sequence",
+    "np::argmax": "attempt to get argmax of an empty sequence",
+}
+
+
+def _check_not_empty(lowering: Lowering, reduction: Reduction) -> None:
+    message = _EMPTY_MESSAGES.get(reduction.kind)
+    if message is None:
+        return
+    is_empty = compare("eq", reduction.reduced_size(lowering), ZERO)
+    if not reduction.kind.startswith("np::arg"):
+        kept = [d for axis, d in enumerate(reduction.operand.dims) if axis not in reduction.reduced]
+        for dim in kept:
+            is_empty = both(is_empty, compare("ne", dim, ZERO))
+    lowering.fail(is_empty, ValueError, message)
+
+
+def _reduce(lowering: Lowering, node: Node) -> Operand:
+    operand = lowering.operand(node.inputs[0])
+    if not isinstance(operand, (ArrayRef, Lazy)):
+        raise NotNative(f"{node.kind} of a scalar")
+    rank = operand.rank
+    reduced = frozenset(node.attributes["axis"])
+    type_ = node.output.type
+    reduction = Reduction(node, operand, reduced, type_.dtype)
+    _check_not_empty(lowering, reduction)
+    if type_.scalar:
+        return _reduce_inner(lowering, reduction, None)
+    target = _target(lowering, reduction)
+    lowering.notes.append(f"reduction {node.kind} into {target.root}")
+    inner = _without_kept_axes(lowering, reduction, target)
+    if rank - 1 in reduced or node.kind not in _ROW_OPS:
+        _reduce_inner(lowering, reduction, inner)
+    else:
+        _rows(lowering, reduction, inner)
+    return target
+
+
+def _target(lowering: Lowering, reduction: Reduction) -> ArrayRef:
+    """Memory for the results, with axes of extent 1 where ``keepdims`` asks for them."""
+    node, operand = reduction.node, reduction.operand
+    keepdims = node.attributes.get("keepdims", False)
+    dims: list[Expr] = []
+    for axis, dim in enumerate(operand.dims):
+        if axis not in reduction.reduced:
+            dims.append(dim)
+        elif keepdims:
+            dims.append(ONE)
+    extents = define_dims(lowering, node.output, dims)
+    escapes = lowering.escapes(node.output)
+    return lowering.allocate(node.output.name, extents, reduction.dtype, escapes=escapes)
+
+
+def _without_kept_axes(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> ArrayRef:
+    """The results without the axes that ``keepdims`` adds."""
+    rank = reduction.operand.rank
+    if target.rank < rank:
+        return target
+    kept = [axis for axis in range(rank) if axis not in reduction.reduced]
+    return lowering.view(
+        target,
+        dims=tuple(target.dims[axis] for axis in kept),
+        strides=tuple(target.strides[axis] for axis in kept),
+    )
+
+
+RULES: dict[str, Rule] = {
+    f"np::{name}": _reduce
+    for name in (
+        "sum",
+        "prod",
+        "min",
+        "max",
+        "any",
+        "all",
+        "argmin",
+        "argmax",
+        "count_nonzero",
+        "mean",
+        "var",
+        "std",
+    )
+}

@@ -1,0 +1,316 @@
+"""Errors of the front end: what they say, where they point, and that nothing else escapes."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import linecache
+import pickle
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+from frontend_checking import define
+
+from jitcore.errors import (
+    CompilationError,
+    Error,
+    SerializationError,
+    TracerWarning,
+    TracingCheckError,
+    UnsupportedError,
+    excerpt,
+)
+from jitcore.frontend import compile_function
+from jitcore.ir.graph import Graph, SourceRange
+from jitcore.ir.ops import kind_of
+from jitcore.ir.verifier import verify
+
+
+def error_of(text: str, **names: Any) -> CompilationError:
+    function = define(text, **names)
+    with pytest.raises(CompilationError) as caught:
+        compile_function(function, lookup_op=kind_of)
+    return caught.value
+
+
+def report(text: str, **names: Any) -> str:
+    """The whole message, with the file's name shortened."""
+    error = error_of(text, **names)
+    assert error.where is not None
+    return str(error).replace(error.where.file, "test.py")
+
+
+def test_hierarchy() -> None:
+    assert issubclass(UnsupportedError, CompilationError)
+    for kind in (CompilationError, SerializationError, TracingCheckError):
+        assert issubclass(kind, Error)
+    assert issubclass(TracerWarning, Warning)
+
+
+def test_message_place_caret_hint() -> None:
+    assert report("def f(x):\n    y = x + 1\n    with open(x):\n        pass\n") == (
+        "'with' is supported only with scopes of jitcore, such as jitcore.strict_fusion()\n"
+        "  test.py:3:9\n"
+        "    with open(x):\n"
+        "         ^~~~~~~\n"
+        "Enter the context in the code that calls the compiled function."
+    )
+
+
+def test_caret_is_under_its_place_after_wide_characters() -> None:
+    assert report("def f(x):\n\té = '日本', [lambda v: v]\n") == (
+        "a lambda can only be called in a compiled function, not passed on or stored elsewhere\n"
+        "  test.py:2:17\n"
+        "    é = '日本', [lambda v: v]\n"
+        "                 ^~~~~~~~~~~\n"
+        "Define the function at the top level of the module and pass it by its name."
+    )
+
+
+def test_caret_of_several_lines_ends_with_the_first() -> None:
+    text = "def f(x):\n    if x:\n        try:\n            x = 1\n        finally: pass\n"
+    assert report(text).splitlines()[1:4] == ["  test.py:3:8", "    try:", "    ^~~~"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "caret", "message"),
+    [
+        ("def f(x, **o): pass", "1:11", "           ^", "the parameter '**o' is not supported"),
+        ("def f(x):\n  return x(1, **x)", "2:14", "            ^~~", "'**' in a call"),
+        ("def f(x):\n  return locals()", "2:9", "       ^~~~~~~~", "'locals'"),
+        ("def f(x):\n  yield x", "2:2", "^~~~~~~", "'yield'"),
+        ("def f(x):\n  return 1\n  yield x", "3:2", "^~~~~~~", "'yield'"),
+        ("def f(x):\n  global y", "2:2", "^~~~~~~~", "'global'"),
+        ("def f(x):\n  import os", "2:2", "^~~~~~~~~", "'import'"),
+        ("def f(x):\n  raise", "2:2", "^~~~~", "'raise' without an exception"),
+        ("def f(x):\n  return f(x - 1)", "2:9", "       ^~~~~~~~", "'f' calls itself"),
+        ("def f(x):\n  set(x, (i for i in x))", "2:9", "       ^~~~~~~~~~~~~~", "a generator"),
+        ("def f(x):\n  def g(): pass\n  return g", "3:9", "       ^", "a function defined in"),
+        ("def f(x):\n  def g(): pass\n  g = 1", "2:2", "^~~~~~~~~~~~~", "'g' is a nested function"),
+        ("def f(x):\n  def g(a): pass\n  return g()", "3:9", "       ^~~", "the arguments of"),
+        ("def f(x):\n  def g(a=x): pass\n  g()", "2:10", "        ^", "the default of a nested"),
+        ("def f(x):\n  @x\n  def g(): pass", "2:3", " ^", "a decorator on a nested"),
+        ("def f(x):\n  g = lambda: y\n  if x: y = 1\n  g()", "4:2", "^~~", "'y', which 'g' reads"),
+        ("def f(x):\n  super().f(x)", "2:2", "^~~~~~~", "'super'"),
+    ],
+)
+def test_places(text: str, place: str, caret: str, message: str) -> None:
+    lines = report(text).splitlines()
+    assert lines[0].startswith(message)
+    assert lines[1] == f"  test.py:{place}"
+    assert lines[3] == f"    {caret}"
+    assert len(lines) == 5
+
+
+def test_nested_function_that_nobody_calls_does_no_harm() -> None:
+    graph = compile_function(define("def f(x):\n  def g(a=x): pass\n"), lookup_op=kind_of)
+    assert not graph.find_all_nodes("prim::CallFunction")
+
+
+def test_chain_of_calls() -> None:
+    assert report(
+        "def h(x):\n    return x, (yield)\n\n"
+        "def g(x):\n    return h(x) + 1\n\n"
+        "def f(x):\n    y = 1; return g(x)\n"
+    ).splitlines()[4:] == [
+        "Append the values to a list and return that.",
+        "'h' is being compiled since it was called from 'g'",
+        "  test.py:5:11",
+        "    return h(x) + 1",
+        "           ^~~~",
+        "'g' is being compiled since it was called from 'f'",
+        "  test.py:8:18",
+        "    y = 1; return g(x)",
+        "                  ^~~~",
+    ]
+
+
+def test_mutual_recursion() -> None:
+    lines = report(
+        "def g(x):\n    return f(x)\n\ndef f(x):\n    return g(x)\n"
+    ).splitlines()
+    assert lines[0].startswith("'f' calls itself, directly or through another function")
+    assert lines[1] == "  test.py:2:11"
+    assert lines[5:7] == ["'g' is being compiled since it was called from 'f'", "  test.py:5:11"]
+
+
+@pytest.mark.parametrize("thing", [len, int, 3, None, np.sin, types.SimpleNamespace()])
+def test_other_things_than_functions(thing: Any) -> None:
+    with pytest.raises(CompilationError, match="expected a plain Python function, found"):
+        compile_function(thing, lookup_op=kind_of)
+
+
+def test_functions_without_source() -> None:
+    namespace: dict[str, Any] = {}
+    exec("def hidden(x): return x", namespace)
+    with pytest.raises(CompilationError, match="the source of 'hidden' is not known"):
+        compile_function(namespace["hidden"], lookup_op=kind_of)
+
+
+def test_source_that_changed() -> None:
+    function = define("def f(x):\n    return x\n")
+    file = function.__code__.co_filename
+
+    def change(text: str) -> None:
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+
+    change("def g(x):\n    return x\n")
+    with pytest.raises(CompilationError, match=r"is no longer at <frontend test \d+>:1"):
+        compile_function(function, lookup_op=kind_of)
+    change("def f(x, y):\n    return x\n")
+    with pytest.raises(CompilationError, match="is no longer at"):
+        compile_function(function, lookup_op=kind_of)
+    change("def f(x:\n")
+    with pytest.raises(CompilationError, match="cannot be parsed"):
+        compile_function(function, lookup_op=kind_of)
+
+
+def test_coroutine() -> None:
+    with pytest.raises(UnsupportedError, match="'f' is a coroutine"):
+        compile_function(define("async def f(x):\n    return x\n"), lookup_op=kind_of)
+
+
+def test_nesting_without_end() -> None:
+    expression = "-" * 1500 + "x"
+    with pytest.raises(CompilationError, match="nested too deeply"):
+        compile_function(define(f"def f(x):\n    return {expression}\n"), lookup_op=kind_of)
+
+
+def test_errors_can_be_pickled() -> None:
+    error = error_of("def f(x):\n    yield x\n")
+    twin = pickle.loads(pickle.dumps(error))
+    assert type(twin) is UnsupportedError
+    assert str(twin) == str(error)
+
+
+def test_excerpt_of_a_file_that_is_gone() -> None:
+    assert excerpt(SourceRange("no such file.py", 3, 4)) == "  no such file.py:3:4"
+
+
+SNIPPETS = [
+    # one or more for every kind of statement and expression
+    "def g(): pass\ng()",
+    "async def g(): pass",
+    "class C: pass",
+    "return x",
+    "return",
+    "del x",
+    "del x[0], x.a, (y, z)",
+    "x = y = 1",
+    "x[0], (x.a, *y) = 1, x",
+    "type X = int",
+    "x += 1; x[0] **= 2; x.a //= 3; x @= x; x |= x; x &= x; x ^= x; x <<= 1; x >>= 1; x %= 2",
+    "y: int = 1",
+    "y: int",
+    "x.y: int = 1",
+    "for y in x: pass\nelse: y",
+    "for y, *z in x:\n    for x[0] in y: continue\n    else: break",
+    "async for y in x: pass",
+    "while x: break\nelse: pass",
+    "if x: pass\nelif x: x = 1\nelse: x = 2",
+    "with x: pass",
+    "with x as y, x: pass",
+    "async with x: pass",
+    "match x:\n    case 1: pass\n    case [*_]: pass\n    case {'a': b}: pass\n    case _: pass",
+    "raise ValueError(x) from x",
+    "raise x",
+    "try: pass\nexcept ValueError: pass",
+    "try: pass\nexcept* ValueError: pass",
+    "assert x, x",
+    "import os",
+    "from os import path",
+    "global y",
+    "nonlocal y",
+    "x",
+    "pass",
+    "for y in x:\n    if y: break\n    if x: continue",
+    "x and y or not x",
+    "(y := x)",
+    "x + y - x * y / x // y % x ** y @ x << y >> x & y | x ^ y",
+    "-x, +x, ~x, not x",
+    "lambda: x",
+    "(lambda a, *b: a)(x)",
+    "x if y else z",
+    "{x: y, **z}, {}",
+    "{x, *y}",
+    "[y for y in x if y for z in y]",
+    "{y for y in x}",
+    "{y: y for y in x}",
+    "(y for y in x)",
+    "sum(y for y in x), any(y for y in x), all((y := 1) for z in x)",
+    "[y async for y in x]",
+    "await x",
+    "yield x",
+    "yield from x",
+    "x < y <= x > y >= x == y != x is y is not x in y not in x",
+    "x(y, *y, a=x), x.f(*y), np.sin(x, out=x), len(x), absent(x), np.absent(x)",
+    "x(**y)",
+    "f'{x!r:>{y}} {x!s} {x!a} {x=}', f'', f'{{'",
+    "1, 1.0, 1j, 'a', b'a', None, True, ..., 10**400, 99999999999999999999",
+    "x.a.b, np.pi, np.linalg, np.absent",
+    "x[0], x[1:2, ..., ::3], x[None], x[*y]",
+    "[*x, y], (*x, y), *x,",
+    "x, y, (), []",
+]
+
+
+def bodies() -> list[str]:
+    found = []
+    for snippet in SNIPPETS:
+        body = "".join(f"    {line}\n" for line in snippet.splitlines())
+        for head in ("def f(x):\n", "async def f(x):\n", "def f(x):\n    y = z = 1\n"):
+            try:
+                compile(head + body, "", "exec")
+            except SyntaxError:
+                continue
+            found.append(head + body)
+    return found
+
+
+@pytest.mark.parametrize("text", bodies(), ids=lambda text: text.partition("\n")[2][:30].strip())
+def test_every_syntax_gives_a_graph_or_a_located_error(text: str) -> None:
+    try:
+        graph = compile_function(define(text, np=np), lookup_op=kind_of)
+    except CompilationError as error:
+        assert error.where is not None
+        assert error.hint
+        assert "^" in str(error)
+    else:
+        assert isinstance(graph, Graph)
+        verify(graph)
+        assert str(graph)
+
+
+def test_snippets_have_every_syntax() -> None:
+    seen = {type(node) for text in bodies() for node in ast.walk(ast.parse(text))}
+    kinds = {
+        kind
+        for base in (ast.stmt, ast.expr, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+        for kind in base.__subclasses__()
+        # Nodes of old versions that no parser makes any more.
+        if not kind.__doc__ or "Deprecated" not in kind.__doc__
+    }
+    missing = {kind.__name__ for kind in kinds - seen}
+    # Only in versions of Python newer than the one that runs the tests, or nested in others.
+    assert missing <= {"TemplateStr", "Interpolation", "Nonlocal"}
+
+
+@pytest.mark.parametrize(
+    "name", ["colorsys", "fractions", "heapq", "json.decoder", "statistics", "textwrap"]
+)
+def test_library_modules_give_graphs_or_located_errors(name: str) -> None:
+    module = importlib.import_module(name)
+    functions = [value for value in vars(module).values() if inspect.isfunction(value)]
+    for kind in filter(inspect.isclass, vars(module).values()):
+        functions += filter(inspect.isfunction, vars(kind).values())
+    compiled = 0
+    for function in functions:
+        try:
+            verify(compile_function(function, lookup_op=kind_of))
+            compiled += 1
+        except CompilationError as error:
+            assert error.where is not None or "is not known" in str(error)
+    assert compiled
