@@ -88,6 +88,8 @@ class Entry:
         The LLVM declarations it needs, by symbol; entries that share a module need each one once.
     definitions : str
         Its LLVM functions and tables.
+    operand_types : tuple of str
+        The LLVM types of the operands it passes to the native function.
     constants : tuple of object
         Whoever owns the machine code keeps these alive as long as it can be called.
     """
@@ -96,6 +98,7 @@ class Entry:
     declarations: dict[str, str]
     definitions: str
     constants: tuple[Any, ...]
+    operand_types: tuple[str, ...]
 
     @property
     def text(self) -> str:
@@ -181,7 +184,8 @@ class _EntryWriter:
         status = self._without_gil(call) if release_gil else code.value(call)
         self._write_error(status, results, captured)
         self._write_return(box(code, self._signature.result, found.objects, results), captured)
-        return Entry(self._name, code.declarations, self._text(), tuple(code.constants))
+        types = tuple(operand.split()[0] for operand in [*found.operands, "ptr results"])
+        return Entry(self._name, code.declarations, self._text(), tuple(code.constants), types)
 
     def _check_arguments(self) -> None:
         code = self._code

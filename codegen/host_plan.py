@@ -59,6 +59,7 @@ STATEMENTS: dict[str, Callable[[Sequence[Value]], list[Value]]] = {
 _LONGEST = 68
 _LONGEST_BRANCH = 34
 _DEEPEST = 3
+_MOST_WAITING = 64
 _ALWAYS_BOOL = frozenset(
     f"prim::{name}" for name in "bool not_ is_ isnot in_ notin isinstance".split()
 )
@@ -300,6 +301,8 @@ class _Stack:
             return
         self.waiting.append(node.output)
         self.widths[node.output] = width
+        if len(self.waiting) > _MOST_WAITING:
+            del self.waiting[0]
 
     def _give_variables(self, values: Sequence[Value]) -> None:
         """Drop these values from the stack, and what was computed before them."""

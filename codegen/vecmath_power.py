@@ -53,75 +53,75 @@ def log_accurate(x: Scalar) -> Scalar:
     divisor = 2 + f
     inverse = 1 / divisor
     s = f * inverse
-    s_lo = inverse * fma(-s, divisor, f) - inverse * (s * (f - (divisor - 2)))
+    s_lo = inverse * fma(-s, f - (divisor - 2), fma(-s, divisor, f))
+    double = 2 * s
     z = s * s
-    z_lo = fma(s, s, -z) + 2 * s * s_lo
+    z_lo = fma(double, s_lo, fma(s, s, -z))
     cube = z * s
     cube_lo = fma(z, s, -cube) + fma(z, s_lo, z_lo * s)
     third = TWO_THIRDS_HI * cube
     third_lo = fma(TWO_THIRDS_HI, cube, -third) + fma(TWO_THIRDS_HI, cube_lo, TWO_THIRDS_LO * cube)
-    rest = cube * z * polynomial(z, POW_LOG["float64"])
     whole = k * c.ln2_hi
-    whole_lo = fma(k, c.ln2_hi, -whole) + k * c.ln2_lo
-    first = whole + 2 * s
-    first_lo = 2 * s - (first - whole)
+    whole_lo = fma(k, c.ln2_lo, fma(k, c.ln2_hi, -whole))
+    first = whole + double
     second = first + third
-    second_lo = third - (second - first)
-    low = second_lo + (first_lo + (fma(2, s_lo, whole_lo) + (third_lo + rest)))
+    rest = fma(cube * z, polynomial(z, POW_LOG["float64"]), fma(2, s_lo, third_lo + whole_lo))
+    low = ((third - (second - first)) + (double - (first - whole))) + rest
     high = second + low
     return high, low - (high - second)
 
 
-def pow_positive_float64(x: Scalar, y: Scalar) -> Scalar:
-    """x**y for x >= 0, infinite y among others, but for what IEEE 754 says about 1 and NaN."""
-    c = FORMATS["float64"]
+def pow_regular_float64(x: Scalar, y: Scalar) -> Scalar:
+    """x**y for finite x and y, x > 0: ``exp(y log(x))`` with an exponent good to 2**-10 ULP.
+
+    The bounds lie so far out that the low part cannot bring a result back into the range.
+    """
     log_hi, log_lo = log_accurate(x)
-    is_regular = (x > 0) & (x < inf)
-    high = select(is_regular, log_hi, select(x == 0, -inf, inf))
-    product = y * high
+    product = y * log_hi
     product_lo = fma(y, log_lo, fma(y, log_hi, -product))
-    is_in_range = (product > c.exp_min) & (product < c.exp_max)
-    r, n = reduce_exp(clamp(product, c.exp_min, c.exp_max), "float64")
-    reduced = r + select(is_in_range & is_regular, product_lo, 0)
-    return scale(exp_reduced(reduced, "float64"), n, "float64")
+    r, n = reduce_exp(clamp(product, -760, 712), "float64")
+    return scale(exp_reduced(r + clamp(product_lo, -1, 1), "float64"), n, "float64")
 
 
-def pow_positive_float32(x: Scalar, y: Scalar) -> Scalar:
-    """x**y for x >= 0 in float64, to about 2**-30."""
+def pow_regular_float32(x: Scalar, y: Scalar) -> Scalar:
+    """x**y for finite x and y, x > 0: ``2**(y log2(x))`` in float64, to about 2**-30."""
     c = FORMATS["float64"]
-    wide = cast("float64", x)
-    exponent, f = split_normal(wide, "float64")
+    exponent, f = split_normal(cast("float64", x), "float64")
     s = f / (2 + f)
-    log2_f = s * polynomial(s * s, POW_LOG2_FLOAT32["float64"])
-    log2 = integer_as_float(exponent, "float64") + log2_f
-    is_regular = (wide > 0) & (wide < inf)
-    product = cast("float64", y) * select(
-        is_regular, log2, select(wide == 0, cast("float64", -inf), inf)
+    log2 = fma(
+        s, polynomial(s * s, POW_LOG2_FLOAT32["float64"]), integer_as_float(exponent, "float64")
     )
-    bounded = clamp(product, -160, 130)
+    bounded = clamp(cast("float64", y) * log2, -160, 130)
     shifted = bounded + c.shifter
     r = bounded - (shifted - c.shifter)
-    n = bits("int64", shifted) - c.shifter_bits
     fraction = fma(r, polynomial(r, POW_EXP2_FLOAT32["float64"]), 1)
-    return cast("float32", fraction * power_of_two(n, "float64"))
+    # The shift leaves the integer that the low bits of the shifted number are.
+    exponent_bits = bits("int64", shifted) << c.mantissa
+    return cast("float32", bits("float64", bits("int64", fraction) + exponent_bits))
 
 
 def pow(x: Scalar, y: Scalar, dtype: str) -> Scalar:
-    """x**y with the special values of IEEE 754-2019, section 9.2.1."""
+    """x**y with the special values of IEEE 754-2019, section 9.2.1.
+
+    An infinite y acts as a large one, so that 1**y stays 1.
+    """
     c = FORMATS[dtype]
     magnitude = abs(x)
-    value = (
-        pow_positive_float32(magnitude, y)
+    finite = clamp(y, -c.large * c.large, c.large * c.large)
+    regular = (
+        pow_regular_float32(magnitude, finite)
         if dtype == "float32"
-        else pow_positive_float64(magnitude, y)
+        else pow_regular_float64(magnitude, finite)
     )
+    extreme = select((magnitude == 0) ^ (y < 0), 0, cast(dtype, inf))
+    value = select((magnitude > 0) & (magnitude < inf), regular, extreme)
     half = 0.5 * y
-    is_odd = (rint(y) == y) & (rint(half) != half)
-    is_negative = bits(c.integer, x) < 0
-    signed = select(is_negative & is_odd, -value, value)
+    is_integer = rint(y) == y
+    is_odd = is_integer & (rint(half) != half)
+    sign = select(is_odd, bits(c.integer, x) & c.sign_mask, cast(c.integer, 0))
+    signed = bits(dtype, bits(c.integer, value) ^ sign)
     is_undefined = (x < 0) & (x > -inf) & (rint(y) != y)
-    number = select((magnitude == 1) & (y == y), select(is_negative & is_odd, -1, 1), signed)
-    result = select(is_undefined | (x != x) | (y != y), nan, number)
+    result = select(is_undefined | (x != x) | (y != y), nan, signed)
     return select((y == 0) | (x == 1), 1, result)
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from jitcore.ir import types as t
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.interpreter import numpy_function
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type, UnionType
 
@@ -311,7 +310,9 @@ def _numpy(node: Node, name: str) -> Effects:
     if name in _NUMPY_CALLBACKS or any(map(_is_callback, node.inputs)):
         return _unknown(node)
     row = TABLE.get(f"np::{name}")
-    if row is not None and row.view and _takes_no_copy(row.kind):
+    if row is None and _public_function(name) is None:
+        return _unknown(node)
+    if _takes_no_copy(node):
         return Effects(aliases=(0,), fresh=False)
     every = _all(node)
     writes = _numpy_writes(node, name)
@@ -326,9 +327,20 @@ def _numpy(node: Node, name: str) -> Effects:
     return Effects(every, writes, aliases, keeps, passes, observable=outside)
 
 
-def _takes_no_copy(kind: str) -> bool:
+def _public_function(name: str) -> Callable[..., Any] | None:
+    """NumPy's function of a dotted name, or None."""
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found if callable(found) else None
+
+
+_ALWAYS_VIEWS = frozenset({"np::view", "np::transpose", "np::broadcast_to", "np::real"})
+
+
+def _takes_no_copy(node: Node) -> bool:
     """Whether the result is always a view, so that its making reads no memory."""
-    return kind in ("np::view", "np::transpose", "np::broadcast_to", "np::real")
+    return node.kind in _ALWAYS_VIEWS and is_plain_array(node.inputs[0].type)
 
 
 def _is_ufunc(name: str) -> bool:
@@ -350,7 +362,7 @@ def _numpy_writes(node: Node, name: str) -> tuple[int, ...]:
         return row.writes
     if row is not None and not row.functions:
         return ()
-    function = row.functions[0] if row is not None else numpy_function(name)
+    function = row.functions[0] if row is not None else _public_function(name)
     outputs = _outputs(node, function)
     if name in _NUMPY_WRITERS or _is_told_to_overwrite(node, name):
         return (0, *outputs)

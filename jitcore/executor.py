@@ -16,7 +16,7 @@ from typing import Any
 
 from jitcore import strategy
 from jitcore.codegen.entry import CaptureGuard, bind
-from jitcore.codegen.signature import Param
+from jitcore.codegen.signature import ConstantParam, Param
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
 from jitcore.ir.passes.specialize import CompileFunction, specialize
@@ -168,8 +168,10 @@ class Executor:
                 type_and_param(one, name, dynamic=dynamic)
                 for one, name in zip(descriptions, names, strict=True)
             ]
-            params = [param for _, param in pairs]
+            params: list[Param | None] = [param for _, param in pairs]
             constants = dict(_constants(params))
+            for number, value in constants.items():
+                params[number] = ConstantParam(value)
             wanted: set[int] = set()
             typed = specialize(
                 self.graph, [type_ for type_, _ in pairs], constants, self.compile_function, wanted

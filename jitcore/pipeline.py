@@ -16,7 +16,7 @@ from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
 from jitcore.codegen.entry import CaptureGuard, Entry, make_entry
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import Lowered, NotNative, lower
-from jitcore.codegen.printers.llvm import print_declaration, print_module
+from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
 from jitcore.codegen.printers.numba_cpu import compile_numba, print_function
 from jitcore.codegen.signature import ArrayParam, Layout, Param, Signature, TupleParam
 from jitcore.fusers.groups import Decision, fuse_groups
@@ -141,6 +141,11 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
     Both come from the same loop nests: printed as LLVM code, which is compiled directly, or as
     Python source, which Numba compiles (``JITCORE_ENGINE=numba``).
     """
+    if entry.operand_types != parameter_types(lowered.function):
+        raise AssertionError(
+            f"internal error: the entry of {name} passes {entry.operand_types}, "
+            f"but the function takes {parameter_types(lowered.function)}"
+        )
     owner: object = None
     if config.engine() == "numba":
         address, owner, _ = compile_numba(lowered.function, contract=contract)

@@ -89,7 +89,9 @@ class ScriptFunction:
 
     def _miss(self, *args: Any, **kwargs: Any) -> Any:
         """Take a call that no compiled entry has taken."""
-        return self._executor.run(*self._arrange(args, kwargs))
+        bound, captured = self._arrange(args, kwargs)
+        # The line above may have made a new executor.
+        return self._executor.run(bound, captured)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -212,6 +212,7 @@ def test_what_nodes_write(line: str, writes: tuple[int, ...]) -> None:
         '%r : Any = np::call[name="random.rand"](%k)',
         '%r : Any = np::call[name="save"](%f, %x)',
         "%r : Any = prim::print(%x)",
+        "%r : Any = np::of_no_such_name(%x)",
     ],
 )
 def test_observable_nodes(line: str) -> None:

@@ -137,6 +137,13 @@ def chain(x, y):
     return (x + y) * x - y
 
 
+class Doubling(np.ndarray):
+    """An array whose multiplication is something else."""
+
+    def __mul__(self, other):
+        return np.ndarray.__mul__(self, other) * 2
+
+
 ODD_ARRAYS = {
     "strided": lambda a: np.repeat(a, 2)[::2],
     "negative": lambda a: a[::-1].copy()[::-1],
@@ -149,7 +156,7 @@ ODD_ARRAYS = {
     "zero-stride": lambda a: np.broadcast_to(a[:1], a.shape),
     "empty": lambda a: a[:0],
     "one": lambda a: a[:1],
-    "matrix": lambda a: np.asmatrix(a),
+    "subclass": lambda a: a.view(Doubling),
     "masked": lambda a: np.ma.masked_array(a, a > 2),
     "field": lambda a: np.rec.fromarrays([a, a.astype("i1")], names="a,b")["a"],
     "zero-dimensional": lambda a: np.array(a[1]),

@@ -45,7 +45,7 @@ from jitcore.codegen.printers.llvm_instructions import (
 )
 from jitcore.codegen.writer import one_line
 
-__all__ = ["print_declaration", "print_module", "vecmath_symbol"]
+__all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symbol"]
 
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
@@ -84,9 +84,14 @@ def print_module(functions: Sequence[Function], contract: bool = False) -> str:
     return module.text()
 
 
+def parameter_types(function: Function) -> tuple[str, ...]:
+    """The LLVM types of a function's parameters."""
+    return tuple(memory_type(param.dtype) for param in function.params)
+
+
 def print_declaration(function: Function) -> str:
     """The LLVM declaration of a function that is compiled elsewhere."""
-    params = ", ".join(memory_type(param.dtype) for param in function.params)
+    params = ", ".join(parameter_types(function))
     return f"declare {memory_type(function.result)} @{function.name}({params})\n"
 
 

@@ -96,8 +96,9 @@ def specialize(
     worker = Specializer(target, compile_function)
     environment: Environment = {}
     for number, (param, type_) in enumerate(zip(graph.inputs, types, strict=True)):
-        new = target.block.add_param(type_, param.name)
-        if constants and number in constants:
+        is_constant = constants is not None and number in constants
+        new = target.block.add_param(OBJECT if is_constant else type_, param.name)
+        if constants is not None and is_constant:
             environment[param] = worker.constant(constants[number])
         else:
             environment[param] = worker.open_tuple(new)

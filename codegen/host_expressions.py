@@ -1,0 +1,603 @@
+"""The nodes of a graph as Python expressions."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from jitcore.codegen.host_globals import Globals
+from jitcore.codegen.host_plan import AUGMENTED, Plan, ShortCircuit
+from jitcore.codegen.host_text import Precedence, Text, is_identifier
+from jitcore.codegen.host_variables import is_literal, is_repeatable
+from jitcore.ir import interpreter
+from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.reference import IndexOperand, IndexPart, IndexSlice, parse_index
+from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType
+
+__all__ = ["Expressions", "Functions"]
+
+P = Precedence
+
+_BINARY: dict[str, tuple[str, Precedence]] = {
+    "prim::add": ("+", P.SUM),
+    "prim::sub": ("-", P.SUM),
+    "prim::mul": ("*", P.PRODUCT),
+    "prim::matmul": ("@", P.PRODUCT),
+    "prim::truediv": ("/", P.PRODUCT),
+    "prim::floordiv": ("//", P.PRODUCT),
+    "prim::mod": ("%", P.PRODUCT),
+    "prim::lshift": ("<<", P.SHIFT),
+    "prim::rshift": (">>", P.SHIFT),
+    "prim::and_": ("&", P.BIT_AND),
+    "prim::or_": ("|", P.BIT_OR),
+    "prim::xor": ("^", P.BIT_XOR),
+    "prim::eq": ("==", P.COMPARISON),
+    "prim::ne": ("!=", P.COMPARISON),
+    "prim::lt": ("<", P.COMPARISON),
+    "prim::le": ("<=", P.COMPARISON),
+    "prim::gt": (">", P.COMPARISON),
+    "prim::ge": (">=", P.COMPARISON),
+    "prim::is_": ("is", P.COMPARISON),
+    "prim::isnot": ("is not", P.COMPARISON),
+    "prim::in_": ("in", P.COMPARISON),
+    "prim::notin": ("not in", P.COMPARISON),
+}
+_UNARY: dict[str, tuple[str, Precedence]] = {
+    "prim::neg": ("-", P.UNARY),
+    "prim::pos": ("+", P.UNARY),
+    "prim::invert": ("~", P.UNARY),
+    "prim::not_": ("not ", P.NOT),
+}
+# NumPy's operators on arrays are these ufuncs; ``**`` is not, it knows some exponents itself.
+_ARRAY_OPERATORS: dict[str, str] = {
+    "np::add": "prim::add",
+    "np::subtract": "prim::sub",
+    "np::multiply": "prim::mul",
+    "np::divide": "prim::truediv",
+    "np::floor_divide": "prim::floordiv",
+    "np::remainder": "prim::mod",
+    "np::left_shift": "prim::lshift",
+    "np::right_shift": "prim::rshift",
+    "np::bitwise_and": "prim::and_",
+    "np::bitwise_or": "prim::or_",
+    "np::bitwise_xor": "prim::xor",
+    "np::equal": "prim::eq",
+    "np::not_equal": "prim::ne",
+    "np::less": "prim::lt",
+    "np::less_equal": "prim::le",
+    "np::greater": "prim::gt",
+    "np::greater_equal": "prim::ge",
+    "np::negative": "prim::neg",
+    "np::invert": "prim::invert",
+}
+_OPERATOR_NAMES = {"prim::is_": "is_", "prim::isnot": "is_not"}
+
+_KIND = re.compile(r"[^\W\d]\w*::[^\W\d][\w.]*")
+_NOTES = frozenset({"graph", "scope", "starred", "untyped"})
+
+
+class Functions(Protocol):
+    """Names the functions that a program calls for nodes with graphs."""
+
+    def call_name(self, node: Node) -> str | None:
+        """The callee for a node that is a region or holds a graph; None for all others."""
+
+    def captured(self, node: Node) -> list[str]:
+        """Further arguments of such a call, which read what the callee's graph captured."""
+
+
+class Expressions:
+    """Writes values and nodes.
+
+    Parameters
+    ----------
+    plan : Plan
+    globals_ : Globals
+    functions : Functions
+    """
+
+    def __init__(self, plan: Plan, globals_: Globals, functions: Functions) -> None:
+        self.plan = plan
+        self.variables = plan.variables
+        self.globals = globals_
+        self.functions = functions
+        self.overrides: dict[Value, str] = {}
+
+    # Values
+
+    def value(self, value: Value) -> Text:
+        """A value where it is used: its variable, a literal, or the expression nested there."""
+        if value in self.overrides:
+            return Text(self.overrides[value])
+        if is_literal(value):
+            return self._literal(value)
+        if is_repeatable(value) or value in self.plan.nested:
+            assert value.node is not None
+            return self.node(value.node)
+        return Text(self.variables.name(value))
+
+    def at(self, value: Value, least: Precedence = P.CONDITIONAL) -> str:
+        """A value for a place that needs a precedence."""
+        return self.value(value).at(least)
+
+    def primary(self, value: Value) -> str:
+        """A value that is called, subscripted or asked for an attribute."""
+        node = value.constant
+        if node is not None:
+            return self.globals.primary(node.attributes["value"])
+        return self.at(value, P.PRIMARY)
+
+    def condition(self, value: Value) -> Text:
+        """A value where only its truth matters."""
+        if value in self.plan.nested and value not in self.overrides:
+            node = value.node
+            assert node is not None
+            if node.kind == "prim::bool":
+                return self.condition(node.inputs[0])
+            if node.kind == "prim::not_":
+                return Text(f"not {self.condition(node.inputs[0]).at(P.NOT)}", P.NOT)
+            if node.kind == "prim::If":
+                return self._branch(node, self.condition)
+        return self.value(value)
+
+    def _literal(self, value: Value) -> Text:
+        node = value.node
+        assert node is not None
+        if node.kind == "prim::Constant":
+            return self.globals.constant(node.attributes["value"])
+        return Text(self.globals.add("UNINITIALIZED", interpreter.UNINITIALIZED))
+
+    # Nodes
+
+    def node(self, node: Node) -> Text:
+        """A node that is an expression."""
+        name = self.functions.call_name(node)
+        if name is not None:
+            arguments = [*map(self.at, node.inputs), *self.functions.captured(node)]
+            return Text(f"{name}({', '.join(arguments)})")
+        writer = _WRITERS.get(node.kind)
+        text = writer(self, node) if writer is not None else None
+        return text if text is not None else self._call_reference(node)
+
+    def _call_reference(self, node: Node) -> Text:
+        """A call of what the op means, with the node's attributes as keyword arguments."""
+        if not _KIND.fullmatch(node.kind):
+            raise ValueError(f"{node.kind!r} is no kind of a node")
+        function = self.globals.callable(interpreter._callable(node))
+        return Text(f"{function}({', '.join(self.arguments(node))})")
+
+    def arguments(self, node: Node, skip: int = 0, without: Iterable[str] = ()) -> list[str]:
+        """The arguments of a call: inputs from number ``skip`` on, then attributes."""
+        starred = node.attributes.get("starred", ())
+        first = len(node.inputs) - len(node.keywords)
+        texts = [
+            f"*{self.at(value, P.BIT_OR)}" if number in starred else self.at(value)
+            for number, value in enumerate(node.inputs[:first])
+        ][skip:]
+        for name, value in zip(node.keywords, node.inputs[first:], strict=True):
+            if name == "**":
+                texts.append(f"**{self.at(value, P.BIT_OR)}")
+            else:
+                texts.append(_keyword(name, self.at(value)))
+        hidden = {*_NOTES, *node.keywords, *without}
+        for name, held in node.attributes.items():
+            if name not in hidden:
+                texts.append(_keyword(name, self.attribute(held)))
+        return texts
+
+    def attribute(self, held: Any) -> str:
+        """An attribute's value; a dtype by the short name that every function takes."""
+        if isinstance(held, np.dtype):
+            name = self.globals.dtype(held)
+            if name is not None:
+                return name
+        return self.globals.constant(held).text
+
+    # Operators
+
+    def _operator(self, node: Node) -> Text | None:
+        return self._apply(node.kind, node)
+
+    def _apply(self, kind: str, node: Node, *, weak: bool = False) -> Text | None:
+        if node.keywords or len(node.inputs) != (1 if kind in _UNARY else 2):
+            return None
+        operand = self._weak_operand if weak else self._operand
+        if kind in _UNARY:
+            sign, precedence = _UNARY[kind]
+            if kind == "prim::not_":
+                return Text(f"not {self.condition(node.inputs[0]).at(P.NOT)}", precedence)
+            return Text(f"{sign}{operand(node, 0).at(precedence)}", precedence)
+        sign, precedence = _BINARY[kind]
+        left, right = operand(node, 0), operand(node, 1)
+        if kind in _OPERATOR_NAMES and not (_has_identity(node.inputs)):
+            function = f"{self.globals.module('operator')}.{_OPERATOR_NAMES[kind]}"
+            return Text(f"{function}({left.text}, {right.text})")
+        tighter = Precedence(precedence + 1)
+        first = tighter if precedence is P.COMPARISON else precedence
+        return Text(f"{left.at(first)} {sign} {right.at(tighter)}", precedence)
+
+    def _operand(self, node: Node, number: int) -> Text:
+        return self.value(node.inputs[number])
+
+    def _weak_operand(self, node: Node, number: int) -> Text:
+        """A NumPy scalar as a Python number, where the other operand has its dtype already."""
+        return self.weak(node.inputs[number], node.inputs[:number] + node.inputs[number + 1 :])
+
+    def weak(self, value: Value, others: Sequence[Value]) -> Text:
+        """A constant NumPy scalar beside values of its dtype as a Python number (NEP 50)."""
+        node = value.constant
+        held = node.attributes["value"] if node is not None else None
+        if isinstance(held, np.generic) and any(_has_dtype(one, held.dtype) for one in others):
+            digits = self.globals.digits(held)
+            if digits is not None:
+                return digits
+        return self.value(value)
+
+    def _power(self, node: Node) -> Text | None:
+        if node.keywords or len(node.inputs) != 2:
+            return None
+        base, exponent = (self.value(value) for value in node.inputs)
+        # On the left even a sign must be in parentheses, on the right it may stand as it is.
+        return Text(f"{base.at(P.LITERAL)} ** {exponent.at(P.UNARY)}", P.POWER)
+
+    def _elementwise(self, node: Node) -> Text | None:
+        plain = not node.attributes.keys() - _NOTES and not node.keywords
+        if not plain or not any(map(_is_array, node.inputs)):
+            return None
+        return self._apply(_ARRAY_OPERATORS[node.kind], node, weak=True)
+
+    def _augmented(self, node: Node) -> Text:
+        name = node.kind.removeprefix("prim::").rstrip("_")
+        left, right = (self.at(value) for value in node.inputs)
+        return Text(f"{self.globals.module('operator')}.{name}({left}, {right})")
+
+    def _if(self, node: Node) -> Text:
+        return self._branch(node, self.value)
+
+    def _branch(self, node: Node, write: Callable[[Value], Text]) -> Text:
+        """An ``If`` as an expression; ``write`` writes its possible values."""
+        short = self.plan.short_circuit(node)
+        if short is not None:
+            return self._short_circuit(short, write)
+        (then,), (orelse,) = (block.returns for block in node.blocks)
+        condition = self.condition(node.inputs[0]).at(P.OR)
+        # The first value is any expression but another of these, the last one may be.
+        first, last = write(then).at(P.OR), write(orelse).at(P.CONDITIONAL)
+        return Text(f"{first} if {condition} else {last}", P.CONDITIONAL)
+
+    def _short_circuit(self, short: ShortCircuit, write: Callable[[Value], Text]) -> Text:
+        precedence = P.AND if short.operator == "and" else P.OR
+        first, second = write(short.first), write(short.second)
+        text = f"{first.at(precedence)} {short.operator} {second.at(precedence)}"
+        return Text(text, precedence)
+
+    # Displays
+
+    def _tuple(self, node: Node) -> Text:
+        items = [self.at(value) for value in node.inputs]
+        named = node.attributes.get("named")
+        if named is not None:
+            return Text(f"{self.globals.primary(named)}({', '.join(items)})")
+        return Text(f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})", P.LITERAL)
+
+    def _list(self, node: Node) -> Text:
+        return Text(f"[{', '.join(map(self.at, node.inputs))}]", P.LITERAL)
+
+    def _set(self, node: Node) -> Text:
+        if not node.inputs:
+            return Text(f"{self.globals.builtin('set')}()")
+        return Text(f"{{{', '.join(map(self.at, node.inputs))}}}", P.LITERAL)
+
+    def _dict(self, node: Node) -> Text:
+        texts = list(map(self.at, node.inputs))
+        pairs = (f"{key}: {held}" for key, held in zip(texts[::2], texts[1::2], strict=True))
+        return Text(f"{{{', '.join(pairs)}}}", P.LITERAL)
+
+    def _format_string(self, node: Node) -> Text:
+        parts = [self._format_part(value) for value in node.inputs]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):
+            return Text(f"f'{''.join(known)}'", P.LITERAL)
+        return self._call_reference(node)
+
+    def _format_part(self, value: Value) -> str | None:
+        """One part of an f-string, or None where Python's syntax has no room for it."""
+        node = value.constant
+        if node is not None:
+            held = node.attributes["value"]
+            if not isinstance(held, str):
+                return None
+            escaped = "".join("\\'" if char == "'" else repr(char)[1:-1] for char in held)
+            return escaped.replace("{", "{{").replace("}", "}}")
+        found = value.node
+        if found is None or value not in self.plan.nested or found.kind != "prim::Call":
+            return None
+        return self._format_call(found)
+
+    def _format_call(self, node: Node) -> str | None:
+        """``{x:.3f}`` for a nested ``format(x, ".3f")``."""
+        callee = node.inputs[0].constant
+        if callee is None or callee.attributes["value"] is not format or node.keywords:
+            return None
+        value, *specification = node.inputs[1:]
+        text = self.value(value).text
+        if not _FORMATTED.fullmatch(text) or len(specification) > 1:
+            return None
+        if not specification:
+            return f"{{{text}}}"
+        held = specification[0].constant
+        form = held.attributes["value"] if held is not None else None
+        if not isinstance(form, str) or not _SPECIFICATION.fullmatch(form):
+            return None
+        return f"{{{text}:{form}}}"
+
+    # Subscripts and attributes
+
+    def subscript(self, index: Value) -> str:
+        """An index as it is written in brackets."""
+        node = index.node
+        written_out = index in self.plan.nested or is_repeatable(index)
+        if node is not None and written_out and index not in self.overrides:
+            if node.kind == "prim::slice":
+                return self._slice_text(node)
+            is_tuple = node.kind == "prim::TupleConstruct" and "named" not in node.attributes
+            if is_tuple and node.inputs:
+                items = [self._entry(value) for value in node.inputs]
+                return f"{items[0]}," if len(items) == 1 else ", ".join(items)
+        return self.at(index)
+
+    def _entry(self, value: Value) -> str:
+        node = value.node
+        written_out = value in self.plan.nested or is_repeatable(value)
+        if node is not None and written_out and node.kind == "prim::slice":
+            return self._slice_text(node)
+        return self.at(value)
+
+    def _slice_text(self, node: Node) -> str:
+        start, stop, step = (
+            "" if _is_none(value) else self.at(value, P.OR) for value in node.inputs
+        )
+        return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
+
+    def _slice(self, node: Node) -> Text:
+        return Text(f"{self.globals.builtin('slice')}({', '.join(map(self.at, node.inputs))})")
+
+    def _getitem(self, node: Node) -> Text:
+        container, index = node.inputs
+        return Text(f"{self.primary(container)}[{self.subscript(index)}]")
+
+    def attribute_of(self, value: Value, name: str) -> str | None:
+        """``x.name``, or None for a name that is no identifier."""
+        return f"{self.primary(value)}.{name}" if is_identifier(name) else None
+
+    def _get_attribute(self, node: Node) -> Text:
+        name = node.attributes["name"]
+        text = self.attribute_of(node.inputs[0], name)
+        if text is not None:
+            return Text(text)
+        function = self.globals.builtin("getattr")
+        return Text(f"{function}({self.at(node.inputs[0])}, {name!r})")
+
+    def index(self, node: Node, operands: Sequence[Value], *, view: bool, scalar: bool) -> str:
+        """The text of an attribute ``index``, with its operands written in.
+
+        ``view`` asks for a form that never gives a scalar, unless ``scalar`` wants one.
+        """
+        parts = parse_index(node.attributes["index"])
+        texts = [self._index_part(part, operands) for part in parts]
+        has_axis = any(part is None or isinstance(part, IndexSlice) for part in parts)
+        if view and not scalar and not (has_axis or _rank(node) not in (None, 0)):
+            texts.append("...")
+        if not texts:
+            return "()" if scalar or not view else "..."
+        return ", ".join(texts)
+
+    def _index_part(self, part: IndexPart, operands: Sequence[Value]) -> str:
+        def bound(one: int | IndexOperand | None) -> str:
+            if isinstance(one, IndexOperand):
+                return self.at(operands[one.number], P.OR)
+            return "" if one is None else str(one)
+
+        if part is None:
+            return "None"
+        if not isinstance(part, IndexSlice):
+            return bound(part)
+        text = f"{bound(part.start)}:{bound(part.stop)}"
+        return text if part.step is None else f"{text}:{bound(part.step)}"
+
+    def _view(self, node: Node) -> Text:
+        index = self.index(node, node.inputs[1:], view=True, scalar=False)
+        return Text(f"{self.primary(node.inputs[0])}[{index}]")
+
+    def _item(self, node: Node) -> Text:
+        (value,) = node.inputs
+        found = value.node
+        if found is not None and found.kind == "np::view" and value in self.plan.nested:
+            if _rank(found) == 0:
+                index = self.index(found, found.inputs[1:], view=True, scalar=True)
+                return Text(f"{self.primary(found.inputs[0])}[{index}]")
+        return Text(f"{self.primary(value)}[()]")
+
+    def _gather(self, node: Node) -> Text:
+        index = self.index(node, node.inputs[1:], view=False, scalar=False)
+        return Text(f"{self.primary(node.inputs[0])}[{index}]")
+
+    def _compress(self, node: Node) -> Text:
+        return Text(f"{self.primary(node.inputs[0])}[{self.at(node.inputs[1])}]")
+
+    # NumPy's functions in their typed forms
+
+    def _cast(self, node: Node) -> Text | None:
+        (value,) = node.inputs
+        dtype = node.attributes["dtype"]
+        name = self.globals.dtype(dtype)
+        if name is None:
+            return None
+        if _is_typed(value):
+            return Text(f"{self.primary(value)}.astype({name})")
+        exact = _EXACT_CONVERSIONS.get(str(value.type), "")
+        return Text(f"{name}({self.at(value)})") if dtype.char in exact else None
+
+    def _size(self, node: Node) -> Text:
+        (value,) = node.inputs
+        axis = self.globals.constant(node.attributes["dim"]).text
+        if isinstance(value.type, TensorType) and value.type.dtype and not value.type.scalar:
+            return Text(f"{self.primary(value)}.shape[{axis}]")
+        return Text(f"{self.globals.module('np')}.shape({self.at(value)})[{axis}]")
+
+    def _shaped(self, node: Node) -> Text | None:
+        """``np.reshape`` and ``np.broadcast_to`` with the extents together."""
+        extents = node.inputs[1:]
+        if node.keywords or not all(value.type == INT for value in extents):
+            return None
+        function = f"{self.globals.module('np')}.{node.kind.removeprefix('np::')}"
+        attributes = self.arguments(node, len(node.inputs))
+        shape = self._shape(extents)
+        return Text(f"{function}({', '.join([self.at(node.inputs[0]), shape, *attributes])})")
+
+    def _empty(self, node: Node) -> Text | None:
+        if node.keywords or "dtype" not in node.attributes:
+            return None
+        dtype = self.attribute(node.attributes["dtype"])
+        return Text(f"{self.globals.module('np')}.empty({self._shape(node.inputs)}, {dtype})")
+
+    def _full(self, node: Node) -> Text | None:
+        if node.keywords or "dtype" not in node.attributes or not node.inputs:
+            return None
+        value, *extents = node.inputs
+        dtype = self.attribute(node.attributes["dtype"])
+        arguments = f"{self._shape(extents)}, {self.at(value)}, {dtype}"
+        return Text(f"{self.globals.module('np')}.full({arguments})")
+
+    def _shape(self, extents: Sequence[Value]) -> str:
+        texts = [self.at(value) for value in extents]
+        return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+    def _concatenate(self, node: Node) -> Text | None:
+        if node.keywords or "starred" in node.attributes:
+            return None
+        attributes = self.arguments(node, len(node.inputs))
+        arguments = [self._shape(node.inputs), *attributes]
+        return Text(f"{self.globals.module('np')}.concatenate({', '.join(arguments)})")
+
+    def _part(self, node: Node) -> Text | None:
+        """``np.real`` and ``np.imag`` of arrays are attributes."""
+        (value,) = node.inputs
+        if not _is_typed(value):
+            return None
+        return Text(f"{self.primary(value)}.{node.kind.removeprefix('np::')}")
+
+    # Calls
+
+    def _call(self, node: Node) -> Text:
+        callee = node.inputs[0]
+        return Text(f"{self.primary(callee)}({', '.join(self.arguments(node, 1))})")
+
+    def _call_method(self, node: Node) -> Text:
+        name = node.attributes["name"]
+        method = self.attribute_of(node.inputs[0], name)
+        if method is None:
+            function = self.globals.builtin("getattr")
+            method = f"{function}({self.at(node.inputs[0])}, {name!r})"
+        return Text(f"{method}({', '.join(self.arguments(node, 1, ('name',)))})")
+
+    def _call_numpy(self, node: Node) -> Text:
+        name = node.attributes["name"]
+        interpreter.numpy_function(name)
+        if not all(map(is_identifier, name.split("."))):
+            raise ValueError(f"{name!r} is no name of a NumPy function")
+        function = f"{self.globals.module('np')}.{name}"
+        return Text(f"{function}({', '.join(self.arguments(node, 0, ('name',)))})")
+
+
+_FORMATTED = re.compile(r"[^\W\d][\w.\[\], ()+*/-]*")
+_SPECIFICATION = re.compile(r"[\w.,<>^+#% -]*")
+# From Python's numbers, the dtypes whose own constructor converts exactly as ``astype`` does.
+_EXACT_CONVERSIONS = {
+    str(BOOL): "?bhilqBHILQefdFD",
+    str(INT): "?dD",
+    str(FLOAT): "?efdFD",
+    str(COMPLEX): "?FD",
+}
+
+
+def _keyword(name: str, text: str) -> str:
+    if is_identifier(name):
+        return f"{name}={text}"
+    if keyword.iskeyword(name):
+        return f"**{{{name!r}: {text}}}"
+    raise ValueError(f"{name!r} is no name of an argument")
+
+
+def _is_none(value: Value) -> bool:
+    node = value.constant
+    return node is not None and node.attributes["value"] is None
+
+
+def _has_identity(values: Sequence[Value]) -> bool:
+    """Whether ``is`` may be written: Python warns where one side is a number or a text."""
+    for value in values:
+        node = value.constant
+        held = node.attributes["value"] if node is not None else None
+        if isinstance(held, int | float | complex | str | bytes | tuple):
+            if not isinstance(held, bool):
+                return False
+    return True
+
+
+def _is_typed(value: Value) -> bool:
+    """Whether this is an array or a NumPy scalar; ``Tensor`` alone may be anything."""
+    return isinstance(value.type, TensorType) and value.type.dtype is not None
+
+
+def _is_array(value: Value) -> bool:
+    return _is_typed(value) and value.constant is None
+
+
+def _has_dtype(value: Value, dtype: np.dtype[Any]) -> bool:
+    return _is_array(value) and isinstance(value.type, TensorType) and value.type.dtype == dtype
+
+
+def _rank(node: Node) -> int | None:
+    type_ = node.output.type
+    return type_.rank if isinstance(type_, TensorType) else None
+
+
+_Writer = Callable[[Expressions, Node], Text | None]
+
+_WRITERS: dict[str, _Writer] = {
+    **{kind: Expressions._operator for kind in (*_BINARY, *_UNARY)},
+    **{kind: Expressions._elementwise for kind in _ARRAY_OPERATORS},
+    **{f"prim::{name}": Expressions._augmented for name in AUGMENTED},
+    **{f"prim::{name}_": Expressions._augmented for name in AUGMENTED},
+    "prim::pow": Expressions._power,
+    "prim::If": Expressions._if,
+    "prim::TupleConstruct": Expressions._tuple,
+    "prim::ListConstruct": Expressions._list,
+    "prim::SetConstruct": Expressions._set,
+    "prim::DictConstruct": Expressions._dict,
+    "prim::FormatString": Expressions._format_string,
+    "prim::slice": Expressions._slice,
+    "prim::getitem": Expressions._getitem,
+    "prim::GetAttr": Expressions._get_attribute,
+    "prim::size": Expressions._size,
+    "prim::Call": Expressions._call,
+    "prim::CallMethod": Expressions._call_method,
+    "np::call": Expressions._call_numpy,
+    "np::view": Expressions._view,
+    "np::item": Expressions._item,
+    "np::gather": Expressions._gather,
+    "np::compress": Expressions._compress,
+    "np::cast": Expressions._cast,
+    "np::reshape": Expressions._shaped,
+    "np::broadcast_to": Expressions._shaped,
+    "np::empty": Expressions._empty,
+    "np::full": Expressions._full,
+    "np::concatenate": Expressions._concatenate,
+    "np::real": Expressions._part,
+    "np::imag": Expressions._part,
+}
