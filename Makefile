@@ -32,7 +32,7 @@ format: $(VENV)/.dev ## Put the source in its one format
 	$(RUN) -m ruff format .
 
 fuzz: $(VENV)/.test ## Try N random programs (make fuzz N=5000)
-	@$(RUN) tests/programs.py --count $(N)
+	@PYTHONPATH=tests $(PY) tests/fuzz.py --count $(N)
 
 bench: $(VENV)/.bench ## Run the benchmarks
 	@$(RUN) -m jitcore bench

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any, Protocol
 
+import numpy as np
+
 from jitcore.codegen import layout
 from jitcore.codegen.boxing import box, count_slots
 from jitcore.codegen.guards import Arguments, EntryCode, check_disjoint, check_param
@@ -321,15 +323,18 @@ _MISS = """miss:
 }}"""
 
 
-class _MethodDef(ctypes.Structure):
-    """CPython's ``PyMethodDef``."""
+def _method_definition(name: bytes, address: int, doc: bytes | None) -> np.ndarray[Any, Any]:
+    """A ``PyMethodDef``: the addresses of name and function, the flags, the address of the doc.
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+    It lies in an array because the garbage collector leaves arrays alone.  It clears the structures
+    of ctypes that it finds in a cycle, and a built-in reads its definition when it dies.
+    """
+    words = [_text_address(name), address, _METH_FASTCALL_KEYWORDS, _text_address(doc)]
+    return np.array(words, np.uintp)
+
+
+def _text_address(text: bytes | None) -> int:
+    return 0 if text is None else ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
 
 
 def bind(
@@ -367,12 +372,11 @@ def bind(
     callable
         A ``builtin_function_or_method``.
     """
-    method = _MethodDef(
-        name.encode(), address, _METH_FASTCALL_KEYWORDS, None if doc is None else doc.encode()
-    )
+    texts = (name.encode(), None if doc is None else doc.encode())
+    method = _method_definition(texts[0], address, texts[1])
     # The built-in reads the method definition as long as it lives, and it owns its ``self``.
-    receiver = (next_callable, error_handler, method, owner)
-    builtin: Callable[..., Any] = _new_builtin(ctypes.addressof(method), receiver, None)
+    receiver = (next_callable, error_handler, method, texts, owner)
+    builtin: Callable[..., Any] = _new_builtin(method.ctypes.data, receiver, None)
     return builtin
 
 

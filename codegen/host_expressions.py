@@ -74,6 +74,13 @@ _ARRAY_OPERATORS: dict[str, str] = {
     "np::negative": "prim::neg",
     "np::invert": "prim::invert",
 }
+# Only of these can it be said that one is true where the other is false.
+_OPPOSITES = {
+    "prim::is_": "prim::isnot",
+    "prim::isnot": "prim::is_",
+    "prim::in_": "prim::notin",
+    "prim::notin": "prim::in_",
+}
 _OPERATOR_NAMES = {"prim::is_": "is_", "prim::isnot": "is_not"}
 
 _KIND = re.compile(r"[^\W\d]\w*::[^\W\d][\w.]*")
@@ -138,18 +145,32 @@ class Expressions:
             assert node is not None
             if node.kind == "prim::bool":
                 return self.condition(node.inputs[0])
-            if node.kind == "prim::not_":
-                return Text(f"not {self.condition(node.inputs[0]).at(P.NOT)}", P.NOT)
             if node.kind == "prim::If":
                 return self._branch(node, self.condition)
         return self.value(value)
+
+    def negation(self, value: Value) -> str:
+        """A condition that holds where the truth of a value is false."""
+        node = value.node
+        if node is not None and value in self.plan.nested and value not in self.overrides:
+            opposite = _OPPOSITES.get(node.kind)
+            if opposite is not None:
+                sign, precedence = _BINARY[opposite]
+                tighter = Precedence(precedence + 1)
+                left, right = (self.at(operand, tighter) for operand in node.inputs)
+                return f"{left} {sign} {right}"
+            if node.kind == "prim::bool":
+                return self.negation(node.inputs[0])
+        return f"not {self.condition(value).at(P.NOT)}"
 
     def _literal(self, value: Value) -> Text:
         node = value.node
         assert node is not None
         if node.kind == "prim::Constant":
             return self.globals.constant(node.attributes["value"])
-        return Text(self.globals.add("UNINITIALIZED", interpreter.UNINITIALIZED))
+        if node.kind == "prim::Uninitialized":
+            return Text(self.globals.add("UNINITIALIZED", interpreter.UNINITIALIZED))
+        return self.globals.constant(None)
 
     # Nodes
 
@@ -183,11 +204,16 @@ class Expressions:
                 texts.append(f"**{self.at(value, P.BIT_OR)}")
             else:
                 texts.append(_keyword(name, self.at(value)))
+        return texts + self.attributes(node, without)
+
+    def attributes(self, node: Node, without: Iterable[str] = ()) -> list[str]:
+        """A node's attributes as keyword arguments."""
         hidden = {*_NOTES, *node.keywords, *without}
-        for name, held in node.attributes.items():
-            if name not in hidden:
-                texts.append(_keyword(name, self.attribute(held)))
-        return texts
+        return [
+            _keyword(name, self.attribute(held))
+            for name, held in node.attributes.items()
+            if name not in hidden
+        ]
 
     def attribute(self, held: Any) -> str:
         """An attribute's value; a dtype by the short name that every function takes."""
@@ -342,7 +368,7 @@ class Expressions:
         node = index.node
         written_out = index in self.plan.nested or is_repeatable(index)
         if node is not None and written_out and index not in self.overrides:
-            if node.kind == "prim::slice":
+            if _is_slice(node):
                 return self._slice_text(node)
             is_tuple = node.kind == "prim::TupleConstruct" and "named" not in node.attributes
             if is_tuple and node.inputs:
@@ -353,14 +379,15 @@ class Expressions:
     def _entry(self, value: Value) -> str:
         node = value.node
         written_out = value in self.plan.nested or is_repeatable(value)
-        if node is not None and written_out and node.kind == "prim::slice":
+        if node is not None and written_out and _is_slice(node):
             return self._slice_text(node)
         return self.at(value)
 
     def _slice_text(self, node: Node) -> str:
-        start, stop, step = (
-            "" if _is_none(value) else self.at(value, P.OR) for value in node.inputs
-        )
+        parts = ["" if _is_none(value) else self.at(value, P.OR) for value in node.inputs]
+        if len(parts) == 1:
+            parts.insert(0, "")  # slice(stop)
+        start, stop, step = (*parts, "")[:3]
         return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
     def _slice(self, node: Node) -> Text:
@@ -445,7 +472,7 @@ class Expressions:
     def _size(self, node: Node) -> Text:
         (value,) = node.inputs
         axis = self.globals.constant(node.attributes["dim"]).text
-        if isinstance(value.type, TensorType) and value.type.dtype and not value.type.scalar:
+        if isinstance(value.type, TensorType) and _is_typed(value) and not value.type.scalar:
             return Text(f"{self.primary(value)}.shape[{axis}]")
         return Text(f"{self.globals.module('np')}.shape({self.at(value)})[{axis}]")
 
@@ -455,7 +482,7 @@ class Expressions:
         if node.keywords or not all(value.type == INT for value in extents):
             return None
         function = f"{self.globals.module('np')}.{node.kind.removeprefix('np::')}"
-        attributes = self.arguments(node, len(node.inputs))
+        attributes = self.attributes(node)
         shape = self._shape(extents)
         return Text(f"{function}({', '.join([self.at(node.inputs[0]), shape, *attributes])})")
 
@@ -480,7 +507,7 @@ class Expressions:
     def _concatenate(self, node: Node) -> Text | None:
         if node.keywords or "starred" in node.attributes:
             return None
-        attributes = self.arguments(node, len(node.inputs))
+        attributes = self.attributes(node)
         arguments = [self._shape(node.inputs), *attributes]
         return Text(f"{self.globals.module('np')}.concatenate({', '.join(arguments)})")
 
@@ -531,6 +558,11 @@ def _keyword(name: str, text: str) -> str:
     if keyword.iskeyword(name):
         return f"**{{{name!r}: {text}}}"
     raise ValueError(f"{name!r} is no name of an argument")
+
+
+def _is_slice(node: Node) -> bool:
+    """Whether this is a slice that has a form with colons."""
+    return node.kind == "prim::slice" and 1 <= len(node.inputs) <= 3 and not node.keywords
 
 
 def _is_none(value: Value) -> bool:

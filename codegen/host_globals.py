@@ -24,7 +24,7 @@ __all__ = ["Globals"]
 _LITERAL_BITS = 4096
 _LITERAL_LENGTH = 200
 _MODULES: dict[str, ModuleType] = {"np": np, "math": math, "operator": operator}
-_NAMED = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc)
+_NAMED = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc, type(np.sum))
 
 
 class Globals:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from jitcore.codegen.host_variables import Variables, is_literal, is_repeatable
+from jitcore.codegen.host_variables import Variables, is_constant, is_literal, is_repeatable
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.names import base_name
 from jitcore.ir.types import BOOL
@@ -56,8 +56,9 @@ STATEMENTS: dict[str, Callable[[Sequence[Value]], list[Value]]] = {
 }
 """Kinds that are statements of Python, with the order in which these evaluate the operands."""
 
-_LONGEST = 68
-_LONGEST_BRANCH = 34
+_LONGEST = 76
+_LONGEST_BRANCH = 36
+_NAME_WIDTH = 3
 _DEEPEST = 3
 _MOST_WAITING = 64
 _ALWAYS_BOOL = frozenset(
@@ -70,7 +71,7 @@ def visible(nodes: Iterable[Node]) -> list[Node]:
     return [
         node
         for node in nodes
-        if not (len(node.outputs) == 1 and (is_literal(node.output) or is_repeatable(node.output)))
+        if not (len(node.outputs) == 1 and (is_constant(node.output) or is_repeatable(node.output)))
     ]
 
 
@@ -128,7 +129,7 @@ class Plan:
         final : Late
             What is evaluated, in this order, after the last node.
         headers : callable
-            What a loop evaluates once its variables are assigned.
+            What a node with blocks evaluates; a loop does so once its variables are assigned.
         statement : Node, optional
             An ``If`` that must not become an expression.
         """
@@ -207,10 +208,12 @@ class Plan:
         if len(node.outputs) != 1 or node.kind in STATEMENTS or node.kind in LOOPS:
             return False
         value = node.output
-        if base_name(value.name) or (node.blocks and not self.is_expression(node, depth)):
+        if _is_named(value) or (node.blocks and not self.is_expression(node, depth)):
             return False
-        if is_augmented(node) and self.variables.are_same(node.inputs[0], value):
-            return False
+        if is_augmented(node) and base_name(node.inputs[0].name):
+            # ``x += y`` is a statement.
+            if self.variables.are_same(node.inputs[0], value):
+                return False
         if len(value.uses) != 1:
             return self._is_short_circuited(node, depth)
         user = value.uses[0].user
@@ -234,6 +237,14 @@ class Plan:
             return False
         following = _following(node, 2)
         return following == [tests[0], branch] and self.is_expression(branch, depth)
+
+
+def _is_named(value: Value) -> bool:
+    """Whether the user gave a value its name; the front end calls what is returned ``result``."""
+    base = base_name(value.name)
+    if base != "result":
+        return bool(base)
+    return len(value.uses) != 1 or not isinstance(value.uses[0].user, Block)
 
 
 def is_augmented(node: Node) -> bool:
@@ -282,16 +293,16 @@ class _Stack:
         return self.nested, sum(map(self._width, final.values))
 
     def _visit(self, node: Node) -> None:
-        operands = self._operands(node)
-        taken = self._take(operands)
         inner = self.plan.expression(node, self.depth) if node is not self.statement else None
+        operands = self._operands(node, inner is not None)
+        taken = self._take(operands)
         width = _own_width(node) + sum(map(self._width, operands.values))
         width += inner[1] if inner else 0
         # The condition of an expression may be the first operand of ``and``, without a variable.
-        if taken and self.limit is not None and width > self.limit and inner is None:
-            taken = []
+        while taken and self.limit is not None and width > self.limit and inner is None:
+            # Whatever was computed before the value that gets a variable must get one, too.
+            width -= self.widths[taken.pop(0)] - _NAME_WIDTH
             self.waiting.clear()
-            width = _own_width(node) + sum(len(value.name) for value in operands.values)
         self.nested.update(taken)
         if inner is not None:
             self.nested |= inner[0]
@@ -311,9 +322,9 @@ class _Stack:
                 del self.waiting[: position + 1]
                 return
 
-    def _operands(self, node: Node) -> Late:
+    def _operands(self, node: Node, is_expression: bool) -> Late:
         """What the node evaluates, in Python's order."""
-        if node.kind in LOOPS:
+        if node.blocks and not is_expression:
             return self.headers(node)
         order = STATEMENTS.get(node.kind)
         if order is not None:
@@ -359,7 +370,21 @@ def _is_short(node: Node) -> bool:
 
 def _own_width(node: Node) -> int:
     """About how many characters a node adds to those of its operands."""
-    if node.kind.startswith("prim::") and not node.attributes and len(node.inputs) <= 2:
-        return 4
-    named = sum(len(name) + 8 for name in node.attributes)
-    return len(node.kind) + named + 2 * len(node.inputs) + sum(map(len, node.keywords))
+    separators = 2 * len(node.inputs)
+    if node.kind in _SIGNS:
+        return separators
+    namespace, _, name = node.kind.partition("::")
+    if "name" in node.attributes:
+        name = str(node.attributes["name"])
+    extra = sum(len(key) + 8 for key in node.attributes if key not in ("name", "scope", "index"))
+    prefix = 1 if namespace == "prim" else len(namespace) + 2
+    return prefix + len(name) + separators + extra + sum(map(len, node.keywords))
+
+
+_SIGNS = frozenset(
+    f"prim::{name}"
+    for name in (
+        "TupleConstruct ListConstruct SetConstruct DictConstruct FormatString getitem slice Call "
+        "add sub mul truediv mod pow and_ or_ xor lt gt eq neg"
+    ).split()
+)

@@ -63,7 +63,7 @@ def identifier(name: str, default: str) -> str:
     if word[:1].isdecimal():
         word = f"{default}{word}"
     for candidate in (word, f"{word}_"):
-        if is_identifier(candidate):
+        if word and is_identifier(candidate):
             return candidate
     return default
 

@@ -15,7 +15,7 @@ from jitcore.codegen.host_text import identifier
 from jitcore.ir.graph import Block, Graph, Node, Use, Value
 from jitcore.ir.names import base_name
 
-__all__ = ["Variables", "is_literal", "is_repeatable"]
+__all__ = ["Variables", "is_constant", "is_literal", "is_repeatable"]
 
 Span = tuple[int, int]
 
@@ -23,8 +23,21 @@ _LOOPS = ("prim::Loop", "prim::For")
 _INDEXED = ("prim::getitem", "prim::setitem", "prim::delitem")
 
 
+_NOTHING = frozenset(
+    "prim::setitem prim::delitem prim::SetAttr prim::Raise np::store np::scatter np::put_mask".split()
+)
+
+
 def is_literal(value: Value) -> bool:
-    """Whether a value is written where it is used, and has no variable at all."""
+    """Whether a value is written where it is used, and has no variable at all.
+
+    A typed write has an output, which is None.
+    """
+    return is_constant(value) or (value.node is not None and value.node.kind in _NOTHING)
+
+
+def is_constant(value: Value) -> bool:
+    """Whether the node of a value is nothing but its value."""
     return value.node is not None and value.node.kind in ("prim::Constant", "prim::Uninitialized")
 
 
@@ -76,6 +89,9 @@ class Variables:
         self._used: set[str] = set()
         for value in graph.inputs:
             self._names[value] = self._fresh(identifier(value.name, "x"))
+        self._plain = {
+            value.name for value in self._lives.values() if not is_literal(value)
+        }
         self._merge_all(self._lives.nodes)
 
     def name(self, value: Value) -> str:
@@ -87,9 +103,14 @@ class Variables:
             if named:
                 self._names[leader] = named[0]
             else:
-                best = min(members, key=_preference)
-                self._names[leader] = self._fresh(identifier(_hint(best), "t"))
+                self._names[leader] = self._fresh(self._wanted(min(members, key=_preference)))
         return self._names[leader]
+
+    def _wanted(self, value: Value) -> str:
+        """The name to ask for: without SSA's number where no other value has that name."""
+        hint = _hint(value)
+        base = base_name(hint)
+        return identifier(base if base and base not in self._plain else hint, "t")
 
     def temporary(self, hint: str) -> str:
         """A new variable for the program's own purposes."""
@@ -246,6 +267,13 @@ class _Lives:
             if item.blocks:
                 waiting.append((item, True))
                 waiting += [(block, False) for block in reversed(item.blocks)]
+
+    def values(self) -> Iterable[Value]:
+        """All values that nodes and blocks define, but for the graph's inputs."""
+        for node in self.nodes:
+            yield from node.outputs
+            for block in node.blocks:
+                yield from block.params
 
     def spans(self, value: Value) -> list[Span]:
         """Where the variable of a value must keep it, and where it is written."""

@@ -10,8 +10,13 @@ from jitcore.codegen.loops import Function
 from jitcore.codegen.lowering import (
     control,
     elementwise,
+    masks,
+    matmul,
+    movement,
+    python_math,
     python_numbers,
     reductions,
+    scans,
     structure,
     views,
 )
@@ -28,7 +33,12 @@ RULES: dict[str, Rule] = {
     **elementwise.RULES,
     **views.RULES,
     **python_numbers.RULES,
+    **python_math.RULES,
     **reductions.RULES,
+    **scans.RULES,
+    **movement.RULES,
+    **masks.RULES,
+    **matmul.RULES,
     **structure.RULES,
     **control.RULES,
 }

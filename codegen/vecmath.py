@@ -19,6 +19,7 @@ from jitcore.codegen import vecmath_exponential as exponential
 from jitcore.codegen import vecmath_float as elementary
 from jitcore.codegen import vecmath_integer as integer
 from jitcore.codegen import vecmath_logarithm as logarithm
+from jitcore.codegen import vecmath_parts as parts
 from jitcore.codegen import vecmath_power as power
 from jitcore.codegen import vecmath_trigonometry as trigonometry
 
@@ -33,6 +34,8 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "arctan2": arcs.arctan2,
     "arctanh": logarithm.arctanh,
     "cbrt": power.cbrt,
+    "complex_divide_im": parts.complex_divide_im,
+    "complex_divide_re": parts.complex_divide_re,
     "cos": trigonometry.cos,
     "cosh": exponential.cosh,
     "erf": error.erf,
@@ -68,20 +71,26 @@ _SIGNED: Final[dict[str, Callable[..., Any]]] = {
     "floor_divide": integer.floor_divide,
     "fmod": integer.fmod,
     "remainder": integer.remainder,
+    "shift_left": parts.shift_left,
+    "shift_right": parts.shift_right,
     "sign": integer.sign,
 }
 
 _UNSIGNED: Final = _SIGNED | {
     "floor_divide": integer.floor_divide_unsigned,
     "remainder": integer.fmod,
+    "shift_right": parts.shift_right_unsigned,
     "sign": integer.sign_unsigned,
 }
 
 # Parameters of another dtype than the result's.
 _PARAMETERS: Final = {"ldexp": {"n": "int64"}}
 
-# Those that cannot go through float32 and back.
-_NOT_FLOAT16: Final = frozenset({"nextafter", "spacing"})
+# Those that do not go through float32 and back.
+_FLOAT16: Final[dict[str, Callable[..., Any]]] = {
+    "nextafter": elementary.nextafter,
+    "spacing": elementary.spacing_float16,
+}
 
 _FLOATS: Final = ("float16", "float32", "float64")
 _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -98,8 +107,6 @@ def _table(dtype: str) -> dict[str, Callable[..., Any]]:
 def names(dtype: str) -> frozenset[str]:
     """The names of all functions for this dtype."""
     known = frozenset(_table(dtype))
-    if dtype == "float16":
-        return known - _NOT_FLOAT16
     return known if dtype in _FLOATS else known | integer.LOOPS.keys()
 
 
@@ -127,12 +134,13 @@ def function(name: str, dtype: str) -> loops.Function:
     """
     if name not in names(dtype):
         raise KeyError(f"there is no vector math function {name!r} for {dtype}")
-    if dtype == "float16":
+    table = _FLOAT16 if dtype == "float16" else _table(dtype)
+    if name not in table and dtype == "float16":
         return _in_float32(name)
     if dtype in _INTEGERS and name in integer.LOOPS:
         return integer.LOOPS[name](dtype)
     parameters = _PARAMETERS.get(name)
-    return scalar.function(_table(dtype)[name], dtype, parameters, f"{name}_{dtype}")
+    return scalar.function(table[name], dtype, parameters, f"{name}_{dtype}")
 
 
 def _in_float32(name: str) -> loops.Function:

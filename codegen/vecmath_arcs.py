@@ -10,7 +10,16 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from jitcore.codegen.scalar import Scalar, bits, copysign, fma, inf, polynomial, select, sqrt
+from jitcore.codegen.scalar_vocabulary import (
+    Scalar,
+    bits,
+    copysign,
+    fma,
+    inf,
+    polynomial,
+    select,
+    sqrt,
+)
 from jitcore.codegen.vecmath_coefficients import ARCSIN, ARCTAN
 from jitcore.codegen.vecmath_formats import FORMATS
 

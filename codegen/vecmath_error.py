@@ -7,7 +7,7 @@ Up to 1/2, ``erf(x) / x`` is a polynomial.  Beyond, ``erfc(x) = g(q) exp(-x**2) 
 
 from __future__ import annotations
 
-from jitcore.codegen.scalar import Scalar, copysign, fma, polynomial, select
+from jitcore.codegen.scalar_vocabulary import Scalar, copysign, fma, polynomial, select
 from jitcore.codegen.vecmath_coefficients import ERF, ERFC
 from jitcore.codegen.vecmath_exponential import expm1_reduced, reduce_exp, scale
 from jitcore.codegen.vecmath_formats import FORMATS

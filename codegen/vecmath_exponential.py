@@ -7,7 +7,7 @@ chapter 6).  With a fused multiply-add the first step of ``x - n log(2)`` is exa
 
 from __future__ import annotations
 
-from jitcore.codegen.scalar import Scalar, bits, copysign, fma, polynomial, select
+from jitcore.codegen.scalar_vocabulary import Scalar, bits, copysign, fma, polynomial, select
 from jitcore.codegen.vecmath_coefficients import EXP, EXP2, SINH
 from jitcore.codegen.vecmath_formats import FORMATS
 

@@ -5,7 +5,9 @@ These give NumPy's own results to the last bit, except for ``logaddexp`` and ``l
 
 from __future__ import annotations
 
-from jitcore.codegen.scalar import (
+from typing import Final
+
+from jitcore.codegen.scalar_vocabulary import (
     Scalar,
     bits,
     cast,
@@ -32,7 +34,11 @@ __all__ = [
     "remainder",
     "sign",
     "spacing",
+    "spacing_float16",
 ]
+
+
+SAME_SIZE: Final = {"float16": "int16", "float32": "int32", "float64": "int64"}
 
 
 def floor_divide(x: Scalar, y: Scalar) -> Scalar:
@@ -79,21 +85,31 @@ def heaviside(x: Scalar, at_zero: Scalar) -> Scalar:
 
 
 def nextafter(x: Scalar, y: Scalar, dtype: str) -> Scalar:
-    """The next number from x towards y; numbers of one sign are ordered as their bits are."""
-    c = FORMATS[dtype]
-    pattern = bits(c.integer, x)
+    """The next number from x towards y; numbers of one sign are ordered as their bits are.
+
+    Of two zeros it is y, in float16 x.
+    """
+    pattern = bits(SAME_SIZE[dtype], x)
     is_away = (x < y) ^ (x < 0)
     moved = bits(dtype, select(is_away, pattern + 1, pattern - 1))
-    least = copysign(bits(dtype, cast(c.integer, 1)), y)
+    least = copysign(bits(dtype, cast(SAME_SIZE[dtype], 1)), y)
     distinct = select(x == 0, least, moved)
-    return select((x == x) & (y == y), select(x == y, y, distinct), x + y)
+    equal = x if dtype == "float16" else y
+    return select((x == x) & (y == y), select(x == y, equal, distinct), x + y)
 
 
 def spacing(x: Scalar, dtype: str) -> Scalar:
     """The distance to the next number away from zero, with the sign of x; positive at 0."""
-    c = FORMATS[dtype]
-    following = bits(dtype, bits(c.integer, x) + 1)
-    distance = select(x == 0, bits(dtype, cast(c.integer, 1)), following - x)
+    following = bits(dtype, bits(SAME_SIZE[dtype], x) + 1)
+    distance = select(x == 0, bits(dtype, cast(SAME_SIZE[dtype], 1)), following - x)
+    return select(abs(x) < inf, distance, nan)
+
+
+def spacing_float16(x: Scalar) -> Scalar:
+    """The distance to the next number above, which is what NumPy has for float16."""
+    pattern = bits("int16", x)
+    following = bits("float16", select(x < 0, pattern - 1, pattern + 1))
+    distance = select(x == 0, bits("float16", cast("int16", 1)), following - x)
     return select(abs(x) < inf, distance, nan)
 
 

@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from jitcore.codegen import loops
-from jitcore.codegen.scalar import Scalar, cast, expression, quot, select, trunc
+from jitcore.codegen.scalar import expression
+from jitcore.codegen.scalar_vocabulary import Scalar, cast, quot, select, trunc
 
 __all__ = [
     "LOOPS",

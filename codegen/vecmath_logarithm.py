@@ -8,7 +8,7 @@ directly from a polynomial, which saves the division.
 
 from __future__ import annotations
 
-from jitcore.codegen.scalar import (
+from jitcore.codegen.scalar_vocabulary import (
     Scalar,
     bits,
     copysign,

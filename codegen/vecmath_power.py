@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitcore.codegen.scalar import (
+from jitcore.codegen.scalar_vocabulary import (
     Scalar,
     bits,
     cast,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from jitcore.codegen.scalar import Scalar, bits, cast, fma, inf, nan, polynomial, select
+from jitcore.codegen.scalar_vocabulary import Scalar, bits, cast, fma, inf, nan, polynomial, select
 from jitcore.codegen.vecmath_coefficients import COS, SIN, TWO_OVER_PI
 from jitcore.codegen.vecmath_formats import FORMATS
 from jitcore.codegen.vecmath_logarithm import integer_as_float

@@ -120,7 +120,7 @@ class _BlockFuser:
     def _producers(self, node: Node) -> Iterable[Node]:
         for value in _all_inputs(node):
             producer = value.node
-            if producer is not None and producer in self.order and producer.kind != "prim::Constant":
+            if producer is not None and producer in self.order:
                 yield producer
 
     def run(self, decisions: list[Decision] | None) -> bool:

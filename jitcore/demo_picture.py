@@ -1,4 +1,4 @@
-"""The picture that ``python -m jitcore demo`` draws: a shaded relief and three maps of its shape."""
+"""The picture that `python -m jitcore demo` draws: a shaded relief and maps of its shape."""
 
 from __future__ import annotations
 
@@ -81,22 +81,18 @@ def draw(
     inside = elevation[1:-1, 1:-1]
     rows, columns = inside.shape
     extent = (0.0, columns * cell[0] / 1000, 0.0, rows * cell[1] / 1000)
-    figure = matplotlib_module("figure").Figure(
-        figsize=(13.6, 9.6), dpi=150, facecolor=_PAPER, layout="constrained"
-    )
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
-    grid = figure.add_gridspec(3, 2, width_ratios=(3.3, 1.25))
-    relief = figure.add_subplot(grid[:, 0])
-    panels = [figure.add_subplot(grid[row, 1]) for row in range(3)]
+    figure = matplotlib_module("figure").Figure(figsize=(11.9, 8.8), dpi=150, facecolor=_PAPER)
+    relief = figure.add_axes((0.05, 0.06, 0.60, 0.84), anchor="W")
+    panels = [figure.add_axes((0.706, bottom, 0.19, 0.258)) for bottom in (0.642, 0.351, 0.06)]
 
     _draw_relief(figure, relief, inside, hillshade, extent)
-    _draw_map(figure, panels[0], np.degrees(slope), extent, "Slope", "degrees", "YlOrBr", (0, 30))
+    _draw_map(figure, panels[0], np.degrees(slope), extent, "Slope (degrees)", "YlOrBr", (0, 30))
     _draw_aspect(panels[1], aspect, slope, extent)
     bend = curvature * 1000
     limit = float(np.percentile(np.abs(bend), 97))
-    name = "Profile curvature"
-    _draw_map(figure, panels[2], bend, extent, name, "1/km", "RdBu", (-limit, limit))
-    figure.suptitle(title, fontsize=17, fontweight="bold", color=_INK, x=0.02, ha="left")
+    name = "Profile curvature (1/km), positive: convex"
+    _draw_map(figure, panels[2], bend, extent, name, "RdBu_r", (-limit, limit))
+    figure.text(0.05, 0.945, title, fontsize=18, fontweight="bold", color=_INK)
     figure.savefig(path)
 
 
@@ -108,19 +104,20 @@ def _draw_relief(
     norm = colors.Normalize(*np.percentile(elevation, (0.5, 99.9)))
     # The light of level ground becomes one half, which leaves its colour unchanged.
     level = float(np.sin(np.pi / 4))
-    contrast = np.clip(0.5 + 1.15 * (light - level), 0, 1)
+    contrast = np.clip(0.5 + 1.6 * (light - level), 0, 1)
     image = shaded_relief(palette(norm(elevation))[..., :3], contrast)
     axes.imshow(np.clip(image, 0, 1), extent=extent, interpolation="bicubic")
     levels = np.arange(100 * np.ceil(elevation.min() / 100), elevation.max(), 100)
     lines = axes.contour(
         elevation, levels, extent=extent, origin="upper", colors=_INK, linewidths=0.35, alpha=0.35
     )
-    axes.clabel(lines, levels[1::3], fontsize=6.5, fmt="%d m")
-    axes.set_title("Shaded relief, light from the north-west; contours every 100 m", loc="left")
-    axes.set_xlabel("east (km)")
-    axes.set_ylabel("north (km)")
+    axes.clabel(lines, levels[4::2], fontsize=6.5, fmt="%d m")
+    heading = "Elevation (m), light from the north-west, contours every 100 m"
+    axes.set_title(heading, loc="left", fontsize=9.5, color=_INK)
+    axes.set_xlabel("east (km)", color=_INK)
+    axes.set_ylabel("north (km)", color=_INK)
     scale = matplotlib_module("cm").ScalarMappable(norm, palette)
-    _colorbar(figure, axes, scale, "elevation (m)")
+    _colorbar(figure, axes, scale)
     _finish(axes)
 
 
@@ -130,18 +127,13 @@ def _draw_map(
     values: NDArray[Any],
     extent: Sequence[float],
     title: str,
-    unit: str,
     palette: str,
     limits: tuple[float, float],
 ) -> None:
-    image = axes.imshow(
-        values, cmap=palette, vmin=limits[0], vmax=limits[1], extent=extent, interpolation="nearest"
-    )
-    axes.set_title(title, loc="left")
-    _colorbar(figure, axes, image, unit, extend="max" if limits[0] == 0 else "both")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    _finish(axes)
+    image = axes.imshow(values, cmap=palette, vmin=limits[0], vmax=limits[1], extent=extent)
+    axes.set_title(title, loc="left", fontsize=9.5, color=_INK)
+    _colorbar(figure, axes, image, extend="max" if limits[0] == 0 else "both")
+    _finish(axes, ticks=False)
 
 
 def _draw_aspect(
@@ -154,19 +146,17 @@ def _draw_aspect(
     color = palette(aspect / (2 * np.pi))[..., :3]
     strength = np.clip(np.degrees(slope) / 8, 0, 1)[..., np.newaxis]
     paper = np.array(matplotlib_module("colors").to_rgb(_PAPER))
-    axes.imshow(strength * color + (1 - strength) * paper, extent=extent, interpolation="nearest")
-    axes.set_title("Aspect (the way a slope faces)", loc="left")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    _finish(axes)
-    compass = axes.inset_axes((1.04, 0.28, 0.44, 0.44), projection="polar")
+    axes.imshow(strength * color + (1 - strength) * paper, extent=extent)
+    axes.set_title("Aspect (the way a slope faces)", loc="left", fontsize=9.5, color=_INK)
+    _finish(axes, ticks=False)
+    compass = axes.inset_axes((1.11, 0.33, 0.34, 0.34), projection="polar")
     compass.set_theta_zero_location("N")
     compass.set_theta_direction(-1)
     angles = np.linspace(0, 2 * np.pi, 181)
     ring = np.tile((angles[1:] + angles[:-1]) / 2, (1, 1))
     compass.pcolormesh(angles, (0.55, 1.0), ring, cmap=palette, vmin=0, vmax=2 * np.pi)
     compass.set_xticks(np.arange(4) * np.pi / 2, ["N", "E", "S", "W"], fontsize=8)
-    compass.tick_params(pad=-3)
+    compass.tick_params(pad=-4)
     compass.set_yticks([])
     compass.set_ylim(0, 1)
     compass.grid(False)
@@ -174,15 +164,17 @@ def _draw_aspect(
     compass.patch.set_alpha(0)
 
 
-def _colorbar(figure: Any, axes: Any, image: Any, label: str, extend: str = "neither") -> None:
-    bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=28, pad=0.02, extend=extend)
-    bar.set_label(label, color=_INK, fontsize=9)
+def _colorbar(figure: Any, axes: Any, image: Any, extend: str = "neither") -> None:
+    beside = axes.inset_axes((1.025, 0.1, 0.02, 0.8))
+    bar = figure.colorbar(image, cax=beside, extend=extend)
     bar.ax.tick_params(labelsize=8, colors=_INK)
     bar.outline.set_visible(False)
 
 
-def _finish(axes: Any) -> None:
-    axes.title.set(fontsize=10.5, color=_INK)
+def _finish(axes: Any, *, ticks: bool = True) -> None:
     axes.tick_params(labelsize=8, colors=_INK)
+    if not ticks:
+        axes.set_xticks([])
+        axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set(linewidth=0.6, color=_INK)

@@ -116,8 +116,7 @@ class FloatSum(Accumulator):
         """The sum as float64, before it is rounded."""
         if self.dtype != np.float64:
             return self.total
-        found = self.result()
-        assert not isinstance(found, Pair)
+        found: Expr = self.result()
         return found
 
 
@@ -336,9 +335,9 @@ def identity(op: str, dtype: np.dtype[Any]) -> Expr:
     return constant(limits.max if op == "min" else limits.min, dtype)
 
 
-def combine(op: str, x: Expr, y: Expr, dtype: np.dtype[Any]) -> Expr:
-    """``x op y`` in an order that may be changed."""
+def combine(op: str, x: Expr, y: Expr, dtype: np.dtype[Any], *, reassoc: bool = True) -> Expr:
+    """``x op y``, with ``reassoc`` in an order that may be changed."""
     if dtype.kind == "b":
         op = {"add": "or", "mul": "and", "min": "and", "max": "or"}.get(op, op)
         return Binary(op, x, y, "bool")
-    return Binary(op, x, y, dtype.name, reassoc=dtype.kind == "f")
+    return Binary(op, x, y, dtype.name, reassoc=reassoc and dtype.kind == "f")

@@ -88,9 +88,9 @@ def add(x: Expr, y: Expr) -> Expr:
         return x
     if isinstance(x, Const):
         x, y = y, x
-    if isinstance(y, Const) and isinstance(x, Binary) and isinstance(x.y, Const):
-        if x.op == "add":
-            return add(x.x, integer(x.y.value + y.value))
+    match x, y:
+        case Binary(op="add", x=first, y=Const(value=inner)), Const(value=outer):
+            return add(first, integer(inner + outer))
     return Binary("add", x, y, "int64")
 
 

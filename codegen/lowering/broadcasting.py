@@ -22,6 +22,7 @@ from jitcore.ir.types import Dim, TensorType
 __all__ = [
     "Modes",
     "broadcast",
+    "broadcast_extents",
     "define_dims",
     "fit_dims",
     "shape_template",
@@ -94,8 +95,17 @@ def _meet(lowering: Lowering, own: Expr, extent: Expr) -> tuple[Expr | None, Exp
 def broadcast(
     lowering: Lowering, operands: Sequence[Sequence[Expr]], value: Value
 ) -> tuple[tuple[Expr, ...], tuple[Modes, ...]]:
-    """The extents of operands broadcast together, and how the axes of each meet them."""
-    types = type_dims(value)
+    """The extents of an elementwise result, and how the axes of each operand meet them."""
+    return broadcast_extents(lowering, operands, type_dims(value))
+
+
+def broadcast_extents(
+    lowering: Lowering,
+    operands: Sequence[Sequence[Expr]],
+    types: Sequence[Dim],
+    message: str = "operands could not be broadcast together with shapes ",
+) -> tuple[tuple[Expr, ...], tuple[Modes, ...]]:
+    """Extents broadcast together, under the symbols of ``types``, and how each meets them."""
     dims = []
     for axis, dim in enumerate(types):
         found: list[Expr] = []
@@ -105,13 +115,6 @@ def broadcast(
                 found.append(operand[position])
         extent = lowering.emitter.shared("extent", _common_extent(found))
         dims.append(lowering.define(dim, extent))
-    shapes = []
-    count = 0
-    for operand in operands:
-        shapes.append(shape_template(len(operand), count))
-        count += len(operand)
-    message = f"operands could not be broadcast together with shapes {' '.join(shapes)} "
-    payload = [extent for operand in operands for extent in operand]
     modes = []
     wrong: Expr = FALSE
     for operand in operands:
@@ -121,12 +124,22 @@ def broadcast(
             own_modes.append(mode)
             wrong = either(wrong, mismatch)
         modes.append(tuple(own_modes))
-    lowering.fail(wrong, ValueError, message, payload)
+    payload = [extent for operand in operands for extent in operand]
+    lowering.fail(wrong, ValueError, f"{message}{_shapes(operands)} ", payload)
     return tuple(dims), tuple(modes)
 
 
+def _shapes(operands: Sequence[Sequence[Expr]]) -> str:
+    texts = []
+    count = 0
+    for operand in operands:
+        texts.append(shape_template(len(operand), count))
+        count += len(operand)
+    return " ".join(texts)
+
+
 def _common_extent(found: Sequence[Expr]) -> Expr:
-    """The extent that operands with these different extents (none of them surely 1) broadcast to."""
+    """What different extents, none of them surely 1, broadcast to."""
     known = [extent for extent in found if isinstance(extent, Const)]
     if known:
         return known[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jitcore.codegen.loops import (
     Assign,
@@ -55,17 +56,19 @@ def _if(lowering: Lowering, node: Node) -> Operand:
     condition = lowering.scalar(node.inputs[0])
     bodies: list[list[Stmt]] = []
     branches: list[Sequence[Operand] | None] = []
+    contiguous: set[int] = set()
     for number, block in enumerate(node.blocks):
         body: list[Stmt] = []
         bodies.append(body)
         with lowering.scope(body):
             lowering.ranges.assume_condition(condition, holds=number == 0)
-            branches.append(_branch(lowering, block))
-    merge = Merge(lowering, branches)
+            branches.append(_branch(lowering, block, contiguous))
+    merge = Merge(lowering, branches, contiguous)
     outputs = [merge.output(number, value) for number, value in enumerate(node.outputs)]
     for body, assignments in zip(bodies, merge.assignments, strict=True):
         body.extend(Assign(var, value) for var, value in assignments)
-    lowering.emitter.emit(If(condition, *bodies))
+    then, orelse = bodies
+    lowering.emitter.emit(If(condition, then, orelse))
     if branches and all(branch is None for branch in branches):
         lowering.unreachable()
     for operand in outputs:
@@ -74,7 +77,7 @@ def _if(lowering: Lowering, node: Node) -> Operand:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _branch(lowering: Lowering, block: Block) -> list[Operand] | None:
+def _branch(lowering: Lowering, block: Block, contiguous: set[int]) -> list[Operand] | None:
     """What a branch returns, with a reference kept to each array; None if it never ends."""
     lowering.block(block)
     if lowering.emitter.terminated:
@@ -83,6 +86,8 @@ def _branch(lowering: Lowering, block: Block) -> list[Operand] | None:
     for operand in operands:
         if isinstance(operand, ArrayRef):
             lowering.keep(operand.owner)
+            if lowering.is_contiguous(operand):
+                contiguous.add(id(operand))
     return operands
 
 
@@ -387,7 +392,7 @@ def _call(lowering: Lowering, node: Node) -> Operand:
 
 def _raise(lowering: Lowering, node: Node) -> Operand:
     operand = lowering.operand(node.inputs[0])
-    value = operand.value if isinstance(operand, Static) else None
+    value: Any = operand.value if isinstance(operand, Static) else None
     if isinstance(value, type) and issubclass(value, Exception):
         value = value()
     if not isinstance(value, Exception) or type(value).__module__ != "builtins":

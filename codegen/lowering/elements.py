@@ -39,8 +39,10 @@ __all__ = [
     "Elements",
     "Index",
     "convert",
+    "choose",
     "element_index",
     "load",
+    "operand_index",
     "scalar_result",
     "store",
     "uncollapsed",
@@ -137,12 +139,12 @@ class Elements:
     def operands(self, lazy: Lazy, index: Index) -> list[Element]:
         """The values of an elementwise node's operands."""
         return [
-            self(operand, _operand_index(index, modes))
+            self(operand, operand_index(index, modes))
             for operand, modes in zip(lazy.operands, lazy.modes, strict=True)
         ]
 
 
-def _operand_index(index: Index, modes: Modes) -> Index:
+def operand_index(index: Index, modes: Modes) -> Index:
     """The index of an operand, whose axes are the last ones of its user."""
     entries: list[Expr] = []
     groups: list[int] = []

@@ -1,4 +1,4 @@
-"""What lowering must know about a value before its users are lowered: does it leave, when it ends."""
+"""What lowering knows of a value before its users are lowered: does it leave, when does it end."""
 
 from __future__ import annotations
 

@@ -32,11 +32,13 @@ def nothing(dtype: str) -> Expr:
 class Merge:
     """The outputs of an ``If``: variables declared before it, and what each branch assigns.
 
-    ``branches`` holds the operands each branch returns, or None for a branch that never ends.
+    ``branches`` holds the operands each branch returns, or None for a branch that never ends;
+    ``contiguous`` the identities of those arrays that are in C order without gaps.
     """
 
     lowering: Lowering
     branches: Sequence[Sequence[Operand] | None]
+    contiguous: set[int]
     assignments: list[list[tuple[Var, Expr]]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,8 +75,8 @@ class Merge:
     def _pair(self, found: Sequence[Operand], name: str) -> Pair:
         pairs = [one if isinstance(one, Pair) else None for one in found]
         return Pair(
-            self._variable(f"{name}_re", [one and one.re for one in pairs]),
-            self._variable(f"{name}_im", [one and one.im for one in pairs]),
+            self._variable(f"{name}_re", [one.re if one else None for one in pairs]),
+            self._variable(f"{name}_im", [one.im if one else None for one in pairs]),
         )
 
     def _array(self, found: Sequence[Operand], value: Value) -> ArrayRef:
@@ -86,22 +88,19 @@ class Merge:
         first = live[0]
         lowering = self.lowering
         types = type_dims(value)
-        pointer = self._variable(name, [one and one.pointer for one in arrays])
-        offset = self._variable(f"{name}_offset", [one and one.offset for one in arrays])
+        pointer = self._variable(name, [one.pointer if one else None for one in arrays])
+        offset = self._variable(f"{name}_offset", [one.offset if one else None for one in arrays])
         dims = []
         for axis, dim in enumerate(types):
             known = lowering.symbol(dim)
             if known is None:
-                extents = [one and one.dims[axis] for one in arrays]
+                extents = [one.dims[axis] if one else None for one in arrays]
                 known = lowering.define(dim, self._variable(f"{name}_d{axis}", extents))
             dims.append(known)
-        if all(lowering.is_contiguous(one) for one in live):
+        if all(id(one) in self.contiguous for one in live):
             strides = lowering.strides(dims)
         else:
-            strides = tuple(
-                self._variable(f"{name}_s{axis}", [one and one.strides[axis] for one in arrays])
-                for axis in range(len(dims))
-            )
+            strides = self._strides(name, arrays)
         return ArrayRef(
             pointer,
             tuple(dims),
@@ -112,6 +111,14 @@ class Merge:
             owner=self._owner(name, arrays),
             whole=all(one.whole for one in live),
         )
+
+    def _strides(self, name: str, arrays: Sequence[ArrayRef | None]) -> tuple[Expr, ...]:
+        columns = zip(*(one.strides for one in arrays if one is not None), strict=True)
+        found: list[Expr] = []
+        for axis, _ in enumerate(columns):
+            strides = [one.strides[axis] if one else None for one in arrays]
+            found.append(self._variable(f"{name}_s{axis}", strides))
+        return tuple(found)
 
     def _owner(self, name: str, arrays: Sequence[ArrayRef | None]) -> Owner | None:
         owners = [one.owner if one is not None else None for one in arrays]

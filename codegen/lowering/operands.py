@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitcore.codegen.loops import Const, Expr, Var
+from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Pair:
     im: Expr
 
 
-Element = Const | Var | Any
+Element = Any
 """A scalar value: a loop expression, or a ``Pair`` for complex dtypes."""
 
 

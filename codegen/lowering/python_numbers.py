@@ -400,15 +400,13 @@ def _comparison(op: str) -> Rule:
             same = both(compare("eq", left.re, right.re), compare("eq", left.im, right.im))
             return _named(lowering, node, same if op == "eq" else not_(same))
         if x.type == y.type == FLOAT:
-            result = compare(op, lowering.scalar(x), lowering.scalar(y))
-        elif FLOAT in (x.type, y.type):
-            result = _mixed(lowering, op, x, y)
-        else:
-            left, right = as_int(lowering, x), as_int(lowering, y)
-            flag = lowering.emitter.let(node.output.name, compare(op, left, right))
-            lowering.ranges.condition(flag, op, left, right)
-            return flag
-        return _named(lowering, node, result)
+            return _named(lowering, node, compare(op, lowering.scalar(x), lowering.scalar(y)))
+        if FLOAT in (x.type, y.type):
+            return _named(lowering, node, _mixed(lowering, op, x, y))
+        one, two = as_int(lowering, x), as_int(lowering, y)
+        flag = lowering.emitter.let(node.output.name, compare(op, one, two))
+        lowering.ranges.condition(flag, op, one, two)
+        return flag
 
     return rule
 

@@ -44,8 +44,10 @@ from jitcore.codegen.lowering.operands import (
     Operand,
     Pair,
 )
+from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
+from jitcore.ir.types import TensorType
 
 __all__ = ["RULES", "Reduction", "reduce_elements"]
 
@@ -338,14 +340,8 @@ def _joined(op: str, x: Element, y: Element, dtype: np.dtype[Any]) -> Element:
     if not isinstance(x, Pair):
         if x.dtype != y.dtype:  # count_nonzero
             y = cast(cast(y, "bool"), x.dtype)
-        joined = combine(op, x, y, dtype)
-        return Binary(joined.op, joined.x, joined.y, joined.dtype, op in ("min", "max"))
-    part = expression_dtype(dtype)
-    if op == "add":
-        return Pair(Binary("add", x.re, y.re, part), Binary("add", x.im, y.im, part))
-    re = Binary("sub", Binary("mul", x.re, y.re, part), Binary("mul", x.im, y.im, part), part)
-    im = Binary("add", Binary("mul", x.re, y.im, part), Binary("mul", x.im, y.re, part), part)
-    return Pair(re, im)
+        return combine(op, x, y, dtype, reassoc=op in ("min", "max"))
+    return combined(op, x, y, dtype)
 
 
 def _rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
@@ -391,6 +387,7 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     rank = operand.rank
     reduced = frozenset(node.attributes["axis"])
     type_ = node.output.type
+    assert isinstance(type_, TensorType) and type_.dtype is not None
     reduction = Reduction(node, operand, reduced, type_.dtype)
     _check_not_empty(lowering, reduction)
     if type_.scalar:

@@ -172,8 +172,8 @@ class Results:
             return self._union(operand, type_)
         if isinstance(operand, tuple):
             assert isinstance(type_, TupleType)
-            parts = zip(operand, type_.elements, strict=True)
-            return TupleResult(tuple(self._result(one, t) for one, t in parts), type_.named)
+            elements = zip(operand, type_.elements, strict=True)
+            return TupleResult(tuple(self._result(one, t) for one, t in elements), type_.named)
         if isinstance(operand, ArrayRef):
             return self._array(operand)
         dtype = _scalar_dtype(type_)

@@ -33,13 +33,16 @@ def _swept(statements: Sequence[Stmt], read: set[str]) -> list[Stmt]:
     """Walk backwards; ``read`` collects the names read by what comes later or is nested."""
     kept: list[Stmt] = []
     for statement in reversed(statements):
-        if isinstance(statement, Let) and statement.var.name not in read:
-            if not statement.mutable and is_pure(statement.value):
-                continue
+        if isinstance(statement, Let) and _is_idle(statement, read):
+            continue
         for expression in _expressions(statement):
             read.update(variables(expression))
         kept.append(_nested(statement, read))
     return _without_idle_comments(list(reversed(kept)))
+
+
+def _is_idle(statement: Let, read: set[str]) -> bool:
+    return statement.var.name not in read and not statement.mutable and is_pure(statement.value)
 
 
 def _without_idle_comments(statements: Sequence[Stmt]) -> list[Stmt]:

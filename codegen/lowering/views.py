@@ -46,7 +46,7 @@ from jitcore.ir.graph import Node
 from jitcore.ir.reference import IndexOperand, IndexSlice, parse_index
 from jitcore.ir.types import TensorType
 
-__all__ = ["RULES", "checked_index", "index_axes"]
+__all__ = ["RULES", "checked_index", "index_axes", "slice_axis"]
 
 
 def checked_index(lowering: Lowering, index: Expr, extent: Expr, axis: int) -> Expr:
@@ -87,7 +87,7 @@ def index_axes(
             continue
         extent = dims[position]
         if isinstance(part, IndexSlice):
-            axes.append(_slice(lowering, part, operands, extent))
+            axes.append(slice_axis(lowering, part, operands, extent))
         else:
             index = operands[part.number] if isinstance(part, IndexOperand) else integer(part)
             axes.append(Point(checked_index(lowering, index, extent, position)))
@@ -96,7 +96,9 @@ def index_axes(
     return axes
 
 
-def _slice(lowering: Lowering, part: IndexSlice, operands: Sequence[Expr], extent: Expr) -> Slice:
+def slice_axis(
+    lowering: Lowering, part: IndexSlice, operands: Sequence[Expr], extent: Expr
+) -> Slice:
     """The places a slice selects, clamped as ``slice.indices`` does (CPython, sliceobject.c)."""
 
     def bound(given: int | IndexOperand | None) -> Expr | None:
@@ -240,7 +242,7 @@ def _broadcast_to(lowering: Lowering, node: Node) -> Operand:
     if isinstance(base, Lazy):
         return Lazy(node, (base,), dims, base.dtype, (modes,))
     missing = len(dims) - base.rank
-    strides = [ZERO] * missing
+    strides: list[Expr] = [ZERO] * missing
     for stride, mode in zip(base.strides, modes, strict=True):
         strides.append(lowering.emitter.shared("stride", stretched(stride, mode)))
     return lowering.view(base, dims=dims, strides=tuple(strides))

@@ -194,9 +194,19 @@ def _identity_rule(b: Builder, call: Call) -> Value:
     return _diagonal_ones(b, n, n, 0, _dtype(float if dtype is None else dtype))
 
 
+def _is_extent(value: Value) -> bool:
+    """Whether a number cannot be negative: a known one, or the extent of an array."""
+    if value.constant is not None:
+        return bool(value.constant.attributes["value"] >= 0)
+    return value.node is not None and value.node.kind == "prim::size"
+
+
 def _diagonal_ones(b: Builder, rows: Value, columns: Value, k: int, dtype: np.dtype[Any]) -> Value:
-    if rows.type != INT or columns.type != INT:
-        raise Untypable("np.eye of a shape that is not a number")
+    for extent in (rows, columns):
+        if extent.type != INT:
+            raise Untypable("np.eye of a shape that is not a number")
+        if not _is_extent(extent):
+            raise Untypable("np.eye of a number that may be negative")
     down = b.op("np::view", b.op("np::arange", rows), index=":, None")
     along = b.op("np::arange", columns)
     on = b.op("np::equal", b.op("np::add", down, k), along)

@@ -179,7 +179,7 @@ _UFUNCS: dict[str, Scalar | None] = {
     ),
     "remainder": Scalar(f="remainder(x, y)", i="remainder(x, y)", u="remainder(x, y)"),
     "fmod": Scalar(f="frem(x, y)", i="fmod(x, y)", u="fmod(x, y)"),
-    "power": Scalar(f="pow(x, y)", i="integer_power(x, y)", u="integer_power(x, y)"),
+    "power": Scalar(f="pow(x, y)", i="pow(x, y)", u="pow(x, y)"),
     "float_power": _float("pow(x, y)"),
     "negative": _number("-x", ("-x_re", "-x_im")),
     "positive": _number("x", ("x_re", "x_im")),
@@ -277,19 +277,19 @@ _UFUNCS: dict[str, Scalar | None] = {
         i="cast('uint8', popcount(select(x < 0, -x, x)))", u="cast('uint8', popcount(x))"
     ),
     "isnan": Scalar(
-        f="x != x", i="False", u="False", b="False", c="(x_re != x_re) or (x_im != x_im)"
+        f="x != x", i="x != x", u="x != x", b="False", c="(x_re != x_re) or (x_im != x_im)"
     ),
     "isinf": Scalar(
         f="fabs(x) == inf",
-        i="False",
-        u="False",
+        i="x != x",
+        u="x != x",
         b="False",
         c="(fabs(x_re) == inf) or (fabs(x_im) == inf)",
     ),
     "isfinite": Scalar(
         f="fabs(x) < inf",
-        i="True",
-        u="True",
+        i="x == x",
+        u="x == x",
         b="True",
         c="(fabs(x_re) < inf) and (fabs(x_im) < inf)",
     ),
@@ -344,10 +344,13 @@ def _clip_rule(b: Builder, call: Call) -> Value:
     if not np.can_cast(dtype, dtype) or dtype.kind == "c":
         raise Untypable(f"np.clip of {dtype}")
     result = cast_to(b, x, dtype)
-    if low is not None:
-        result = b.op("np::maximum", result, cast_to(b, low, dtype))
-    if high is not None:
-        result = b.op("np::minimum", result, cast_to(b, high, dtype))
+    # Of two zeros that differ in sign NumPy's maximum gives the second.  np.clip between two
+    # numbers keeps the element then; otherwise it gives the bound.
+    keeps_element = len(bounds) == 2 and all(not any(_dims(bound)) for bound in bounds)
+    for kind, bound in (("np::maximum", low), ("np::minimum", high)):
+        if bound is not None:
+            pair = [result, cast_to(b, bound, dtype)]
+            result = b.op(kind, *(reversed(pair) if keeps_element else pair))
     return result
 
 
@@ -400,6 +403,8 @@ def _scalar_constructor_rule(dtype: np.dtype[Any]) -> Rule:
         x = call.value("x")
         if isinstance(x.type, TensorType) and not x.type.scalar:
             raise Untypable(f"np.{dtype.name} of an array")
+        if x.type == COMPLEX and dtype.kind not in "cb":
+            raise Untypable(f"np.{dtype.name} of a complex number")
         return b.op("np::cast", x, dtype=dtype)
 
     return rule
@@ -444,9 +449,10 @@ def _nan_to_num_rule(b: Builder, call: Call) -> Value:
     result = b.op(
         "np::where", b.op("np::equal", x, np.inf), limits.max if positive is None else positive, result
     )
-    return b.op(
+    result = b.op(
         "np::where", b.op("np::equal", x, -np.inf), limits.min if negative is None else negative, result
     )
+    return b.op("np::item", result) if type_.dims == () else result
 
 
 def _angle_rule(b: Builder, call: Call) -> Value:

@@ -144,8 +144,7 @@ def _array_power(b: Builder, x: Value, y: Value) -> Value:
         exponent = node.attributes["value"]
         inexact = type_.dtype.kind in "fc"
         if exponent in _FAST_POWERS and (inexact or exponent == 2 and y.type == INT):
-            if type_.dtype.kind != "b":
-                return b.op(f"np::{_FAST_POWERS[exponent]}", x)
+            return b.op(f"np::{_FAST_POWERS[exponent]}", x)
     return b.op("np::power", x, y)
 
 
@@ -647,6 +646,8 @@ def _math_integer_rule(name: str) -> Rule:
         x = call.value("x")
         if x.type == INT:
             return x
+        if name == "trunc" and _is_tensor(x) and tensor(x).dtype != np.dtype(np.float64):
+            raise Untypable("of NumPy's scalars only float64 has a __trunc__")
         return b.emit(f"math::{name}", [_as_float(b, x)], {}, INT)
 
     return rule

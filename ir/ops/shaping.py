@@ -147,10 +147,10 @@ def _resolve_unknown(b: Builder, x: Value, extents: list[Value]) -> list[Value]:
         total = b.op("prim::mul", total, b.size(x, axis))
     for one in known:
         others = b.op("prim::mul", others, one)
+    if _constant(others) == 0:
+        raise Untypable("cannot reshape into an unknown dimension")
     left = _cancelled(b, x, remaining, known)
     if left is None:
-        if _constant(others) == 0:
-            raise Untypable("cannot reshape into an unknown dimension")
         if _constant(total) is not None and _constant(others) is not None:
             if _constant(total) % _constant(others):
                 raise Untypable("cannot reshape array")
@@ -212,7 +212,11 @@ def _flatten_rule(b: Builder, call: Call) -> Value:
 def _index_rule(text_of: Any) -> Any:
     def rule(b: Builder, call: Call) -> Value:
         x = _array(call.value("a"))
-        return b.op("np::view", x, index=", ".join(text_of(call, x)))
+        entries = text_of(call, x)
+        if not entries:
+            # NumPy indexes a 0-d array with (), which gives the scalar in it.
+            return b.op("np::item", x)
+        return b.op("np::view", x, index=", ".join(entries))
 
     return rule
 
@@ -225,6 +229,13 @@ def _expand_dims_text(call: Call, x: Value) -> list[str]:
     if len(new) != len(axes):
         raise Untypable("repeated axis")
     return ["None" if number in new else ":" for number in range(rank)]
+
+
+def _squeeze_rule(b: Builder, call: Call) -> Value:
+    x = _array(call.value("a"))
+    entries = _squeeze_text(call, x)
+    # Where there is nothing to squeeze, NumPy gives the array itself.
+    return b.op("np::view", x, index=", ".join(entries)) if "0" in entries else x
 
 
 def _squeeze_text(call: Call, x: Value) -> list[str]:
@@ -451,7 +462,7 @@ OPS: tuple[Op, ...] = (
          "Axes moved, a view.", view=True),
     _row("reshape", reference.reshape, _reshape_rule, "a, *shape, order='C'",
          "Another shape in C order, a view if possible.", view=True,
-         methods={"reshape": "*shape"}, functions=()),
+         methods={"reshape": "*shape, order='C'"}, functions=()),
     _row("reshape_function", np.reshape, _reshape_function_rule,
          "a, shape, order='C', copy!=None", "Another shape in C order, a view if possible.",
          view=True),
@@ -461,7 +472,7 @@ OPS: tuple[Op, ...] = (
          methods={"flatten": None}, functions=()),
     _row("expand_dims", np.expand_dims, _index_rule(_expand_dims_text), "a, axis",
          "New axes of extent 1, a view.", view=True),
-    _row("squeeze", np.squeeze, _index_rule(_squeeze_text), "a, axis=None",
+    _row("squeeze", np.squeeze, _squeeze_rule, "a, axis=None",
          "Without axes of extent 1, a view.", view=True, methods={"squeeze": None}),
     _row("flip", np.flip, _index_rule(_flip_text), "a, axis=None",
          "Reversed along axes, a view.", view=True),

@@ -1,0 +1,148 @@
+"""Indexing by boolean masks over the leading axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitcore.codegen.loops import Binary, Expr
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    both,
+    cast,
+    compare,
+)
+from jitcore.codegen.lowering.broadcasting import define_dims, fit_dims, shape_template
+from jitcore.codegen.lowering.elements import (
+    Elements,
+    choose,
+    load,
+    operand_index,
+    store,
+    uncollapsed,
+)
+from jitcore.codegen.lowering.elementwise import as_copy, overwrites_itself
+from jitcore.codegen.lowering.nest import nest, write
+from jitcore.codegen.lowering.operands import ArrayRef, Lazy, NotNative, Operand, arrays_in
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node
+
+__all__ = ["RULES"]
+
+
+def _check_mask(lowering: Lowering, dims: Sequence[Expr], mask: Sequence[Expr]) -> None:
+    for axis, (own, extent) in enumerate(zip(mask, dims, strict=False)):
+        message = (
+            f"boolean index did not match indexed array along axis {axis}; size of axis is {{0}} "
+            f"but size of corresponding boolean axis is {{1}}"
+        )
+        lowering.fail(compare("ne", own, extent), IndexError, message, [extent, own])
+
+
+def _count(lowering: Lowering, mask: ArrayRef | Lazy) -> Expr:
+    """How many elements of a mask are true."""
+    count = lowering.emitter.mutable("count", ZERO)
+    elements = Elements(lowering)
+    with nest(lowering, mask.dims) as index:
+        one = cast(elements(mask, index), "int64")
+        lowering.emitter.assign(count, Binary("add", count, one, "int64"))
+    return lowering.emitter.copy("count", count)
+
+
+def _compress(lowering: Lowering, node: Node) -> Operand:
+    base, mask = (lowering.operand(value) for value in node.inputs)
+    if not isinstance(base, (ArrayRef, Lazy)) or not isinstance(mask, (ArrayRef, Lazy)):
+        raise NotNative("a mask of a scalar")
+    _check_mask(lowering, base.dims, mask.dims)
+    row = base.dims[mask.rank :]
+    dims = define_dims(lowering, node.output, [_count(lowering, mask), *row])
+    escapes = lowering.escapes(node.output)
+    target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes)
+    emitter = lowering.emitter
+    place = emitter.mutable("place", ZERO)
+    elements = Elements(lowering)
+    with nest(lowering, mask.dims) as outer, emitter.branch(elements(mask, outer)):
+        here = emitter.copy("here", place)
+        inside = Elements(lowering)
+        with nest(lowering, row) as inner:
+            index = uncollapsed([*outer.entries, *inner.entries])
+            value = inside(base, index)
+            store(lowering, target, uncollapsed([here, *inner.entries]), value)
+        emitter.assign(place, Binary("add", here, ONE, "int64"))
+    return target
+
+
+def _put_mask(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.array(node.inputs[0])
+    mask, value = (lowering.operand(one) for one in node.inputs[1:])
+    if not isinstance(mask, (ArrayRef, Lazy)):
+        raise NotNative("a mask that is a scalar")
+    _check_mask(lowering, base.dims, mask.dims)
+    if mask.rank < base.rank or overwrites_itself(mask, base):
+        mask = _apart(lowering, node, mask, base)
+    if isinstance(value, (ArrayRef, Lazy)) and value.rank:
+        _put_rows(lowering, base, mask, _apart(lowering, node, value, base))
+    else:
+        _put_one(lowering, base, mask, value)
+    lowering.mark_written(base)
+    return ()
+
+
+def _apart(lowering: Lowering, node: Node, operand: ArrayRef | Lazy, base: ArrayRef) -> Operand:
+    """An operand that does not read what is about to be written."""
+    if not any(array.may_overlap(base) for array in arrays_in(operand)):
+        return operand
+    target = lowering.allocate("apart", operand.dims, operand.dtype, escapes=False)
+    write(lowering, [(target, as_copy(node, operand))])
+    return target
+
+
+def _put_one(lowering: Lowering, base: ArrayRef, mask: Operand, value: Operand) -> None:
+    """One value wherever the mask is true."""
+    scalar = Elements(lowering)(value, uncollapsed([]))
+    elements = Elements(lowering)
+    row = base.dims[mask.rank :]
+    with nest(lowering, mask.dims, parallel=True) as outer:
+        flag = elements(mask, outer)
+        if not row:
+            store(lowering, base, outer, choose(flag, scalar, load(base, outer)))
+            return
+        with lowering.emitter.branch(flag), nest(lowering, row) as inner:
+            store(lowering, base, uncollapsed([*outer.entries, *inner.entries]), scalar)
+
+
+def _put_rows(lowering: Lowering, base: ArrayRef, mask: Operand, value: Operand) -> None:
+    """The rows of ``value``, one after the other, where the mask is true."""
+    row = base.dims[mask.rank :]
+    count = _count(lowering, mask)
+    own = value.rank
+    if own > len(row) and own == len(row) + 1:
+        mismatch = both(compare("ne", value.dims[0], count), compare("ne", value.dims[0], ONE))
+        if not row:
+            message = (
+                "NumPy boolean array indexing assignment cannot assign {0} input values to the "
+                "{1} output values where the mask is true"
+            )
+            lowering.fail(mismatch, ValueError, message, [value.dims[0], count])
+    message = (
+        f"shape mismatch: value array of shape {shape_template(own)} could not be broadcast to "
+        f"indexing result of shape {shape_template(len(row) + 1, own)}"
+    )
+    modes = fit_dims(lowering, value.dims, [count, *row], message)
+    emitter = lowering.emitter
+    place = emitter.mutable("place", ZERO)
+    elements = Elements(lowering)
+    with nest(lowering, mask.dims) as outer, emitter.branch(elements(mask, outer)):
+        here = emitter.copy("here", place)
+        inside = Elements(lowering)
+        with nest(lowering, row) as inner:
+            selected = uncollapsed([here, *inner.entries])
+            found = inside(value, operand_index(selected, modes))
+            store(lowering, base, uncollapsed([*outer.entries, *inner.entries]), found)
+        emitter.assign(place, Binary("add", here, ONE, "int64"))
+
+
+RULES: dict[str, Rule] = {
+    "np::compress": _compress,
+    "np::put_mask": _put_mask,
+}

@@ -1,0 +1,102 @@
+"""Running sums and products along one axis, in NumPy's order."""
+
+from __future__ import annotations
+
+from jitcore.codegen.loops import Expr, Var
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    compare,
+    constant,
+    expression_dtype,
+    subtract,
+)
+from jitcore.codegen.lowering.elements import Elements, Index, load, store, uncollapsed
+from jitcore.codegen.lowering.nest import nest
+from jitcore.codegen.lowering.operands import (
+    ArrayRef,
+    Element,
+    Lazy,
+    NotNative,
+    Operand,
+    Pair,
+)
+from jitcore.codegen.lowering.pairs import combined
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node
+
+__all__ = ["RULES"]
+
+_OPS = {"np::cumsum": "add", "np::cumprod": "mul"}
+
+
+def _scan(lowering: Lowering, node: Node) -> Operand:
+    operand = lowering.operand(node.inputs[0])
+    if not isinstance(operand, (ArrayRef, Lazy)):
+        raise NotNative(f"{node.kind} of a scalar")
+    axis = node.attributes["axis"]
+    escapes = lowering.escapes(node.output)
+    target = lowering.allocate(node.output.name, operand.dims, operand.dtype, escapes=escapes)
+    op = _OPS[node.kind]
+    if axis == operand.rank - 1:
+        _along_last(lowering, operand, target, op)
+    else:
+        _along(lowering, operand, target, op, axis)
+    return target
+
+
+def _along_last(lowering: Lowering, operand: Operand, target: ArrayRef, op: str) -> None:
+    """The running value stays in a variable."""
+    elements = Elements(lowering)
+    emitter = lowering.emitter
+    with nest(lowering, target.dims[:-1], parallel=True) as outer:
+        running = _variables(lowering, op, target)
+        with emitter.loop("k", ZERO, target.dims[-1]) as k:
+            index = uncollapsed([*outer.entries, k])
+            value = combined(op, _value(running), elements(operand, index), target.dtype)
+            bound = elements.bind("running", value, "")
+            _assign(lowering, running, bound)
+            store(lowering, target, index, bound)
+
+
+def _variables(lowering: Lowering, op: str, target: ArrayRef) -> tuple[Var, ...]:
+    part = expression_dtype(target.dtype)
+    first = constant(int(op == "mul"), part)
+    mutable = lowering.emitter.mutable
+    if target.dtype.kind == "c":
+        return mutable("running_re", first), mutable("running_im", constant(0, part))
+    return (mutable("running", first),)
+
+
+def _value(variables: tuple[Var, ...]) -> Element:
+    return Pair(*variables) if len(variables) == 2 else variables[0]
+
+
+def _assign(lowering: Lowering, variables: tuple[Var, ...], value: Element) -> None:
+    parts = (value.re, value.im) if isinstance(value, Pair) else (value,)
+    for var, part in zip(variables, parts, strict=True):
+        lowering.emitter.assign(var, part)
+
+
+def _along(lowering: Lowering, operand: Operand, target: ArrayRef, op: str, axis: int) -> None:
+    """Each row is the row before it and one more of the operand's."""
+    elements = Elements(lowering)
+    dims = target.dims
+
+    def index(outer: Index, place: Expr, inner: Index) -> Index:
+        return uncollapsed([*outer.entries, place, *inner.entries])
+
+    rows = dims[axis + 1 :]
+    emitter = lowering.emitter
+    with nest(lowering, dims[:axis], parallel=True) as outer:
+        with emitter.branch(compare("gt", dims[axis], ZERO)), nest(lowering, rows) as inner:
+            here = index(outer, ZERO, inner)
+            store(lowering, target, here, Elements(lowering)(operand, here))
+        with emitter.loop("k", ONE, dims[axis]) as k, nest(lowering, rows) as inner:
+            here = index(outer, k, inner)
+            before = load(target, index(outer, subtract(k, ONE), inner))
+            value = combined(op, before, elements(operand, here), target.dtype)
+            store(lowering, target, here, value)
+
+
+RULES: dict[str, Rule] = dict.fromkeys(_OPS, _scan)

@@ -1,0 +1,63 @@
+"""Programs as trees of lines, and how a failing one is made small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+__all__ = ["Line", "render", "shrink"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A statement; a compound one has a body, and its text ends with a colon."""
+
+    text: str
+    body: tuple[Line, ...] = ()
+
+
+Lines = tuple[Line, ...]
+
+
+def render(lines: Lines, indent: str = "    ") -> str:
+    """The source of a block."""
+    text = ""
+    for line in lines:
+        text += f"{indent}{line.text}\n{render(line.body, indent + '    ')}"
+    return text
+
+
+def shrink(lines: Lines, still_fails: Callable[[Lines], bool], limit: int = 300) -> Lines:
+    """A smaller program that still fails: lines are left out, blocks replaced by their bodies.
+
+    Parameters
+    ----------
+    lines : tuple of Line
+    still_fails : callable
+        Whether a candidate, which may not even compile, fails as the original does.
+    limit : int
+        How many candidates to try.
+    """
+    tried = 0
+    improved = True
+    while improved:
+        improved = False
+        for candidate in _smaller(lines):
+            tried += 1
+            if tried > limit:
+                return lines
+            if still_fails(candidate):
+                lines, improved = candidate, True
+                break
+    return lines
+
+
+def _smaller(lines: Lines) -> Iterator[Lines]:
+    for number, line in enumerate(lines):
+        before, after = lines[:number], lines[number + 1 :]
+        yield before + after
+        if line.body:
+            yield before + line.body + after
+            for body in _smaller(line.body):
+                if body:
+                    yield (*before, Line(line.text, body), *after)
