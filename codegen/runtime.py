@@ -323,6 +323,7 @@ def _add_python_symbols() -> None:
     for name in _PYTHON_FUNCTIONS:
         add_symbol(name, function_address(name))
     add_symbol("jc_decref", function_address("Py_DecRef"))
+    add_symbol("jc_incref", function_address("Py_IncRef"))
     add_symbol("jc_array_empty", _array_function(_ARRAY_EMPTY))
     add_symbol("jcscalar_alloc", scalar_alloc("d"))
 

@@ -9,6 +9,7 @@ import argparse
 import inspect
 import math
 import statistics
+import textwrap
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from jitcore.demo_picture import draw, matplotlib_module
 from jitcore.errors import Error
+from jitcore.pipeline import Kernel
 from jitcore.script import ScriptFunction, script
 
 __all__ = ["ElevationModel", "add_arguments", "cell_size", "main", "sample_model", "terrain"]
@@ -43,11 +45,13 @@ def terrain(z, dx, dy, azimuth, altitude):  # type: ignore[no-untyped-def]
     q = ((nw + 2 * n + ne) - (sw + 2 * s + se)) / (8 * dy)
     steepness = p * p + q * q
     slope = np.arctan(np.sqrt(steepness))
-    aspect = np.arctan2(-p, -q) % (2 * math.pi)
+    downhill = np.arctan2(-p, -q)
+    aspect = np.where(downhill < 0, downhill + 2 * math.pi, downhill)
 
     # Lambert's law: the cosine of the angle between the surface's normal and the light.
+    root = np.sqrt(1 + steepness)
     across = p * math.sin(azimuth) + q * math.cos(azimuth)
-    light = (math.sin(altitude) - math.cos(altitude) * across) / np.sqrt(1 + steepness)
+    light = (math.sin(altitude) - math.cos(altitude) * across) / root
     hillshade = np.maximum(light, 0)
 
     # Second derivatives, and the curvature of the surface along its steepest line:
@@ -56,7 +60,7 @@ def terrain(z, dx, dy, azimuth, altitude):  # type: ignore[no-untyped-def]
     t = (n - 2 * c + s) / (dy * dy)
     m = (ne - nw - se + sw) / (4 * dx * dy)
     bend = p * p * r + 2 * p * q * m + q * q * t
-    curvature = -bend / np.maximum(steepness * (1 + steepness) ** 1.5, 1e-9)
+    curvature = -bend / np.maximum(steepness * (1 + steepness) * root, 1e-9)
     return slope, aspect, hillshade, curvature
 
 
@@ -172,21 +176,31 @@ def _excerpt(text: str, *, first: int, last: int, full: bool) -> None:
     """Print the beginning and the end of a text, or all of it."""
     lines = text.rstrip().splitlines()
     hidden = len(lines) - first - last
-    if not full and hidden > 2:
-        gap = f"  ... {hidden} more lines; all of them with --full"
-        lines = [*lines[:first], gap, *lines[len(lines) - last :]]
-        lines = [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in lines]
-    print("\n".join(lines))
+    if full or hidden <= 2:
+        print("\n".join(lines))
+        return
+    for line in lines[:first]:
+        print(_folded(line))
+    print(f"  ... {hidden} more lines; all of them with --full")
+    for line in lines[len(lines) - last :]:
+        print(_folded(line))
+
+
+def _folded(line: str) -> str:
+    indent = " " * (len(line) - len(line.lstrip()) + 6)
+    return "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent=indent)) or line
 
 
 def _introduce(model: ElevationModel, latitude: float) -> None:
     rows, columns = model.elevation.shape
     _heading("The data")
     print(f"  Elevations that matplotlib ships as a sample: {rows} x {columns} cells, float32.")
-    print(f"  The cells are given in degrees; at the mean latitude, {latitude:.2f} degrees north, one")
+    print(
+        f"  The cells are given in degrees; at the mean latitude, {latitude:.2f} degrees north, one"
+    )
     print(f"  is {model.dx:.1f} m wide and {model.dy:.1f} m high on the WGS 84 ellipsoid.")
     _heading("The function")
-    print(inspect.getsource(terrain.__wrapped__).rstrip())
+    print(inspect.getsource(terrain.__wrapped_function__).rstrip())
 
 
 def _show_graphs(function: ScriptFunction, model: ElevationModel, *, full: bool) -> None:
@@ -194,12 +208,28 @@ def _show_graphs(function: ScriptFunction, model: ElevationModel, *, full: bool)
     _heading("Its graph for these arguments")
     _excerpt(str(found.typed), first=14, last=3, full=full)
     _heading("The same after fusion")
-    _excerpt(str(function.graph_for(*model.arguments)), first=14, last=3, full=full)
-    _heading("The kernel, as Numba source (what runs is the same loop nest, compiled by LLVM)")
-    if function.kernels:
-        _excerpt(function.kernels[0].source, first=60, last=6, full=full)
+    host, *groups = str(function.graph_for(*model.arguments)).split("\nwith ")
+    _excerpt(host, first=4, last=8, full=full)
+    for group in groups:
+        _excerpt(f"with {group}", first=6, last=3, full=full)
+    for kernel in function.kernels[:1]:
+        _heading("The kernel, as Numba source; what runs is the same loops, compiled by LLVM")
+        _show_kernel(kernel, full=full)
     _heading("What jitcore says of it")
     print(function.explain(*model.arguments))
+
+
+def _show_kernel(kernel: Kernel, *, full: bool) -> None:
+    """Print the kernel's source; in the excerpt the functions that it calls are left out."""
+    if full:
+        print(kernel.source)
+        return
+    before, start, body = kernel.source.partition(f"def {kernel.name}(")
+    head, loop, loops = body.partition("\n    for ")
+    calls = before.count("\n")
+    print(f"# {calls} lines before it, imports and the vector mathematics it calls, with --full")
+    _excerpt(start + head, first=8, last=2, full=False)
+    _excerpt(loop.lstrip("\n") + loops, first=44, last=8, full=False)
 
 
 def _timed(function: Callable[..., Any], model: ElevationModel) -> tuple[float, Maps]:
@@ -213,14 +243,16 @@ def _show_check(cases: Iterable[tuple[str, ElevationModel, Maps]]) -> None:
     _heading("The same as plain NumPy? The largest difference of each map")
     print(f"  {'':12}" + "".join(f"{name:>14}" for name in NAMES) + "   dtype, shape")
     for label, model, maps in cases:
-        expected = terrain.__wrapped__(*model.arguments)
+        expected = terrain.__wrapped_function__(*model.arguments)
         pairs = list(zip(expected, maps, strict=True))
         largest = [float(np.max(np.abs(wanted - got))) for wanted, got in pairs]
         same = all(one.dtype == two.dtype and one.shape == two.shape for one, two in pairs)
         figures = "".join(f"{difference:14.2e}" for difference in largest)
         print(f"  {label:12}{figures}   {'equal' if same else 'DIFFERENT'}")
-    print("\n  Arithmetic and square roots are bit for bit NumPy's; arctan, arctan2 and powers may")
-    print("  differ in the last places.")
+    print(
+        "\n  Arithmetic and square roots are bit for bit NumPy's; arctan and arctan2 may differ in"
+    )
+    print("  the last places.")
 
 
 def _show_times(cases: Iterable[tuple[str, ElevationModel, int]], cold: float) -> None:
@@ -230,7 +262,7 @@ def _show_times(cases: Iterable[tuple[str, ElevationModel, int]], cold: float) -
         plain: list[float] = []
         compiled: list[float] = []
         for _ in range(runs):
-            plain.append(_timed(terrain.__wrapped__, model)[0])
+            plain.append(_timed(terrain.__wrapped_function__, model)[0])
             compiled.append(_timed(terrain, model)[0])
         slow, fast = statistics.median(plain), statistics.median(compiled)
         cells = model.elevation.size

@@ -56,7 +56,8 @@ def shaded_relief(tint: NDArray[Any], light: NDArray[Any]) -> NDArray[Any]:
         The "soft light" of image editors: ``(1 - 2 a) b**2 + 2 a b``.
     """
     light = light[..., np.newaxis]
-    return (1 - 2 * light) * tint**2 + 2 * light * tint
+    blended: NDArray[Any] = (1 - 2 * light) * tint**2 + 2 * light * tint
+    return blended
 
 
 def draw(

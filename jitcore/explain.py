@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
+import reprlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitcore.ir.graph import Graph
+from jitcore import strategy
+from jitcore.differences import assumption, differences
 from jitcore.pipeline import NativePlan
+from jitcore.report import plan_lines, table, unfused_bytes, wrapped
+from jitcore.signatures import Description, describe_all
 
 if TYPE_CHECKING:
     from jitcore.executor import Executor, Specialization
     from jitcore.script import ScriptFunction
 
 __all__ = ["Explanation", "explain", "explain_call"]
+
+_SHOWN = 4
+"""As many earlier specializations are compared with a call that fits none."""
 
 
 @dataclass(slots=True)
@@ -27,14 +36,20 @@ class Explanation:
     ----------
     result : object
         What the call gave.
+    seconds : float
+        Wall time of the call, without compilation.
+    compilation_seconds : float
+        Wall time of the compilation that this call needed; 0 where it needed none.
+    bytes_moved : int
+        Size of the arrays that went in and came out.
     lines : list of str
         The report.
-    seconds : float
-        Wall time of the call, without compilation if the specialization existed.
     """
 
     result: Any
     seconds: float
+    compilation_seconds: float
+    bytes_moved: int
     lines: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -61,85 +76,128 @@ def explain(function: ScriptFunction) -> Any:
 
 
 def explain_call(
-    function: ScriptFunction, executor: Executor, args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: ScriptFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Explanation:
     """Run a call and report on it."""
-    before = len(executor.specializations)
+    plain = function.__wrapped_function__
+    changed = _changed_captures(function)
     bound, captured = function._arrange(args, kwargs)
     executor = function._executor
-    found = executor.specialization((*bound, *captured))
+    inputs = (*bound, *captured)
+    earlier = list(executor.specializations)
     begin = time.perf_counter()
+    found = executor.specialization(inputs)
+    compiled = time.perf_counter()
     result = function(*args, **kwargs)
-    seconds = time.perf_counter() - begin
-    report = Explanation(result, seconds)
-    report.lines.append(f"{function.__qualname__}: {_fate(found, executor, before)}")
+    seconds = time.perf_counter() - compiled
+    is_new = found is not None and not any(found is one for one in earlier)
+    compilation = compiled - begin if is_new else 0.0
+    report = Explanation(result, seconds, compilation, _bytes_moved(bound, captured, result))
+    report.lines.append(f"{plain.__qualname__}{inspect.signature(plain)}")
+    report.lines.extend(_fate(executor, found, inputs, earlier, compilation))
+    if changed:
+        report.lines.append(f"The graph was built anew, as {' and '.join(changed)} has changed.")
     if found is not None:
-        report.lines.extend(_assumptions(found))
-        report.lines.extend(_plan_lines(found, indent="  "))
-    moved = _bytes_moved(bound, captured, result)
-    report.lines.append(
-        f"  this call: {seconds * 1e3:.3f} ms, {moved} bytes of arguments and results"
-    )
+        report.lines.extend(("", "assumes", *_assumptions(function, found), ""))
+        report.lines.extend(plan_lines(found.plan))
+    report.lines.extend(("", *_measured(report, found)))
     return report
 
 
-def _fate(found: Specialization | None, executor: Executor, before: int) -> str:
+def _changed_captures(function: ScriptFunction) -> list[str]:
+    """Globals and closure cells that the graph took for constants and that differ now."""
+    captures = function._graph.captures
+    return [one.path for one in captures if one.input is None and one.read() is not one.value]
+
+
+def _fate(
+    executor: Executor,
+    found: Specialization | None,
+    inputs: tuple[Any, ...],
+    earlier: Sequence[Specialization],
+    compilation: float,
+) -> Iterator[str]:
+    """Which specialization takes the call, or why none does."""
+    names = [value.name for value in executor.graph.inputs]
+    given = describe_all(inputs, executor._constants)
     if found is None:
-        return (
-            f"runs unfused through NumPy: the fusion strategy allows no more than the "
-            f"{len(executor.specializations)} specializations there are, and none of them fits"
-        )
-    number = executor.specializations.index(found) + 1
-    if len(executor.specializations) == before:
-        return f"specialization {number} ({found.kind}), compiled earlier"
-    if before == 0:
-        return f"specialization {number} ({found.kind}), compiled for this call, the first"
-    return (
-        f"specialization {number} ({found.kind}), compiled for this call, as none of the "
-        f"{before} earlier ones assumes these arguments"
-    )
-
-
-def _assumptions(found: Specialization) -> Iterator[str]:
-    for value in found.typed.inputs:
-        layout = ""
-        yield f"  assumes %{value.name} : {value.type}{layout}"
-
-
-def _plan_lines(found: Specialization, indent: str) -> Iterator[str]:
-    plan = found.plan
-    if isinstance(plan, NativePlan):
-        yield f"{indent}one native function, {plan.kernel.name}"
-        groups = plan.graph.find_all_nodes("prim::FusionGroup")
-        for number, node in enumerate(groups):
-            yield f"{indent}  prim::FusionGroup_{number}: {_kinds(node.attributes['graph'])}"
-        for one in plan.decisions:
-            if one.group is None:
-                yield f"{indent}  {one.node} {one.source}: by itself, as {one.reason}"
-        for note in plan.kernel.lowered.notes:
-            yield f"{indent}  {note}"
+        allowed = f"the fusion strategy {strategy.current()} allows no further specialization"
+        yield from wrapped("runs unfused, through NumPy: ", allowed)
+        yield from _comparison(earlier, given, names)
         return
-    yield f"{indent}a host program with {len(plan.regions)} native regions"
-    for node in plan.graph.nodes():
-        if "untyped" in node.attributes:
-            yield f"{indent}  {node.kind} {node.source or ''}: in NumPy, as {node.attributes['untyped']}"
-    for node, region in plan.regions.items():
-        yield f"{indent}  region: {_kinds(node.attributes['graph'])}"
-        for one in region.specializations:
-            yield from _plan_lines(one, indent + "    ")
+    number = next(n for n, one in enumerate(executor.specializations, start=1) if one is found)
+    label = f"specialization {number}, {found.kind}"
+    if number <= len(earlier):
+        yield f"{label}, compiled earlier"
+        return
+    yield f"{label}, compiled for this call in {_duration(compilation)}"
+    yield from _comparison(earlier, given, names)
 
 
-def _kinds(graph: Graph) -> str:
-    return ", ".join(node.kind for node in graph.block.nodes if node.kind != "prim::Constant")
+def _comparison(
+    earlier: Sequence[Specialization], given: Sequence[Description], names: Sequence[str]
+) -> Iterator[str]:
+    """Why none of the specializations that there were takes the call."""
+    for number, one in list(enumerate(earlier, start=1))[-_SHOWN:]:
+        found = differences(one.key, given, names)
+        yield from wrapped(
+            f"  not specialization {number}: ", "; ".join(found) or "other constants"
+        )
+
+
+def _assumptions(function: ScriptFunction, found: Specialization) -> Iterator[str]:
+    inputs = found.typed.inputs
+    rows = [
+        (value.name, assumption(key, value.name))
+        for value, key in zip(inputs, found.key, strict=True)
+    ]
+    constants = [one for one in function._graph.captures if one.input is None]
+    rows += [
+        (one.path, f"still {reprlib.repr(one.value)}")
+        for one in constants
+        if not isinstance(one.value, ModuleType)
+    ]
+    modules = [one.path for one in constants if isinstance(one.value, ModuleType)]
+    if modules:
+        rows.append((", ".join(modules), "still the same modules"))
+    if rows:
+        _, *lines = table(["", ""], rows, indent=2)
+        yield from lines
+
+
+def _measured(report: Explanation, found: Specialization | None) -> Iterator[str]:
+    moved = f"{_size(report.bytes_moved)} of arguments and results"
+    yield f"this call: {_duration(report.seconds)}, {moved}"
+    if found is not None and isinstance(found.plan, NativePlan):
+        unfused = unfused_bytes(found.typed)
+        if unfused is not None and unfused > report.bytes_moved:
+            yield f"  operation by operation NumPy would move {_size(unfused)}"
+        if not {"raise", "call", "print", "log"}.isdisjoint(np.geterr().values()):
+            yield "  np.errstate asks for more than warnings, so that the call ran through NumPy"
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def _size(count: int) -> str:
+    if count >= 1e6:
+        return f"{count / 1e6:.1f} MB"
+    return f"{count / 1e3:.1f} kB" if count >= 1e3 else f"{count} bytes"
 
 
 def _bytes_moved(*groups: Any) -> int:
-    total = 0
+    """The size of all arrays in nested tuples, lists and dicts, each counted once."""
+    arrays: dict[int, int] = {}
     stack: list[Any] = list(groups)
     while stack:
         one = stack.pop()
         if isinstance(one, (tuple, list)):
             stack.extend(one)
+        elif isinstance(one, dict):
+            stack.extend(one.values())
         elif isinstance(one, np.ndarray):
-            total += one.nbytes
-    return total
+            arrays[id(one)] = one.nbytes
+    return sum(arrays.values())

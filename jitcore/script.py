@@ -190,7 +190,7 @@ class ScriptFunction:
         Explanation
             Prints as a report; ``result`` is what the call gave.
         """
-        return explain_call(self, self._executor, args, kwargs)
+        return explain_call(self, args, kwargs)
 
 
 def _guard(capture: Capture) -> CaptureGuard | None:

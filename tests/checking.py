@@ -283,12 +283,10 @@ def _ulps_apart(expected: Any, actual: Any) -> Any:
     integer = {2: np.int16, 4: np.int32, 8: np.int64}[expected.dtype.itemsize]
 
     def ordered(values: Any) -> Any:
-        bits = np.ascontiguousarray(values).view(integer).reshape(values.shape)
-        bits = bits.astype(np.float64 if integer is np.int16 else object)
-        lowest = float(np.iinfo(integer).min) if integer is np.int16 else int(np.iinfo(integer).min)
-        return np.where(bits < 0, lowest - bits, bits)
+        bits = np.ascontiguousarray(values).view(integer).reshape(values.shape).astype(object)
+        return np.where(bits < 0, int(np.iinfo(integer).min) - bits, bits)
 
-    apart = np.abs(ordered(expected) - ordered(actual)).astype(np.float64)
+    apart = np.asarray(np.abs(ordered(expected) - ordered(actual)), np.float64)
     return np.where(np.isnan(expected) | np.isnan(actual), np.nan, apart)
 
 

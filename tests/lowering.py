@@ -103,7 +103,7 @@ def lowered(graph: Graph, *args: Any) -> Lowered:
     return lower(graph, layouts, name="native")
 
 
-def compile_graph(graph: Graph, *args: Any) -> Callable[..., Any]:
+def compile_graph(graph: Graph, *args: Any, optimize: bool = True) -> Callable[..., Any]:
     """A typed graph as a callable for arguments like these."""
     made = lowered(graph, *args)
     params = tuple(
@@ -112,7 +112,8 @@ def compile_graph(graph: Graph, *args: Any) -> Callable[..., Any]:
     )
     name = f"t{next(_numbers)}"
     entry = make_entry(Signature(params, made.result), "native", name=name)
-    module = compile_module(print_module([made.function]) + entry.text, name=name)
+    text = print_module([made.function]) + entry.text
+    module = compile_module(text, name=name, optimize=optimize)
     entry.fill(module)
 
     def handler(status: int, address: int, *_: Any) -> Any:
@@ -138,7 +139,8 @@ def check(f: Callable[..., Any], *args: Any, exact: bool = True, **options: bool
         expected = outcome(lambda: f(*own))
     for fuse in (False, True):
         given = copy.deepcopy(args)
-        compiled = compile_graph(typed(f, *given, fuse=fuse, **options), *given)
+        graph = typed(f, *given, fuse=fuse, **options)
+        compiled = compile_graph(graph, *given, optimize=fuse)
         found = outcome(lambda: compiled(*given))
         same(found, expected, exact)
         for one, two in zip(given, own, strict=True):

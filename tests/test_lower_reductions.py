@@ -194,7 +194,7 @@ def product(x, y):
         (COMPLEX, COMPLEX.T),
         (X > 0, X.T > 0),
         (INTEGERS, INTEGERS.T),
-        (BIG, BIG.T),
+        (BIG[:, :50], BIG[:, :50].T),
         (X, X),
         (EMPTY, np.ones((3, 4))),
         (EMPTY.T, EMPTY),

@@ -93,6 +93,8 @@ def store(lowering: Lowering, array: ArrayRef, index: Index, element: Element) -
     """Write the element at a place."""
     place = element_index(array, index)
     if not isinstance(element, Pair):
+        if element.dtype != expression_dtype(array.dtype):
+            raise AssertionError(f"internal error: {element.dtype} is stored into {array.dtype}")
         lowering.emitter.emit(Store(array.pointer, place, element, array.root))
         return
     first = multiply(place, integer(2))

@@ -69,7 +69,7 @@ def is_finite(x: Expr) -> Expr:
 
 def as_int(lowering: Lowering, value: Value) -> Expr:
     """An ``int`` or a ``bool`` as int64."""
-    return cast(lowering.scalar(value), "int64")
+    return lowering.emitter.let(value.name, cast(lowering.scalar(value), "int64"))
 
 
 def as_float(lowering: Lowering, value: Value) -> Expr:

@@ -92,7 +92,16 @@ class Ranges:
 
     def assume(self, *facts: Linear) -> None:
         """These forms are at least 0 until the scope ends."""
-        self._facts.extend(facts)
+        for fact in facts:
+            self._facts.append(fact)
+            self._assume_not_empty(fact)
+
+    def _assume_not_empty(self, fact: Linear) -> None:
+        """A range that has numbers at all has as many as its bounds say."""
+        match fact.terms:
+            case ((name, 1),) if fact.constant < 0 and name in self._lengths:
+                span, step = self._lengths[name]
+                self._facts.append(span.plus(Linear(((name, -step),), step - 1)))
 
     def length(self, x: Expr, span: Linear, step: int) -> None:
         """``x`` is how many numbers a range over ``span`` has: ``ceil(max(span, 0) / step)``."""
@@ -108,10 +117,7 @@ class Ranges:
         """``index`` runs over ``range(stop)`` until the scope ends."""
         self.limit(index, 0)
         one_less = Linear(((index.name, -1),), -1)
-        self.assume(self.form(stop).plus(one_less))
-        if isinstance(stop, Var) and stop.name in self._lengths:
-            span, step = self._lengths[stop.name]
-            self.assume(span.plus(Linear(((index.name, -step),), -1)))
+        self.assume(self.form(stop).plus(one_less), self.form(stop).plus(Linear((), -1)))
 
     def condition(self, flag: Expr, op: str, x: Expr, y: Expr) -> None:
         """``flag`` is the result of comparing two int64."""

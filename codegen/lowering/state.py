@@ -381,7 +381,7 @@ class Lowering:
             return
         if not owner.is_object:
             raise NotNative("a temporary leaves its block")
-        self.emitter.emit(Do(Call("Py_IncRef", (owner.pointer,), "void", external=True)))
+        self.emitter.emit(Do(Call("jc_incref", (owner.pointer,), "void", external=True)))
 
     def _drop(self, owner: Owner) -> None:
         # Py_DecRef and free ignore null, as Py_IncRef does.

@@ -1,0 +1,252 @@
+"""The parts of ``explain``'s report that say where the nodes of a graph went."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jitcore.fusers.elementwise import iteration_dims
+from jitcore.ir.graph import Graph, Node, SourceRange
+from jitcore.ir.ops import TABLE
+from jitcore.ir.types import TensorType
+from jitcore.pipeline import HostPlan, NativePlan
+
+if TYPE_CHECKING:
+    from jitcore.executor import Executor
+
+__all__ = ["WIDTH", "plan_lines", "table", "unfused_bytes", "wrapped"]
+
+WIDTH = 96
+"""Columns of a report."""
+
+_LONGEST_SOURCE = 48
+_CONTROL_FLOW = ("prim::If", "prim::Loop", "prim::For")
+_SILENT = frozenset(
+    f"prim::{name}"
+    for name in ("Constant", "TupleConstruct", "Unpack", "UnionConstruct", "Uninitialized")
+)
+_GROUPS = ("prim::FusionGroup", "prim::NativeGroup")
+_VIEW = "a view: it costs nothing, as its array is read in place"
+_NUMBER = "it works on single numbers"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], indent: int) -> Iterator[str]:
+    """Rows in columns; what is too long in the last column goes on in the next line.
+
+    Examples
+    --------
+    >>> print(*table(["line", "why"], [["12", "it calls Python"]], indent=2), sep="\\n")
+      line  why
+      12    it calls Python
+    """
+    count = len(headings) - 1
+    widths = [max(len(row[n]) for row in (headings, *rows)) for n in range(count)]
+    for row in (headings, *rows):
+        start = " " * indent + "".join(
+            f"{cell:{width}}  " for cell, width in zip(row[:-1], widths, strict=True)
+        )
+        yield from wrapped(start, row[-1])
+
+
+def wrapped(start: str, text: str) -> Iterator[str]:
+    """A text after its start, in several lines where it is long."""
+    room = max(WIDTH - len(start), 30)
+    first, *more = textwrap.wrap(text, room, break_long_words=False) or [""]
+    yield f"{start}{first}".rstrip()
+    for line in more:
+        yield f"{' ' * len(start)}{line}"
+
+
+def plan_lines(plan: NativePlan | HostPlan, indent: int = 0) -> Iterator[str]:
+    """What a plan does with each node: in which kernel it is, or why it is in none."""
+    if isinstance(plan, NativePlan):
+        yield from _native_lines(plan, indent)
+    else:
+        yield from _host_lines(plan, indent)
+
+
+def _native_lines(plan: NativePlan, indent: int) -> Iterator[str]:
+    margin = " " * indent
+    groups = plan.graph.find_all_nodes("prim::FusionGroup")
+    grouped = f", with {_count(groups, 'fused group')}" if groups else ""
+    yield f"{margin}one native function, {plan.kernel.name}{grouped}"
+    for number, node in enumerate(groups):
+        graph: Graph = node.attributes["graph"]
+        inside = [one for one in graph.nodes() if one.kind not in _SILENT]
+        yield ""
+        size = _extents(inside[-1])
+        yield f"{margin}fused group {number}: {_count(inside, 'operation')} on {size} elements"
+        yield from table(["line", "source", "operations"], list(_by_line(inside)), indent + 2)
+    reasons = {(one.node, one.source): one.reason for one in plan.decisions}
+    outside = [
+        (node, _why_native(node, reasons))
+        for node in plan.graph.nodes()
+        if node.kind not in (*_SILENT, *_GROUPS)
+    ]
+    yield from _refused(f"{margin}in the native function, but in no group", outside, indent)
+    if plan.kernel.lowered.notes:
+        yield ""
+        notes = "; ".join(plan.kernel.lowered.notes)
+        yield from wrapped(f"{margin}loops and memory: ", notes)
+
+
+def _host_lines(plan: HostPlan, indent: int) -> Iterator[str]:
+    margin = " " * indent
+    count = _count(plan.regions, "native region")
+    yield f"{margin}a host program, which runs in Python and NumPy, with {count}"
+    outside = [
+        (node, str(node.attributes.get("untyped") or _why_host(node)))
+        for node in plan.graph.nodes()
+        if node.kind not in (*_SILENT, *_GROUPS)
+    ]
+    yield from _refused(f"{margin}in Python and NumPy", outside, indent)
+    for number, (node, region) in enumerate(plan.regions.items()):
+        yield ""
+        yield from _region_lines(f"{margin}native region {number}", node, region, indent)
+
+
+def _region_lines(title: str, node: Node, region: Executor, indent: int) -> Iterator[str]:
+    graph: Graph = node.attributes["graph"]
+    inside = [one for one in graph.nodes() if one.kind not in _SILENT]
+    lines = _lines(one.source for one in inside)
+    if not region.specializations:
+        yield f"{title}, {lines}: {_count(inside, 'operation')}; it has not run yet"
+        return
+    youngest = region.specializations[-1]
+    variants = len(region.specializations)
+    which = "" if variants == 1 else f"; the youngest of {variants} specializations"
+    yield f"{title}, {lines}{which}"
+    yield from plan_lines(youngest.plan, indent + 2)
+
+
+def _refused(title: str, nodes: Iterable[tuple[Node, str]], indent: int) -> Iterator[str]:
+    """A table of nodes and reasons, one row for all nodes of a kind with the same reason."""
+    rows: dict[tuple[str, str], list[SourceRange | None]] = {}
+    for node, reason in nodes:
+        rows.setdefault((_operation(node), reason), []).append(node.source)
+    if not rows:
+        return
+    yield ""
+    yield title
+    cells = [
+        (_times(len(places), kind), _lines(places), reason)
+        for (kind, reason), places in rows.items()
+    ]
+    yield from table(["operation", "where", "why"], cells, indent + 2)
+
+
+def _why_native(node: Node, reasons: dict[tuple[str, str], str | None]) -> str:
+    if node.kind in _CONTROL_FLOW:
+        return "control flow, compiled as such"
+    op = TABLE.get(node.kind)
+    if op is not None and op.view and not op.writes:
+        return _VIEW
+    arrays = [value for value in (*node.inputs, *node.outputs) if _is_array(value.type)]
+    if not arrays or node.kind == "np::item":
+        return _NUMBER
+    return reasons.get((node.kind, str(node.source or ""))) or "it has a loop of its own"
+
+
+def _why_host(node: Node) -> str:
+    """Why a node that could be native runs in the host program."""
+    if node.kind in _CONTROL_FLOW:
+        return "control flow around parts that run in Python"
+    op = TABLE.get(node.kind)
+    if op is not None and op.view and not op.writes:
+        return "a view: NumPy makes it as fast"
+    return "too little work beside it for a native region"
+
+
+def _operation(node: Node) -> str:
+    """A node's kind, with the name of what an opaque call calls."""
+    name = node.attributes.get("name")
+    return f"{node.kind} {name}" if isinstance(name, str) else node.kind
+
+
+def _by_line(nodes: Iterable[Node]) -> Iterator[tuple[str, str, str]]:
+    """One row for each line of the user's source: its number, the operations, its text."""
+    lines: dict[tuple[str, int], list[Node]] = {}
+    for node in nodes:
+        place = (node.source.file, node.source.line) if node.source else ("", 0)
+        lines.setdefault(place, []).append(node)
+    for (file, line), members in sorted(lines.items()):
+        kinds = Counter(node.kind.rpartition("::")[2] for node in members)
+        text = ", ".join(_times(count, kind) for kind, count in kinds.items())
+        source = linecache.getline(file, line).strip()
+        if len(source) > _LONGEST_SOURCE:
+            source = f"{source[: _LONGEST_SOURCE - 3]}..."
+        yield str(line), source, text
+
+
+def _lines(places: Iterable[SourceRange | None]) -> str:
+    """The lines of some places, by file: ``model.py:12, 14-16``."""
+    files: dict[str, set[int]] = {}
+    for place in places:
+        if place is not None:
+            files.setdefault(place.file, set()).add(place.line)
+    return "; ".join(f"{Path(file).name}:{_ranges(sorted(ls))}" for file, ls in files.items())
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers, runs of neighbours as ranges."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _times(count: int, word: str) -> str:
+    return word if count == 1 else f"{count} {word}"
+
+
+def _count(things: Sequence[Any] | dict[Any, Any], noun: str) -> str:
+    return f"1 {noun}" if len(things) == 1 else f"{len(things) or 'no'} {noun}s"
+
+
+def _extents(node: Node) -> str:
+    dims = iteration_dims(node)
+    return " x ".join(map(str, dims)) if dims else "single"
+
+
+def _is_array(type_: Any) -> bool:
+    return isinstance(type_, TensorType) and not type_.scalar
+
+
+def unfused_bytes(graph: Graph) -> int | None:
+    """What the operations of a typed graph move if each reads and writes its arrays by itself.
+
+    Returns
+    -------
+    int or None
+        None where not all extents are known, or where control flow decides what runs.
+    """
+    total = 0
+    for node in graph.nodes():
+        if node.kind in (*_CONTROL_FLOW, *_GROUPS) or "untyped" in node.attributes:
+            return None
+        op = TABLE.get(node.kind)
+        if op is None or node.kind in _SILENT or (op.view and not op.writes):
+            continue
+        for value in (*node.inputs, *node.outputs):
+            size = _bytes_of(value.type)
+            if size is None:
+                return None
+            total += size
+    return total
+
+
+def _bytes_of(type_: Any) -> int | None:
+    if not _is_array(type_):
+        return 0
+    if type_.dtype is None or type_.dims is None:
+        return None
+    extents = [dim for dim in type_.dims if isinstance(dim, int)]
+    return math.prod(extents) * type_.dtype.itemsize if len(extents) == len(type_.dims) else None
