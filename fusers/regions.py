@@ -109,11 +109,20 @@ def is_native_graph(graph: Graph) -> bool:
     return inputs and not any(native_refusal(node) for node in graph.block.nodes)
 
 
-def _is_deferrable(node: Node) -> bool:
-    """Whether the node may be native once the types of its inputs are known."""
-    if "untyped" not in node.attributes or node.kind in _HOST_KINDS:
-        return False
-    return node.kind in TABLE and any(value.type == ANY for value in node.inputs)
+def _deferrable(block: Block) -> set[Node]:
+    """The nodes that may be native once the types of what host nodes return are known.
+
+    What depends on nothing but inputs of unknown type is not among them: these inputs were looked
+    at when the graph was specialized, and are nothing that compiled code takes.
+    """
+    found: set[Node] = set()
+    for node in block.nodes:
+        if "untyped" not in node.attributes or node.kind in _HOST_KINDS or node.blocks:
+            continue
+        unknown = [value for value in node.inputs if value.type == ANY]
+        if node.kind in TABLE and any(value.node is not None for value in unknown):
+            found.add(node)
+    return found
 
 
 def _weight(node: Node) -> float:
@@ -133,24 +142,28 @@ def _weight(node: Node) -> float:
     return 1.0
 
 
-def partition(graph: Graph) -> bool:
-    """Form ``prim::NativeGroup`` nodes in all blocks that run in the host program."""
-    return _partition_block(graph.block)
+def partition(graph: Graph, *, defer: bool = True) -> bool:
+    """Form ``prim::NativeGroup`` nodes in all blocks that run in the host program.
+
+    With ``defer`` they also take in nodes whose types are not known yet.
+    """
+    return _partition_block(graph.block, defer)
 
 
-def _partition_block(block: Block) -> bool:
+def _partition_block(block: Block, defer: bool) -> bool:
     changed = False
+    deferrable = _deferrable(block) if defer else set()
     for node in block.nodes:
         if node.blocks and native_refusal(node):
             for inner in node.blocks:
-                changed |= _partition_block(inner)
+                changed |= _partition_block(inner, defer)
     runs: list[list[Node]] = [[]]
     sequence: list[Node | list[Node]] = []
     for node in block.nodes:
         if _is_only_constant(node):
             sequence.append(node)
             continue
-        inside = native_refusal(node) is None or _is_deferrable(node)
+        inside = native_refusal(node) is None or node in deferrable
         if not inside:
             sequence.append(node)
             runs.append([])

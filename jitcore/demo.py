@@ -155,6 +155,8 @@ def main(options: argparse.Namespace) -> None:
     """Run the demo."""
     if not isinstance(terrain, ScriptFunction):
         raise Error("JITCORE_JIT=0 turns the compiler off, and the demo shows the compiler")
+    if not options.output.parent.is_dir():
+        raise Error(f"there is no folder {options.output.parent} to write {options.output.name} to")
     model, latitude = sample_model()
     _introduce(model, latitude)
     cold, maps = _timed(terrain, model)

@@ -94,7 +94,7 @@ def draw(
     name = "Profile curvature (1/km), positive: convex"
     _draw_map(figure, panels[2], bend, extent, name, "RdBu_r", (-limit, limit))
     figure.text(0.05, 0.945, title, fontsize=18, fontweight="bold", color=_INK)
-    figure.savefig(path)
+    figure.savefig(path, format="png")
 
 
 def _draw_relief(

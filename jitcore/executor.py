@@ -32,6 +32,9 @@ from jitcore.signatures import (
 
 __all__ = ["Executor", "Specialization"]
 
+MAX_DEPTH = 3
+"""How deep regions that wait for types may lie inside one another."""
+
 MAX_SPECIALIZATIONS = 256
 """A limit over all structures of arguments, against programs that call with ever new constants."""
 
@@ -77,6 +80,8 @@ class Executor:
         Gives ``"strict"`` or ``"contract"``.
     miss : callable, optional
         What stands at the end of the chain of entries; by default `run`.
+    depth : int
+        How many executors this one is a region of.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Executor:
         compile_function: CompileFunction | None = None,
         numerics: Callable[[], str] = lambda: "strict",
         miss: Callable[..., Any] | None = None,
+        depth: int = 0,
     ) -> None:
         self.graph = graph
         self.name = name
@@ -96,6 +102,7 @@ class Executor:
         self.captures = captures
         self.compile_function = compile_function
         self.numerics = numerics
+        self.depth = depth
         self.miss = miss or self._run_positional
         self.entry: Callable[..., Any] = self.miss
         self.specializations: list[Specialization] = []
@@ -188,7 +195,9 @@ class Executor:
     def _plan(self, typed: Graph, params: list[Param | None]) -> NativePlan | HostPlan:
         contract = self.numerics() == "contract"
         native = compile_native(typed, params, self.captures, name=_identifier(self.name), contract=contract)
-        return native or compile_host(typed, self._region, name=self.name)
+        return native or compile_host(
+            typed, self._region, name=self.name, defer=self.depth < MAX_DEPTH
+        )
 
     def _region(self, graph: Graph, name: str) -> Callable[..., Any]:
         """The callable for a native region of a host program."""
@@ -200,6 +209,7 @@ class Executor:
             fallback=build_host(graph),
             compile_function=self.compile_function,
             numerics=self.numerics,
+            depth=self.depth + 1,
         )
 
     def _chain(self) -> None:

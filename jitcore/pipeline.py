@@ -188,11 +188,15 @@ def _with_writes(params: Sequence[Param], written: set[int]) -> tuple[Param, ...
 
 
 def compile_host(
-    graph: Graph, make_region: Callable[[Graph, str], Callable[..., Any]], *, name: str
+    graph: Graph,
+    make_region: Callable[[Graph, str], Callable[..., Any]],
+    *,
+    name: str,
+    defer: bool,
 ) -> HostPlan:
     """Compile a typed graph to a Python program; its native regions are made by ``make_region``."""
     check_strict_fusion(graph, [])
-    partition(graph)
+    partition(graph, defer=defer)
     dead_code_elimination(graph)
     log.graph_dump("regions", "after partition", lambda: str(graph))
     regions: dict[Node, Callable[..., Any]] = {}

@@ -251,7 +251,7 @@ def _operators() -> Iterator[OpInfo]:
             yield _row(f"prim::i{name}", f"i {sign}= a\nreturn i", numbers=numbers, ulp=more["ulp"])
     yield _row("prim::pow", "x ** 3", "x ** 0.5", "x ** -1", "x ** 1", "x ** 0", "p ** 2.0",
                **{**arrays, "ulp": TRANSCENDENTAL, "complex_ulp": 16})
-    yield _row("prim::matmul", "x @ y.T", "x @ v", dtypes="blfdD", reduction=True, layouts=True)
+    yield _row("prim::matmul", "p @ q.T", "p @ q[0]", dtypes="blfdD", reduction=True, layouts=True)
     yield _row("prim::imatmul", "x @= x[:, :3]\nreturn x", "z = x[:, :3].copy()\nz @= z\nreturn z",
                dtypes="ld", reduction=True)
     for name, sign in (("neg", "-"), ("pos", "+"), ("invert", "~")):
@@ -525,7 +525,7 @@ def _linalg() -> Iterator[OpInfo]:
                "np.dot(p, v)", "np.dot(p[None], q.T)", **products)
     yield _row("np::inner", "np.inner(p, q)", "np.inner(v, w)", "np.inner(s, 2)", **products)
     yield _row("np::vdot", "np.vdot(v, w)", "np.vdot(p, q)", **products)
-    yield _row("np::outer", "np.outer(v, w)", "np.outer(x, w)", "np.outer(v, 2)", "np.outer(s, v)",
+    yield _row("np::outer", "np.outer(p[0], q[0])", "np.outer(p, q[0])", "np.outer(v, 2)", "np.outer(s, p[0])",
                dtypes="?blfdD", mixed=True, complex_ulp=4)
 
 

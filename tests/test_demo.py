@@ -114,6 +114,11 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: Any) -> 
         matplotlib_module("figure")
 
 
+def test_demo_asks_for_a_folder_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--output", "no/such/folder/picture.png"]) == 1
+    assert "there is no folder no/such/folder to write picture.png to" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @needs_matplotlib
 def test_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

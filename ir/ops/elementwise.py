@@ -7,6 +7,7 @@ The dtypes come from NumPy itself (``ufunc.resolve_dtypes``), with Python number
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -109,9 +110,34 @@ def _ufunc_rule(name: str, names: Sequence[str], scalar: Scalar | None) -> Rule:
         if name == "power" and dtypes[0].kind in "iu" and dtypes[1].kind == "i":
             _check_integer_power(values[1])
         operands = [cast_to(b, value, dtype) for value, dtype in zip(values, dtypes, strict=False)]
+        if name in _WHERE_NEGATIVE and dtypes[0] != dtypes[1]:
+            return _compare_across_signs(b, name, operands)
         return b.emit(f"np::{name}", operands, {}, elementwise_result(b, operands, dtypes[-1]))
 
     return rule
+
+
+# Whether x op y holds for a negative x and a y without sign, and for a negative y.
+_WHERE_NEGATIVE = {
+    "less": (True, False),
+    "less_equal": (True, False),
+    "greater": (False, True),
+    "greater_equal": (False, True),
+    "equal": (False, False),
+    "not_equal": (True, True),
+}
+
+
+def _compare_across_signs(b: Builder, name: str, operands: Sequence[Value]) -> Value:
+    """A comparison of int64 with uint64, the one case where NumPy's loops have two dtypes."""
+    x, y = operands
+    unsigned = np.dtype(np.uint64)
+    same = b.op(f"np::{name}", cast_to(b, x, unsigned), cast_to(b, y, unsigned))
+    x_has_sign = tensor(x).dtype != unsigned
+    negative = b.op("np::less", x if x_has_sign else y, 0)
+    if _WHERE_NEGATIVE[name][0 if x_has_sign else 1]:
+        return b.op("np::logical_or", negative, same)
+    return b.op("np::logical_and", b.op("np::logical_not", negative), same)
 
 
 def _check_integer_power(exponent: Value) -> None:
@@ -201,11 +227,8 @@ _UFUNCS: dict[str, Scalar | None] = {
     "square": Scalar(
         f="x * x", i="x * x", u="x * x", c=("x_re * x_re - x_im * x_im", "x_re * x_im + x_im * x_re")
     ),
-    "reciprocal": Scalar(
-        f="1 / x",
-        i="select(x == 0, 0, quot(1, select(x == 0, 1, x)))",
-        u="select(x == 0, 0, quot(1, select(x == 0, 1, x)))",
-    ),
+    # Of the integer 0 it is what the processor makes of infinity.
+    "reciprocal": _float("1 / x"),
     "exp": _float("exp(x)"),
     "exp2": _float("exp2(x)"),
     "expm1": _float("expm1(x)"),
@@ -229,10 +252,6 @@ _UFUNCS: dict[str, Scalar | None] = {
     "arccosh": _float("arccosh(x)"),
     "arctanh": _float("arctanh(x)"),
     "hypot": _float("hypot(x, y)"),
-    "degrees": _float("x * 57.29577951308232"),
-    "radians": _float("x * 0.017453292519943295"),
-    "rad2deg": _float("x * 57.29577951308232"),
-    "deg2rad": _float("x * 0.017453292519943295"),
     "maximum": Scalar(f="max(x, y)", i="max(x, y)", u="max(x, y)", b="x or y"),
     "minimum": Scalar(f="min(x, y)", i="min(x, y)", u="min(x, y)", b="x and y"),
     "fmax": Scalar(f="fmax(x, y)", i="max(x, y)", u="max(x, y)", b="x or y"),
@@ -303,6 +322,20 @@ _UFUNCS: dict[str, Scalar | None] = {
     "conjugate": Scalar(f="x", i="x", u="x", c=("x_re", "-x_im")),
     "ldexp": None,
 }
+
+
+def _angle_unit(name: str, numerator: float, denominator: float) -> Op:
+    """``degrees``, ``radians`` and their synonyms: a multiplication."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x = call.value("x")
+        dtypes = _loop_dtypes(name, [x])
+        _check_supported(dtypes)
+        # NumPy divides in the loop's dtype as well.
+        factor = dtypes[0].type(numerator) / dtypes[0].type(denominator)
+        return b.op("np::multiply", cast_to(b, x, dtypes[0]), b.constant(factor))
+
+    return replace(_ufunc(name, None), rule=rule)
 
 
 def _where_rule(b: Builder, call: Call) -> Value:
@@ -495,6 +528,10 @@ def _astype(x: Any, dtype: Any, copy: bool = True) -> Any:
 
 OPS: tuple[Op, ...] = (
     *(_ufunc(name, scalar) for name, scalar in _UFUNCS.items()),
+    _angle_unit("degrees", 180, np.pi),
+    _angle_unit("rad2deg", 180, np.pi),
+    _angle_unit("radians", np.pi, 180),
+    _angle_unit("deg2rad", np.pi, 180),
     Op(
         "np::where",
         np.where,
