@@ -70,11 +70,12 @@ class _Cluster:
 
 def fuse_groups(graph: Graph, decisions: list[Decision] | None = None) -> bool:
     """Form fusion groups in all blocks; notes what became of each node in ``decisions``."""
-    analysis = AliasAnalysis(graph)
-    changed = False
-    for block in _blocks(graph.block):
-        changed |= _BlockFuser(block, analysis).run(decisions)
-    return changed
+    # The analysis knows the nodes there are now, so all is planned before anything is changed.
+    analysis = AliasAnalysis(graph, distinct_inputs=True)
+    fusers = [_BlockFuser(block, analysis) for block in _blocks(graph.block)]
+    for fuser in fusers:
+        fuser.plan()
+    return any([fuser.rebuild(decisions) for fuser in fusers])
 
 
 def _blocks(block: Block) -> Iterable[Block]:
@@ -90,6 +91,7 @@ class _BlockFuser:
         self.analysis = analysis
         self.order = {node: number for number, node in enumerate(block.nodes)}
         self.cluster_of: list[_Cluster] = []
+        self.refused: dict[Node, str | None] = {}
         self.edges = self._dependencies()
 
     def _dependencies(self) -> list[set[int]]:
@@ -123,17 +125,15 @@ class _BlockFuser:
             if producer is not None and producer in self.order:
                 yield producer
 
-    def run(self, decisions: list[Decision] | None) -> bool:
-        """Group the block's nodes; gives whether there are groups."""
-        refused: dict[Node, str | None] = {}
+    def plan(self) -> None:
+        """Form clusters of nodes that can run together."""
         for number, node in enumerate(self.block.nodes):
             reason = refusal(node)
-            refused[node] = reason
+            self.refused[node] = reason
             cluster = _Cluster([node], number, number, set(self.edges[number]), reason is None)
             self.cluster_of.append(cluster)
             if reason is None:
                 self._join_others(cluster, number)
-        return self._rebuild(refused, decisions)
 
     def _join_others(self, cluster: _Cluster, number: int) -> None:
         for candidate in self._candidates(number):
@@ -239,9 +239,7 @@ class _BlockFuser:
             self.cluster_of[self.order[node]] = first
         return first
 
-    def _rebuild(
-        self, refused: dict[Node, str | None], decisions: list[Decision] | None
-    ) -> bool:
+    def rebuild(self, decisions: list[Decision] | None) -> bool:
         """Write the block anew, clusters in an order that keeps all dependencies."""
         changed = False
         ordered = self._schedule()
@@ -250,10 +248,10 @@ class _BlockFuser:
             if self._is_group(cluster):
                 made = _make_group(self.block, cluster.nodes)
                 changed = True
-                _note(decisions, cluster.nodes, made, refused)
+                _note(decisions, cluster.nodes, made, self.refused)
             else:
                 self.block.nodes.extend(cluster.nodes)
-                _note(decisions, cluster.nodes, None, refused)
+                _note(decisions, cluster.nodes, None, self.refused)
         return changed
 
     @staticmethod

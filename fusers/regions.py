@@ -194,7 +194,10 @@ def _form_region(block: Block, nodes: list[Node]) -> None:
 
 
 def _without_escaping_views(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
-    """Take out, from the end, what only makes values that the host program holds on to."""
+    """Take out, from the end, what only makes values that the host program holds on to.
+
+    A view that is needed on both sides is made on both sides.
+    """
     kept = list(nodes)
     after: list[Node] = []
     for node in reversed(nodes):
@@ -202,10 +205,27 @@ def _without_escaping_views(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
         if not node.outputs or not _leaves(node, inside) or not _stays_host(node):
             continue
         if any(_is_inside(use.user, inside) for value in node.outputs for use in value.uses):
+            if not node.blocks:
+                after.insert(0, _made_again(node, inside))
             continue
         kept.remove(node)
         after.insert(0, node)
     return kept, after
+
+
+def _made_again(node: Node, inside: set[Node]) -> Node:
+    """A copy of a node, read by all users that are not inside."""
+    assert node.block is not None
+    mapping: dict[Value, Value] = {}
+    twin = copy_node(node, node.block, mapping)
+    node.block.nodes.remove(twin)
+    for old, new in mapping.items():
+        for use in [use for use in old.uses if not _is_inside(use.user, inside)]:
+            if isinstance(use.user, Node):
+                use.user.set_input(use.index, new)
+            else:
+                use.user.set_return(use.index, new)
+    return twin
 
 
 def _leaves(node: Node, inside: set[Node]) -> bool:

@@ -111,7 +111,7 @@ def cell_size(latitude: float, dx: float, dy: float) -> tuple[float, float]:
     Examples
     --------
     >>> [round(metres) for metres in cell_size(0.0, 1.0, 1.0)]
-    [111320, 110574]
+    [111319, 110574]
     >>> [round(metres) for metres in cell_size(60.0, 1.0, 1.0)]
     [55800, 111412]
     """

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitcore import strategy
+from jitcore.codegen.host import build_host
+from jitcore.codegen.lower import NotNative
 from jitcore.codegen.entry import CaptureGuard, bind
 from jitcore.codegen.signature import ConstantParam, Param
 from jitcore.ir import log
@@ -194,15 +196,20 @@ class Executor:
 
     def _plan(self, typed: Graph, params: list[Param | None]) -> NativePlan | HostPlan:
         contract = self.numerics() == "contract"
-        native = compile_native(typed, params, self.captures, name=_identifier(self.name), contract=contract)
+        name = _identifier(self.name)
+        try:
+            native = compile_native(typed, params, self.captures, name=name, contract=contract)
+        except NotNative:
+            if self.depth:
+                # A region is as small as it gets: there is no part to take out.
+                return HostPlan(typed, build_host(typed), {})
+            native = None
         return native or compile_host(
             typed, self._region, name=self.name, defer=self.depth < MAX_DEPTH
         )
 
     def _region(self, graph: Graph, name: str) -> Callable[..., Any]:
         """The callable for a native region of a host program."""
-        from jitcore.codegen.host import build_host
-
         return Executor(
             graph,
             name=name,

@@ -110,7 +110,12 @@ def compile_native(
 ) -> NativePlan | None:
     """Compile a typed graph to one native function; None where parts of it are not native.
 
-    Nodes that turn out not to be are marked (attribute ``untyped``), with the reason.
+    A node that turns out not to be is marked (attribute ``untyped``) with the reason.
+
+    Raises
+    ------
+    NotNative
+        All nodes are native, but what the graph returns cannot leave a native function.
     """
     known = [param for param in params if param is not None]
     if len(known) < len(params) or not is_native_graph(graph):
@@ -124,8 +129,9 @@ def compile_native(
     try:
         lowered = lower(fused, _layouts(known), name=unique)
     except NotNative as reason:
-        if reason.node is not None:
-            reason.node.origin.attributes["untyped"] = str(reason)
+        if reason.node is None:
+            raise
+        reason.node.origin.attributes["untyped"] = str(reason)
         return None
     signature = Signature(_with_writes(known, lowered.written), lowered.result)
     entry = make_entry(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 from unittest.mock import patch
 
@@ -43,11 +44,13 @@ def specialized(graph: Graph, args: Sequence[Any], *, dynamic: bool) -> Graph:
         type_and_param(describe(value), f"d{number}_", dynamic=dynamic)[0]
         for number, value in enumerate([*args, *captured])
     ]
-    typed = specialize(
-        graph, types, compile_function=lambda f: compile_function(f, lookup_op=kind_of)
-    )
+    typed = specialize(graph, types, compile_function=_compile_argument)
     verify(typed)
     return typed
+
+
+def _compile_argument(function: Any) -> Graph | None:
+    return compiled_graph(function) if isinstance(function, FunctionType) else None
 
 
 def interpreted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ def render(lines: Lines, indent: str = "    ") -> str:
     return text
 
 
-def shrink(lines: Lines, still_fails: Callable[[Lines], bool], limit: int = 300) -> Lines:
+def shrink(lines: Lines, still_fails: Callable[[Lines], bool], seconds: float = 20) -> Lines:
     """A smaller program that still fails: lines are left out, blocks replaced by their bodies.
 
     Parameters
@@ -35,16 +36,15 @@ def shrink(lines: Lines, still_fails: Callable[[Lines], bool], limit: int = 300)
     lines : tuple of Line
     still_fails : callable
         Whether a candidate, which may not even compile, fails as the original does.
-    limit : int
-        How many candidates to try.
+    seconds : float
+        When to stop trying.
     """
-    tried = 0
+    end = time.monotonic() + seconds
     improved = True
     while improved:
         improved = False
         for candidate in _smaller(lines):
-            tried += 1
-            if tried > limit:
+            if time.monotonic() > end:
                 return lines
             if still_fails(candidate):
                 lines, improved = candidate, True

@@ -2,7 +2,7 @@
 
 Sums of floats are at least as accurate as NumPy's pairwise sums: short blocks are added up in
 several partial sums, which is what lets them be vectorized, and the blocks' sums are added with
-compensation (Neumaier, ZAMM 54, 1974) or, for float32, in float64.
+compensation (Neumaier, ZAMM 54, 1974).  Sums of float32 are kept in float64.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.loops import Binary, Cast, Expr
+from jitcore.codegen.loops import Binary, Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     TRUE,
@@ -31,21 +31,32 @@ from jitcore.codegen.lowering.state import Lowering
 
 __all__ = ["Accumulator", "accumulator", "combine", "identity"]
 
-FLOAT_BLOCK = {"float32": 512, "float64": 256}
-"""Elements added up before compensation: about eight in each of the partial sums of a vector."""
+SUM_BLOCK = 256
+"""Elements added up before compensation: about eight in each of a vector loop's partial sums."""
+
+SUM_TAIL = 32
+"""What a vector loop takes at a time; the rest is added up apart, in no long chain."""
+
+FLOAT_ZERO = constant(0.0, "float64")
 
 FLAG_BLOCK = 2048
 """Elements looked at before ``any`` and ``all`` ask whether they are done."""
+
+
+POSITION_BLOCK = 1024
+"""Elements whose extremum is found before its place."""
 
 
 class Accumulator:
     """Starts with nothing, takes elements, and gives a result.
 
     With ``block`` elements come in runs of at most that many, between ``open_block`` and
-    ``close_block``; ``done`` is then a flag that ends the walk early.
+    ``close_block``; ``done`` is then a flag that ends the walk early.  With ``tail`` the elements
+    beyond the last multiple of it come in a run of their own.
     """
 
     block: int | None = None
+    tail = 1
 
     def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
         self.lowering = lowering
@@ -74,50 +85,63 @@ class Accumulator:
         """Whether no further element can change the result."""
         return FALSE
 
+    def improved(self) -> Expr:
+        """Whether the block must be searched for the element that made it better."""
+        return FALSE
+
+    def matches(self, element: Element) -> Expr:
+        """Whether this is the element that is searched for."""
+        return FALSE
+
+    def found(self, place: Expr) -> None:
+        """Take the place of the element that was searched for."""
+
 
 class FloatSum(Accumulator):
-    """The sum of float32 or float64."""
+    """The sum of float32 or float64, kept in float64."""
 
     def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
         super().__init__(lowering, dtype)
-        self.block = FLOAT_BLOCK[dtype.name]
+        self.is_compensated = dtype == np.float64
+        if self.is_compensated:
+            self.block = SUM_BLOCK
+            self.tail = SUM_TAIL
 
     def open(self) -> None:
-        zero = constant(0.0, "float64")
-        self.total = self.emitter.mutable("total", zero)
-        if self.dtype == np.float64:
-            self.error = self.emitter.mutable("error", zero)
+        self.total = self.emitter.mutable("total", FLOAT_ZERO)
+        if self.is_compensated:
+            self.error = self.emitter.mutable("error", FLOAT_ZERO)
 
     def open_block(self) -> None:
-        self.partial = self.emitter.mutable("partial", constant(0.0, self.dtype))
+        if self.is_compensated:
+            self.partial = self.emitter.mutable("partial", FLOAT_ZERO)
 
     def add(self, element: Element, place: Expr) -> None:
-        name = self.dtype.name
-        self.emitter.assign(self.partial, Binary("add", self.partial, element, name, True))
+        target = self.partial if self.is_compensated else self.total
+        wide = cast(element, "float64")
+        self.emitter.assign(target, Binary("add", target, wide, "float64", reassoc=True))
 
     def close_block(self) -> None:
+        if not self.is_compensated:
+            return
         emitter = self.emitter
-        partial = emitter.copy("term", cast(self.partial, "float64"))
-        new = emitter.copy("sum", Binary("add", self.total, partial, "float64"))
-        if self.dtype == np.float64:
-            lost = emitter.copy("lost", _lost(emitter.copy("old", self.total), partial, new))
-            emitter.assign(self.error, Binary("add", self.error, lost, "float64"))
+        old, term = emitter.copy("old", self.total), emitter.copy("term", self.partial)
+        new = emitter.copy("sum", Binary("add", old, term, "float64"))
+        error = Binary("add", self.error, _lost(old, term, new), "float64")
+        emitter.assign(self.error, error)
         emitter.assign(self.total, new)
 
-    def result(self) -> Element:
-        if self.dtype != np.float64:
-            return Cast(self.total, self.dtype.name)
+    def wide_result(self) -> Expr:
+        """The sum as float64, before it is rounded."""
+        if not self.is_compensated:
+            return self.total
         compensated = Binary("add", self.total, self.error, "float64")
         # Infinite sums leave NaN for an error.
         is_usable = compare("eq", self.error, self.error)
         return select(is_usable, compensated, self.total)
 
-    def wide_result(self) -> Expr:
-        """The sum as float64, before it is rounded."""
-        if self.dtype != np.float64:
-            return self.total
-        found: Expr = self.result()
-        return found
+    def result(self) -> Element:
+        return cast(self.wide_result(), self.dtype.name)
 
 
 def _lost(x: Expr, y: Expr, total: Expr) -> Expr:
@@ -138,7 +162,7 @@ class ComplexSum(Accumulator):
         super().__init__(lowering, dtype)
         part = np.dtype(expression_dtype(dtype))
         self.re, self.im = FloatSum(lowering, part), FloatSum(lowering, part)
-        self.block = self.re.block
+        self.block, self.tail = self.re.block, self.re.tail
 
     def open(self) -> None:
         self.re.open()
@@ -264,9 +288,13 @@ class Count(Accumulator):
 
 
 class Position(Accumulator):
-    """The first place of the least or the greatest element; the first NaN wins."""
+    """The first place of the least or the greatest element; the first NaN wins.
 
-    op = "lt"
+    The extremum of a block is found first, and its place only where it is better than all before.
+    """
+
+    block = POSITION_BLOCK
+    op, comparison = "min", "lt"
 
     def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
         super().__init__(lowering, dtype)
@@ -277,24 +305,43 @@ class Position(Accumulator):
         self.best = self.emitter.mutable("best", constant(0, self.dtype))
         self.place = self.emitter.mutable("place", integer(-1))
 
+    def open_block(self) -> None:
+        self.candidate = self.emitter.mutable("candidate", identity(self.op, self.dtype))
+
     def add(self, element: Element, place: Expr) -> None:
-        is_first = compare("lt", self.place, ZERO)
-        is_better = compare(self.op, element, self.best)
+        self.emitter.assign(self.candidate, combine(self.op, self.candidate, element, self.dtype))
+
+    def improved(self) -> Expr:
+        is_better = compare(self.comparison, self.candidate, self.best)
         if self.dtype.kind == "f":
-            best_is_number = compare("eq", self.best, self.best)
-            is_better = both(best_is_number, either(is_better, compare("ne", element, element)))
-        wins = self.emitter.copy("wins", either(is_first, is_better))
-        self.emitter.assign(self.best, select(wins, element, self.best))
-        self.emitter.assign(self.place, select(wins, place, self.place))
+            is_new_nan = both(
+                compare("eq", self.best, self.best),
+                compare("ne", self.candidate, self.candidate),
+            )
+            is_better = either(is_better, is_new_nan)
+        return either(compare("lt", self.place, ZERO), is_better)
+
+    def matches(self, element: Element) -> Expr:
+        is_same = compare("eq", element, self.candidate)
+        if self.dtype.kind != "f":
+            return is_same
+        both_nan = both(
+            compare("ne", element, element), compare("ne", self.candidate, self.candidate)
+        )
+        return either(is_same, both_nan)
+
+    def found(self, place: Expr) -> None:
+        self.emitter.assign(self.best, self.candidate)
+        self.emitter.assign(self.place, place)
 
     def result(self) -> Element:
         return self.place
 
 
-class LastPosition(Position):
+class GreatestPosition(Position):
     """``np::argmax``."""
 
-    op = "gt"
+    op, comparison = "max", "gt"
 
 
 _ACCUMULATORS: dict[str, type[Accumulator]] = {
@@ -304,7 +351,7 @@ _ACCUMULATORS: dict[str, type[Accumulator]] = {
     "np::all": All,
     "np::count_nonzero": Count,
     "np::argmin": Position,
-    "np::argmax": LastPosition,
+    "np::argmax": GreatestPosition,
 }
 _BY_KIND: dict[str, dict[str, type[Accumulator]]] = {
     "np::sum": {"f": FloatSum, "c": ComplexSum, "": IntegerSum},

@@ -19,8 +19,8 @@ from jitcore.codegen.lowering.elements import Elements, load, store, uncollapsed
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Operand, Pair
 from jitcore.codegen.lowering.pairs import combined
-from jitcore.codegen.lowering.reductions import reduce_elements
 from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.codegen.lowering.walks import reduce_elements
 from jitcore.ir.graph import Node
 from jitcore.ir.types import TensorType
 

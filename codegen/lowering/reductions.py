@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.loops import Binary, Break, Const, Expr, If, Unary
+from jitcore.codegen.loops import Binary, Expr, Unary
 from jitcore.codegen.lowering.accumulators import (
     Accumulator,
     FloatSum,
@@ -18,18 +18,13 @@ from jitcore.codegen.lowering.accumulators import (
     identity,
 )
 from jitcore.codegen.lowering.arithmetic import (
-    FALSE,
     ONE,
     ZERO,
-    add,
     both,
     cast,
     compare,
     constant,
     expression_dtype,
-    integer,
-    minimum,
-    multiply,
     product,
     select,
 )
@@ -46,10 +41,11 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.codegen.lowering.walks import reduce_elements
 from jitcore.ir.graph import Node
 from jitcore.ir.types import TensorType
 
-__all__ = ["RULES", "Reduction", "reduce_elements"]
+__all__ = ["RULES", "Reduction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,67 +115,6 @@ class Reduction:
         return lowering.emitter.shared("count", product(dims))
 
 
-def reduce_elements(
-    lowering: Lowering,
-    taker: Accumulator,
-    extents: Sequence[Expr],
-    element: Callable[[Sequence[Expr]], Element],
-) -> Element:
-    """Walk the reduced axes with an accumulator; gives the result, bound to variables."""
-    taker.open()
-    _walk(lowering, taker, extents, element, [])
-    result = taker.result()
-    copy = lowering.emitter.copy
-    if isinstance(result, Pair):
-        return Pair(copy("result_re", result.re), copy("result_im", result.im))
-    return copy("result", result)
-
-
-def _walk(
-    lowering: Lowering,
-    taker: Accumulator,
-    extents: Sequence[Expr],
-    element: Callable[[Sequence[Expr]], Element],
-    entries: list[Expr],
-) -> None:
-    name = INDEX_NAMES[min(len(entries), len(INDEX_NAMES) - 1)]
-    emitter = lowering.emitter
-    if len(extents) - len(entries) > 1:
-        with emitter.loop(name, ZERO, extents[len(entries)]) as entry:
-            _walk(lowering, taker, extents, element, [*entries, entry])
-            _stop_when_done(lowering, taker)
-        return
-    extent = extents[-1]
-
-    def run(start: Expr, stop: Expr) -> None:
-        taker.open_block()
-        with emitter.loop(name, start, stop) as entry:
-            place = _place(extents, [*entries, entry])
-            taker.add(element([*entries, entry]), place)
-        taker.close_block()
-
-    if taker.block is None or (isinstance(extent, Const) and extent.value <= taker.block):
-        run(ZERO, extent)
-        return
-    with emitter.loop("block", ZERO, extent, step=taker.block) as start:
-        stop = minimum(add(start, integer(taker.block)), extent)
-        run(start, emitter.copy("stop", stop))
-        _stop_when_done(lowering, taker)
-
-
-def _stop_when_done(lowering: Lowering, taker: Accumulator) -> None:
-    done = taker.done()
-    if done != FALSE:
-        lowering.emitter.emit(If(done, [Break()]))
-
-
-def _place(extents: Sequence[Expr], entries: Sequence[Expr]) -> Expr:
-    place: Expr = ZERO
-    for extent, entry in zip(extents, entries, strict=True):
-        place = add(multiply(place, extent), entry)
-    return place
-
-
 # The value of one result ------------------------------------------------------------------
 
 Walk = Callable[[Accumulator, Callable[[Element], Element]], Element]
@@ -203,13 +138,13 @@ def _plain_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Elem
 
 def _mean_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
     total = walk(accumulator(lowering, "np::sum", reduction.operand.dtype), _unchanged)
-    return divided(total, reduction.reduced_size(lowering), reduction.dtype)
+    count = cast(reduction.reduced_size(lowering), expression_dtype(reduction.dtype))
+    return divided(total, count, reduction.dtype)
 
 
-def divided(element: Element, count: Expr, dtype: np.dtype[Any]) -> Element:
-    """An element divided by a number of elements."""
+def divided(element: Element, divisor: Expr, dtype: np.dtype[Any]) -> Element:
+    """An element divided by a real number."""
     part = expression_dtype(dtype)
-    divisor = cast(count, part)
     if isinstance(element, Pair):
         return Pair(
             Binary("div", element.re, divisor, part), Binary("div", element.im, divisor, part)
@@ -232,12 +167,7 @@ def _variance_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> E
         return Binary("mul", bound, bound, "float64")
 
     squares = walk(FloatSum(lowering, np.dtype(np.float64)), deviation)
-    ddof = constant(float(reduction.node.attributes.get("ddof", 0)), "float64")
-    freedom = emitter.copy("freedom", Binary("sub", count, ddof, "float64"))
-    is_positive = compare("gt", freedom, constant(0.0, "float64"))
-    divisor = lowering.emitter.copy(
-        "divisor", select(is_positive, freedom, constant(0.0, "float64"))
-    )
+    divisor = emitter.copy("divisor", _freedom(lowering, reduction))
     variance: Expr = Binary("div", squares, divisor, "float64")
     if reduction.kind == "np::std":
         variance = Unary("sqrt", variance, "float64")
@@ -297,6 +227,8 @@ _ROW_OPS = {
     "np::any": "or",
     "np::all": "and",
     "np::count_nonzero": "add",
+    "np::var": "add",
+    "np::std": "add",
 }
 
 
@@ -345,17 +277,57 @@ def _joined(op: str, x: Element, y: Element, dtype: np.dtype[Any]) -> Element:
 
 
 def _rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
+    if reduction.kind in ("np::var", "np::std"):
+        _variance_rows(lowering, reduction, target)
+        return
+
     def unchanged(elements: Elements, index: Index, element: Element) -> Element:
         return element
 
     _reduce_rows(lowering, reduction, target, unchanged)
     if reduction.kind == "np::mean":
-        _divide_all(lowering, target, reduction.reduced_size(lowering))
+        count = cast(reduction.reduced_size(lowering), expression_dtype(target.dtype))
+        _finish_all(lowering, target, lambda element: divided(element, count, target.dtype))
 
 
-def _divide_all(lowering: Lowering, target: ArrayRef, count: Expr) -> None:
+def _variance_rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
+    """The means first, then the squares of the deviations from them."""
+    name = target.dtype.name
+    means = lowering.allocate("means", target.dims, target.dtype, escapes=False)
+    count = cast(reduction.reduced_size(lowering), name)
+
+    def unchanged(elements: Elements, index: Index, element: Element) -> Element:
+        return element
+
+    def squared(elements: Elements, index: Index, element: Element) -> Element:
+        difference = Binary("sub", element, elements(means, index), name)
+        deviation = elements.bind("deviation", difference, "")
+        return Binary("mul", deviation, deviation, name)
+
+    def finished(element: Element) -> Element:
+        variance = Binary("div", element, divisor, name)
+        return Unary("sqrt", variance, name) if reduction.kind == "np::std" else variance
+
+    _reduce_rows(lowering, reduction, means, unchanged)
+    _finish_all(lowering, means, lambda element: divided(element, count, target.dtype))
+    _reduce_rows(lowering, reduction, target, squared)
+    divisor = lowering.emitter.copy("divisor", cast(_freedom(lowering, reduction), name))
+    _finish_all(lowering, target, finished)
+
+
+def _freedom(lowering: Lowering, reduction: Reduction) -> Expr:
+    """The number of elements less ``ddof``, and not below 0."""
+    count = cast(reduction.reduced_size(lowering), "float64")
+    ddof = constant(float(reduction.node.attributes.get("ddof", 0)), "float64")
+    freedom = lowering.emitter.copy("freedom", Binary("sub", count, ddof, "float64"))
+    zero = constant(0.0, "float64")
+    return select(compare("gt", freedom, zero), freedom, zero)
+
+
+def _finish_all(lowering: Lowering, target: ArrayRef, finish: Callable[[Element], Element]) -> None:
+    """Change all results in place."""
     with nest(lowering, target.dims, collapse(lowering, target.dims, [target])) as index:
-        store(lowering, target, index, divided(load(target, index), count, target.dtype))
+        store(lowering, target, index, finish(load(target, index)))
 
 
 # Rules ------------------------------------------------------------------------------------
