@@ -6,8 +6,8 @@ compiled, and what stands around native regions, which it calls by name.
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import itertools
 import linecache
@@ -220,7 +220,9 @@ class _Program:
         statements = Statements(expressions, _Outliner(self, name, plan))
         return statements.function_body(nodes, returns)
 
-    def outline(self, name: str, plan: Plan, node: Node, form: LoopForm | None) -> tuple[str, list[Value]]:
+    def outline(
+        self, name: str, plan: Plan, node: Node, form: LoopForm | None
+    ) -> tuple[str, list[Value]]:
         """Plan a function of its own for one node."""
         part = self.globals.function(f"{name}_part", free=False)
         values = _free_values(node, form)
@@ -307,7 +309,10 @@ def _local_names(graphs: Sequence[Graph]) -> Iterator[str]:
         for value in graph.inputs:
             yield identifier(value.name, "x")
         for node in _nodes(graph.block):
-            for value in (*node.outputs, *(param for block in node.blocks for param in block.params)):
+            for value in (
+                *node.outputs,
+                *(param for block in node.blocks for param in block.params),
+            ):
                 if not is_constant(value):
                     yield identifier(value.name, "t")
 

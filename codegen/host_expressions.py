@@ -14,7 +14,7 @@ from jitcore.codegen.host_plan import AUGMENTED, Plan, ShortCircuit
 from jitcore.codegen.host_text import Precedence, Text, is_identifier
 from jitcore.codegen.host_variables import is_literal, is_repeatable
 from jitcore.ir import interpreter
-from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.graph import Node, Value
 from jitcore.ir.reference import IndexOperand, IndexPart, IndexSlice, parse_index
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType
 
@@ -602,8 +602,8 @@ def _rank(node: Node) -> int | None:
 _Writer = Callable[[Expressions, Node], Text | None]
 
 _WRITERS: dict[str, _Writer] = {
-    **{kind: Expressions._operator for kind in (*_BINARY, *_UNARY)},
-    **{kind: Expressions._elementwise for kind in _ARRAY_OPERATORS},
+    **dict.fromkeys((*_BINARY, *_UNARY), Expressions._operator),
+    **dict.fromkeys(_ARRAY_OPERATORS, Expressions._elementwise),
     **{f"prim::{name}": Expressions._augmented for name in AUGMENTED},
     **{f"prim::{name}_": Expressions._augmented for name in AUGMENTED},
     "prim::pow": Expressions._power,

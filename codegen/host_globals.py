@@ -112,7 +112,7 @@ class Globals:
             return text
         if isinstance(value, ModuleType):
             known = next((name for name, held in _MODULES.items() if held is value), None)
-            return Text(known and self.module(known) or self.add(value.__name__, value))
+            return Text((known and self.module(known)) or self.add(value.__name__, value))
         if isinstance(value, _NAMED):
             return Text(self.callable(value))
         return Text(self._numbered(value))

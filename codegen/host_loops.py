@@ -150,9 +150,7 @@ class _Condition:
                 return None
             nested = found
         skipped = {*self.before, *self.inside}
-        return LoopForm(
-            condition=last, overrides=self.overrides, skipped=skipped, nested=nested
-        )
+        return LoopForm(condition=last, overrides=self.overrides, skipped=skipped, nested=nested)
 
     def _match(self, first: Value, last: Value, outer: Block, inner: Block) -> bool:
         """Whether two values are the same function of the loop's variables."""
@@ -215,4 +213,3 @@ def _is_same(held: object, other: object) -> bool:
     if held is other:
         return True
     return type(held) is type(other) and isinstance(held, str | int | tuple) and held == other
-

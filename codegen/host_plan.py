@@ -17,7 +17,16 @@ from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.names import base_name
 from jitcore.ir.types import BOOL
 
-__all__ = ["AUGMENTED", "LOOPS", "STATEMENTS", "Late", "Plan", "ShortCircuit", "is_augmented", "visible"]
+__all__ = [
+    "AUGMENTED",
+    "LOOPS",
+    "STATEMENTS",
+    "Late",
+    "Plan",
+    "ShortCircuit",
+    "is_augmented",
+    "visible",
+]
 
 AUGMENTED = {
     "iadd": "+=",
@@ -62,7 +71,7 @@ _NAME_WIDTH = 3
 _DEEPEST = 3
 _MOST_WAITING = 64
 _ALWAYS_BOOL = frozenset(
-    f"prim::{name}" for name in "bool not_ is_ isnot in_ notin isinstance".split()
+    f"prim::{name}" for name in ["bool", "not_", "is_", "isnot", "in_", "notin", "isinstance"]
 )
 
 
@@ -383,8 +392,27 @@ def _own_width(node: Node) -> int:
 
 _SIGNS = frozenset(
     f"prim::{name}"
-    for name in (
-        "TupleConstruct ListConstruct SetConstruct DictConstruct FormatString getitem slice Call "
-        "add sub mul truediv mod pow and_ or_ xor lt gt eq neg"
-    ).split()
+    for name in [
+        "TupleConstruct",
+        "ListConstruct",
+        "SetConstruct",
+        "DictConstruct",
+        "FormatString",
+        "getitem",
+        "slice",
+        "Call",
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "mod",
+        "pow",
+        "and_",
+        "or_",
+        "xor",
+        "lt",
+        "gt",
+        "eq",
+        "neg",
+    ]
 )

@@ -196,7 +196,9 @@ class Statements:
         second = 1 - first
         test = self._test(node, negated=first == 1)
         arms = [self._substituted(node, number, values) for number in (0, 1)]
-        self._indent(f"if {test}:", lambda: self._block(node.blocks[first].nodes, arms[first], ending))
+        self._indent(
+            f"if {test}:", lambda: self._block(node.blocks[first].nodes, arms[first], ending)
+        )
         if leaves[first]:
             return node.blocks[second].nodes, arms[second]
         self._indent("else:", lambda: self._block(node.blocks[second].nodes, arms[second], ending))
@@ -245,7 +247,9 @@ class Statements:
             return False
         return len(node.inputs) > 1 and "named" not in node.attributes
 
-    def _assigned(self, sources: Sequence[Value | None], targets: Sequence[Value]) -> frozenset[str]:
+    def _assigned(
+        self, sources: Sequence[Value | None], targets: Sequence[Value]
+    ) -> frozenset[str]:
         """The variables that change when values are assigned."""
         return frozenset(name for name, _, _ in self._moves(sources, targets))
 

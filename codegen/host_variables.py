@@ -24,7 +24,15 @@ _INDEXED = ("prim::getitem", "prim::setitem", "prim::delitem")
 
 
 _NOTHING = frozenset(
-    "prim::setitem prim::delitem prim::SetAttr prim::Raise np::store np::scatter np::put_mask".split()
+    [
+        "prim::setitem",
+        "prim::delitem",
+        "prim::SetAttr",
+        "prim::Raise",
+        "np::store",
+        "np::scatter",
+        "np::put_mask",
+    ]
 )
 
 
@@ -89,9 +97,7 @@ class Variables:
         self._used: set[str] = set()
         for value in graph.inputs:
             self._names[value] = self._fresh(identifier(value.name, "x"))
-        self._plain = {
-            value.name for value in self._lives.values() if not is_literal(value)
-        }
+        self._plain = {value.name for value in self._lives.values() if not is_literal(value)}
         self._merge_all(self._lives.nodes)
 
     def name(self, value: Value) -> str:
@@ -184,7 +190,21 @@ def _copies(node: Node) -> Iterable[tuple[Value, Value]]:
 
 _AUGMENTED = frozenset(
     f"prim::i{name}"
-    for name in "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor".split()
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "lshift",
+        "rshift",
+        "and",
+        "or",
+        "xor",
+    ]
 )
 
 

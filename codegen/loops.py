@@ -234,9 +234,7 @@ class Comment:
     text: str
 
 
-Stmt = (
-    Let | Assign | Store | For | While | If | Break | Continue | Return | Do | Comment
-)
+Stmt = Let | Assign | Store | For | While | If | Break | Continue | Return | Do | Comment
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from jitcore.codegen.loops import Function
 from jitcore.codegen.lowering import (
     control,
     elementwise,
+    groups,
     masks,
     matmul,
     movement,
@@ -31,6 +32,7 @@ __all__ = ["RULES", "Lowered", "NotNative", "lower"]
 
 RULES: dict[str, Rule] = {
     **elementwise.RULES,
+    **groups.RULES,
     **views.RULES,
     **python_numbers.RULES,
     **python_math.RULES,

@@ -26,8 +26,7 @@ __all__ = [
 ]
 
 REDUCTIONS = frozenset(
-    f"np::{name}"
-    for name in ("sum", "prod", "min", "max", "any", "all", "mean", "count_nonzero")
+    f"np::{name}" for name in ("sum", "prod", "min", "max", "any", "all", "mean", "count_nonzero")
 )
 PRODUCERS = frozenset({"np::full", "np::iota"})
 """Ops that cost nothing to compute again at each element."""

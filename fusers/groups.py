@@ -181,7 +181,7 @@ class _BlockFuser:
             target = store.inputs[0]
             for node in nodes:
                 for value in node.inputs:
-                    if node is store and value is target or value is target:
+                    if (node is store and value is target) or value is target:
                         continue
                     if value.node in nodes or not isinstance(value.type, TensorType):
                         continue
@@ -198,7 +198,9 @@ class _BlockFuser:
         return any(
             self.order[node] > place
             and any(
-                value.node not in nodes and self._is_array(value) and self.analysis.may_alias(value, target)
+                value.node not in nodes
+                and self._is_array(value)
+                and self.analysis.may_alias(value, target)
                 for value in node.inputs
             )
             for node in nodes
@@ -272,7 +274,8 @@ class _BlockFuser:
                 waiting = [
                     self.cluster_of[number]
                     for number in sorted(top.predecessors)
-                    if self.cluster_of[number] is not top and id(self.cluster_of[number]) not in done
+                    if self.cluster_of[number] is not top
+                    and id(self.cluster_of[number]) not in done
                 ]
                 if waiting:
                     stack.extend(reversed(list(dict.fromkeys(waiting))))
@@ -355,5 +358,9 @@ def _note(
         reason = None
         if group is None:
             reason = refused[node] or "nothing beside it fits into the same kernel"
-        name = None if group is None else f"prim::FusionGroup({group.outputs[0].name if group.outputs else ''})"
+        name = (
+            None
+            if group is None
+            else f"prim::FusionGroup({group.outputs[0].name if group.outputs else ''})"
+        )
         decisions.append(Decision(node.kind, str(node.source or ""), name, reason))

@@ -86,7 +86,10 @@ Refusal = tuple[str, Callable[[Node], bool]]
 
 REFUSALS: tuple[Refusal, ...] = (
     ("it calls Python", lambda node: node.kind in _HOST_KINDS),
-    ("a type is known only when the program runs, or is not a number or an array", _has_foreign_type),
+    (
+        "a type is known only when the program runs, or is not a number or an array",
+        _has_foreign_type,
+    ),
     (
         "a node inside it runs in the host program",
         lambda node: any(native_refusal(inner) for block in node.blocks for inner in block.nodes),
@@ -137,7 +140,7 @@ def _weight(node: Node) -> float:
         return 1.0
     if isinstance(type_, TensorType) and not type_.scalar:
         return 0.0 if TABLE.get(node.kind) is not None and TABLE[node.kind].view else 1.0
-    if node.inputs and is_elementwise(node) or node.kind.startswith("prim::"):
+    if (node.inputs and is_elementwise(node)) or node.kind.startswith("prim::"):
         return 0.25
     return 1.0
 
@@ -229,9 +232,7 @@ def _made_again(node: Node, inside: set[Node]) -> Node:
 
 
 def _leaves(node: Node, inside: set[Node]) -> bool:
-    return any(
-        not _is_inside(use.user, inside) for value in node.outputs for use in value.uses
-    )
+    return any(not _is_inside(use.user, inside) for value in node.outputs for use in value.uses)
 
 
 def _stays_host(node: Node) -> bool:
@@ -329,4 +330,3 @@ def _free_values(nodes: list[Node]) -> list[Value]:
     for node in nodes:
         visit(node)
     return list(free)
-

@@ -13,7 +13,9 @@ class BroadcastError(ValueError):
     """Known extents that do not fit together; NumPy raises when the program gets there."""
 
 
-def broadcast_dims(shapes: Sequence[tuple[Dim, ...]], fresh: Callable[[object], Dim]) -> tuple[Dim, ...]:
+def broadcast_dims(
+    shapes: Sequence[tuple[Dim, ...]], fresh: Callable[[object], Dim]
+) -> tuple[Dim, ...]:
     """The dims of operands broadcast together.
 
     Two different symbols give the symbol ``fresh(key)`` makes, as does a symbol that may be 1;

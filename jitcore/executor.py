@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitcore import strategy
+from jitcore.codegen.entry import CaptureGuard, bind
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
-from jitcore.codegen.entry import CaptureGuard, bind
 from jitcore.codegen.signature import ConstantParam, Param
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
@@ -185,14 +185,18 @@ class Executor:
             typed = specialize(
                 self.graph, [type_ for type_, _ in pairs], constants, self.compile_function, wanted
             )
-            more = {n for n in wanted - self._constants if describe_constant(args[n]) != descriptions[n]}
+            more = {
+                n for n in wanted - self._constants if describe_constant(args[n]) != descriptions[n]
+            }
             if not more:
                 break
             self._constants |= more
         optimize(typed)
         log.graph_dump("specialize", f"{self.name} specialized", lambda: str(typed))
         plan = self._plan(typed, params)
-        return Specialization(kind, _dynamic_key(descriptions) if dynamic else descriptions, typed, plan)
+        return Specialization(
+            kind, _dynamic_key(descriptions) if dynamic else descriptions, typed, plan
+        )
 
     def _plan(self, typed: Graph, params: list[Param | None]) -> NativePlan | HostPlan:
         contract = self.numerics() == "contract"
@@ -271,5 +275,3 @@ def _without_extents(description: Description) -> Description:
 def _identifier(name: str) -> str:
     text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     return text if text and not text[0].isdigit() else f"f{text}"
-
-

@@ -25,7 +25,6 @@ from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
-
 from jitcore.strict import check_strict_fusion
 
 __all__ = ["HostPlan", "Kernel", "NativePlan", "compile_host", "compile_native", "optimize"]
@@ -209,4 +208,3 @@ def compile_host(
     for number, node in enumerate(graph.find_all_nodes("prim::NativeGroup")):
         regions[node] = make_region(node.attributes["graph"], f"{name}_region{number}")
     return HostPlan(graph, build_host(graph, regions=regions), dict(regions))
-

@@ -32,7 +32,14 @@ from jitcore.ir.types import (
     type_of_constant,
 )
 
-__all__ = ["Description", "describe", "describe_all", "describe_constant", "structure", "type_and_param"]
+__all__ = [
+    "Description",
+    "describe",
+    "describe_all",
+    "describe_constant",
+    "structure",
+    "type_and_param",
+]
 
 Description = tuple[Any, ...]
 

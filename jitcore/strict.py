@@ -14,7 +14,7 @@ from jitcore.ir.types import TensorType
 __all__ = ["check_strict_fusion", "strict_fusion"]
 
 
-class strict_fusion:  # noqa: N801 - TorchScript's name, used as a with statement
+class strict_fusion:
     """Say that everything inside a ``with`` block of a scripted function must be fused.
 
     The check is made when the function is compiled.  Outside of a scripted function the block does

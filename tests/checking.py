@@ -99,7 +99,9 @@ def check(
         The first difference, with its place.
     """
     tolerance = Tolerance(ulp, _largest(args) if reduction else None)
-    return check_within(function, args, script or default_script, tolerance, interpreter=interpreter)
+    return check_within(
+        function, args, script or default_script, tolerance, interpreter=interpreter
+    )
 
 
 def check_within(

@@ -4,7 +4,6 @@
 # ruff: noqa: F541, F821
 
 
-
 def find_first(items, wanted):
     for index, item in enumerate(items):
         if item == wanted:

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from checking import Tolerance, check_within, function_from_source
 from program_shrinking import Lines, shrink
-from programs import Program, random_program
 
+from checking import Tolerance, check_within, function_from_source
 from jitcore.script import script as default_script
+from programs import Program, random_program
 
 __all__ = ["failure_of", "main"]
 

@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+
 from jitcore.frontend import compile_function
 from jitcore.ir import interpreter
 from jitcore.ir.graph import Graph, Node, Value

@@ -14,6 +14,7 @@ import numpy as np
 from jitcore.codegen.engine import compile_module
 from jitcore.codegen.entry import bind, make_entry
 from jitcore.codegen.lower import Lowered, lower
+from jitcore.codegen.lowering.facts import FUSED
 from jitcore.codegen.printers.llvm import print_module
 from jitcore.codegen.signature import (
     ArrayParam,
@@ -32,7 +33,17 @@ from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.specialize import specialize
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, Type, scalar_type
 
-__all__ = ["MISS", "check", "compile_graph", "lowered", "native", "outcome", "same", "typed"]
+__all__ = [
+    "MISS",
+    "check",
+    "compile_graph",
+    "fuse_all",
+    "lowered",
+    "native",
+    "outcome",
+    "same",
+    "typed",
+]
 
 MISS = "the guard refused the arguments"
 _PYTHON: dict[type, tuple[Type, Any]] = {
@@ -89,6 +100,33 @@ def typed(f: Callable[..., Any], *args: Any, static: bool = False, fuse: bool = 
     if fuse:
         fuse_groups(graph, [])
     return graph
+
+
+def fuse_all(graph: Graph) -> Graph:
+    """The graph with everything but its last tuple in one group."""
+    body = graph.copy()
+    result = Graph(graph.name)
+    inputs = [result.block.add_param(value.type, value.name) for value in graph.inputs]
+    (value,) = body.outputs
+    node = value.node
+    is_tuple = node is not None and node.kind == "prim::TupleConstruct"
+    returned = list(node.inputs) if node is not None and is_tuple else [value]
+    value.uses = [use for use in value.uses if use.user is not body.block]
+    body.block.inputs = []
+    if node is not None and is_tuple:
+        node.destroy()
+    for one in returned:
+        body.block.add_return(one)
+    types = [one.type for one in returned]
+    group = result.block.append(FUSED, inputs, {"graph": body}, outputs=types)
+    if is_tuple:
+        made = result.block.append(
+            "prim::TupleConstruct", group.outputs, outputs=[graph.outputs[0].type]
+        )
+        result.block.add_return(made.output)
+    else:
+        result.block.add_return(group.output)
+    return result
 
 
 def as_function(f: Callable[..., Any]) -> FunctionType:

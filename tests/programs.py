@@ -27,7 +27,7 @@ __all__ = ["Program", "random_program"]
 
 MAX_ELEMENTS = 300
 MAX_RANK = 3
-HELPERS = '''\
+HELPERS = """\
 def scaled(p, k=3):
     return p * k + 1
 
@@ -55,7 +55,7 @@ def bumped(p):
 def halves(p):
     middle = len(p) // 2
     return p[:middle], p[middle:]
-'''
+"""
 
 _DTYPES = "?bhilBHILfdfd"
 _EXACT_UNARY = ("-{}", "abs({})", "np.sqrt({})", "np.square({})", "np.sign({})", "np.floor({})",
@@ -161,7 +161,9 @@ class _Generator:
     def _array(self, shape: tuple[int, ...], number: int) -> Any:
         kept = shape
         if number and self.random.random() < 0.4:
-            kept = self.random.choice([shape[-1:], (1,) * len(shape), (shape[0], *[1] * (len(shape) - 1))])
+            kept = self.random.choice(
+                [shape[-1:], (1,) * len(shape), (shape[0], *[1] * (len(shape) - 1))]
+            )
         dtype = self.random.choice(_DTYPES if self.exact else "fdfdil")
         made = values(dtype, kept, self.random.randrange(1000), tame=not self.exact)
         layout = self.random.random()
@@ -190,7 +192,9 @@ class _Generator:
         return self.random.choice([literal, name or literal, f"len({self._array_name()})"])
 
     def _number(self) -> str:
-        literal = self.random.choice(["2", "3", "0.5", "-1", "1.5", "True", "np.float32(0.5)", "np.int8(3)"])
+        literal = self.random.choice(
+            ["2", "3", "0.5", "-1", "1.5", "True", "np.float32(0.5)", "np.int8(3)"]
+        )
         name = self._named(lambda value: not isinstance(value, np.ndarray | tuple))
         return self.random.choice([literal, name or literal, name or literal])
 
@@ -268,7 +272,7 @@ class _Generator:
             kinds += [(3, self._if), (3, self._for), (1, self._while), (1, self._early_return)]
         for _ in range(12):
             weights = [weight for weight, _ in kinds]
-            (_, make), = self.random.choices(kinds, weights)
+            ((_, make),) = self.random.choices(kinds, weights)
             if make(scope):
                 return
 
@@ -293,7 +297,11 @@ class _Generator:
         if isinstance(value, int):
             return abs(value) < 2**40
         if isinstance(value, np.ndarray):
-            good = value.size <= MAX_ELEMENTS and value.ndim <= MAX_RANK and value.dtype.char in "?bhilqBHILQfd"
+            good = (
+                value.size <= MAX_ELEMENTS
+                and value.ndim <= MAX_RANK
+                and value.dtype.char in "?bhilqBHILQfd"
+            )
             return good and (self.exact or bool(np.all(np.abs(value) < 1e6)))
         return isinstance(value, float | np.generic)
 
@@ -328,17 +336,23 @@ class _Generator:
         name = self._array_name()
         sources = [self._number(), self._expression(1), f"{name}[{self._place(name)}]"]
         value = self.random.choice(sources)
-        return self._fits(name, value) and self._try(scope, f"{name}[{self._place(name)}] = {value}")
+        return self._fits(name, value) and self._try(
+            scope, f"{name}[{self._place(name)}] = {value}"
+        )
 
     def _augmented(self, scope: _Scope) -> bool:
         name = self._array_name()
-        sign = self.random.choice(["+", "-", "*", "//", "|", "&"] if self.exact else ["+", "-", "*"])
+        sign = self.random.choice(
+            ["+", "-", "*", "//", "|", "&"] if self.exact else ["+", "-", "*"]
+        )
         target = name if self.random.random() < 0.5 else f"{name}[{self._place(name)}]"
         return self._try(scope, f"{target} {sign}= {self._expression(1)}")
 
     def _scalar(self, scope: _Scope) -> bool:
         old = self._named(lambda value: type(value) is int)
-        name = self.random.choice([next(self.names), old if old and old[0] == "v" else next(self.names)])
+        name = self.random.choice(
+            [next(self.names), old if old and old[0] == "v" else next(self.names)]
+        )
         texts = [
             f"{self._integer()} + {self._integer()}",
             f"{self._integer()} * {self._integer()}",
@@ -350,7 +364,11 @@ class _Generator:
             f"abs({self._integer()}) - 1",
         ]
         if self.exact:
-            texts += [f"float({self._integer()}) / 3", f"({self._number()} < 1)", f"a // {self._integer()}"]
+            texts += [
+                f"float({self._integer()}) / 3",
+                f"({self._number()} < 1)",
+                f"a // {self._integer()}",
+            ]
         return self._try(scope, f"{name} = {self.random.choice(texts)}")
 
     def _pair(self, scope: _Scope) -> bool:
@@ -390,7 +408,9 @@ class _Generator:
             return False
         if self.random.random() < 0.25:
             word = self.random.choice(["break", "continue"])
-            body.insert(self.random.randint(0, len(body)), Line(f"if {self._condition()}:", (Line(word),)))
+            body.insert(
+                self.random.randint(0, len(body)), Line(f"if {self._condition()}:", (Line(word),))
+            )
         scope.lines.append(Line(f"for {counter} in range({bound}):", tuple(body)))
         return True
 

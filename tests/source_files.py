@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 __all__ = ["FOLDERS", "ROOT", "package_files", "parse"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
-FOLDERS = {"jitcore": "jitcore", "ir": "jitcore.ir", "codegen": "jitcore.codegen",
-           "fusers": "jitcore.fusers"}
+FOLDERS = {
+    "jitcore": "jitcore",
+    "ir": "jitcore.ir",
+    "codegen": "jitcore.codegen",
+    "fusers": "jitcore.fusers",
+}
 """The folders that hold the package, and what each is imported as."""
 
 
@@ -28,7 +32,7 @@ def package_files() -> Iterator[tuple[Path, str]]:
             yield path, ".".join(part for part in parts if part != "__init__")
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse(path: Path) -> ast.Module:
     """The syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))

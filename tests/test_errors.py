@@ -129,9 +129,7 @@ def test_chain_of_calls() -> None:
 
 
 def test_mutual_recursion() -> None:
-    lines = report(
-        "def g(x):\n    return f(x)\n\ndef f(x):\n    return g(x)\n"
-    ).splitlines()
+    lines = report("def g(x):\n    return f(x)\n\ndef f(x):\n    return g(x)\n").splitlines()
     assert lines[0].startswith("'f' calls itself, directly or through another function")
     assert lines[1] == "  test.py:2:11"
     assert lines[5:7] == ["'g' is being compiled since it was called from 'f'", "  test.py:5:11"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from checking import Tolerance, assert_same, check, function_from_source, outcome_of
 from graph_checking import interpreted
-from opinfos import OPINFOS, Sample, samples
 from sample_arrays import OVERLAPS, overlapping
 
+from checking import Tolerance, assert_same, check, function_from_source, outcome_of
 from jitcore.ir.ops import TABLE
 from jitcore.script import script
+from opinfos import OPINFOS, Sample, samples
 
 KINDS = sorted(OPINFOS)
 

@@ -12,12 +12,21 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import jitcore
 import pytest
 from source_files import FOLDERS, ROOT, package_files
 
+import jitcore
+
 NOT_SOURCE = shutil.ignore_patterns(
-    ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "*.egg-info", "tests"
+    ".git",
+    ".venv",
+    ".*_cache",
+    ".hypothesis",
+    "__pycache__",
+    "build",
+    "dist",
+    "*.egg-info",
+    "tests",
 )
 
 
@@ -27,8 +36,10 @@ def project() -> dict[str, Any]:
 
 
 def test_packages_are_the_folders_with_python_files() -> None:
-    found = {module if path.name == "__init__.py" else module.rpartition(".")[0]
-             for path, module in package_files()}
+    found = {
+        module if path.name == "__init__.py" else module.rpartition(".")[0]
+        for path, module in package_files()
+    }
     assert sorted(found) == project()["tool"]["setuptools"]["packages"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fuzz import failure_of
+
 from programs import random_program
 
 PROGRAMS = 500

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 import pytest
-from checking import register_source
 from source_files import ROOT, package_files, parse
+
+from checking import register_source
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)

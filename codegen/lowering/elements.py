@@ -38,6 +38,7 @@ __all__ = [
     "SCALARS",
     "Elements",
     "Index",
+    "NotByRows",
     "convert",
     "choose",
     "element_index",
@@ -102,6 +103,10 @@ def store(lowering: Lowering, array: ArrayRef, index: Index, element: Element) -
     lowering.emitter.emit(Store(array.pointer, add(first, ONE), element.im, array.root))
 
 
+class NotByRows(Exception):
+    """A group's reduction is read in another place than its own row."""
+
+
 class Elements:
     """Pulls values at places into the loops that are open; each is computed once a place."""
 
@@ -124,9 +129,15 @@ class Elements:
         if isinstance(operand, ArrayRef):
             name = operand.root or "array"
             return self.bind(f"{name}_element", load(operand, index), "")
+        if operand.is_reduction:
+            return self.of_reduction(operand, index)
         rule = _RULES.get(operand.node.kind, _elementwise)
         element = rule(self, operand, index)
         return self.bind(operand.name, element, source_line(operand.node.source))
+
+    def of_reduction(self, lazy: Lazy, index: Index) -> Element:
+        """The value of a reduction that is part of the loops."""
+        raise NotByRows
 
     def bind(self, name: str, element: Element, comment: str) -> Element:
         """Bind an element where the loops it depends on begin."""

@@ -21,7 +21,6 @@ from jitcore.codegen.lowering.broadcasting import (
     shape_template,
 )
 from jitcore.codegen.lowering.elements import SCALARS, Elements, Index, convert, load
-from jitcore.codegen.lowering.facts import FUSED, last_uses
 from jitcore.codegen.lowering.nest import is_aligned, write
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
@@ -30,10 +29,9 @@ from jitcore.codegen.lowering.operands import (
     NotNative,
     Operand,
     Pair,
-    arrays_in,
 )
-from jitcore.codegen.lowering.state import WRITING, Lowering, Rule
-from jitcore.ir.graph import Graph, Node, Value
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node, Value
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, Type
 
 __all__ = [
@@ -200,63 +198,6 @@ def _store(lowering: Lowering, node: Node) -> Operand:
     return ()
 
 
-# Groups -----------------------------------------------------------------------------------
-
-
-def _group(lowering: Lowering, node: Node) -> Operand:
-    """A fused group: its values are computed where they are used."""
-    graph: Graph = node.attributes["graph"]
-    for inner, outer in zip(graph.inputs, node.inputs, strict=True):
-        lowering.bind(inner, lowering.operand(outer))
-    was_lazy, lowering.is_lazy = lowering.is_lazy, True
-    last = last_uses(graph.block)
-    for position, inner_node in enumerate(graph.block.nodes):
-        if inner_node.kind in WRITING:
-            _compute_before_write(lowering, graph, inner_node, position, last)
-        lowering.node(inner_node)
-    _compute_outputs(lowering, graph)
-    lowering.is_lazy = was_lazy
-    results = tuple(lowering.operand(value) for value in graph.outputs)
-    return results[0] if len(node.outputs) == 1 else results
-
-
-def _compute_before_write(
-    lowering: Lowering, graph: Graph, writer: Node, position: int, last: dict[Value, int]
-) -> None:
-    """Compute lazy values that read what is about to change, and that are needed afterwards."""
-    target = lowering.array(writer.inputs[0])
-    for earlier in graph.block.nodes[:position]:
-        for value in earlier.outputs:
-            if last.get(value, -1) <= position:
-                continue
-            operand = lowering.operand(value)
-            if not isinstance(operand, Lazy):
-                continue
-            if any(array.may_overlap(target) for array in arrays_in(operand)):
-                lowering.array(value)
-
-
-def _compute_outputs(lowering: Lowering, graph: Graph) -> None:
-    """Write the outputs that are still lazy, those of the same extents in one nest."""
-    together: dict[tuple[Expr, ...], list[Value]] = {}
-    for value in graph.outputs:
-        operand = lowering.operand(value)
-        if isinstance(operand, Lazy):
-            same = together.setdefault(operand.dims, [])
-            if value not in same:
-                same.append(value)
-    for values in together.values():
-        pairs = []
-        for value in values:
-            lazy = lowering.operand(value)
-            escapes = lowering.escapes(value)
-            target = lowering.allocate(value.name, lazy.dims, lazy.dtype, escapes=escapes)
-            pairs.append((target, lazy))
-        write(lowering, pairs)
-        for value, (target, _) in zip(values, pairs, strict=True):
-            lowering.bind(value, target)
-
-
 RULES: dict[str, Rule] = {
     **dict.fromkeys(SCALARS, _elementwise),
     "np::full": _full,
@@ -265,5 +206,4 @@ RULES: dict[str, Rule] = {
     "np::copy": _copy,
     "np::item": _item,
     "np::store": _store,
-    FUSED: _group,
 }

@@ -157,6 +157,8 @@ class Lazy:
         result's, ``ZERO`` where it has extent 1, and the extent where only the run shows which.
     detail : object
         What else the node's kind needs, such as the axes of a view.
+    is_reduction : bool
+        ``detail`` is a ``Reduction`` that is computed where its row begins.
     """
 
     node: Node
@@ -165,6 +167,7 @@ class Lazy:
     dtype: np.dtype[Any]
     modes: tuple[tuple[Expr | None, ...], ...] = ()
     detail: Any = None
+    is_reduction: bool = False
 
     @property
     def name(self) -> str:

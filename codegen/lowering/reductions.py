@@ -45,7 +45,7 @@ from jitcore.codegen.lowering.walks import reduce_elements
 from jitcore.ir.graph import Node
 from jitcore.ir.types import TensorType
 
-__all__ = ["RULES", "Reduction"]
+__all__ = ["KINDS", "RULES", "Axes", "Reduction", "group_axes", "reduced_element"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,18 @@ class Axes:
         return tuple(extent for extent, one in pairs if one == reduced)
 
 
-def group_axes(lowering: Lowering, operand: Operand, reduced: frozenset[int]) -> Axes:
-    """Group adjacent axes that are all kept or all reduced, where the operand allows it."""
+def group_axes(
+    lowering: Lowering, operand: Operand, reduced: frozenset[int], apart: int = 0
+) -> Axes:
+    """Group adjacent axes that are all kept or all reduced, where the operand allows it.
+
+    The first axes, ``apart`` of them, are not grouped.
+    """
     dims = operand.dims
     borders = frozenset(
-        axis for axis in range(len(dims) - 1) if (axis in reduced) != (axis + 1 in reduced)
+        axis
+        for axis in range(len(dims) - 1)
+        if axis < apart or (axis in reduced) != (axis + 1 in reduced)
     )
     groups = collapse(lowering, dims, [operand], borders)
     extents: list[Expr] = []
@@ -362,6 +369,8 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     assert isinstance(type_, TensorType) and type_.dtype is not None
     reduction = Reduction(node, operand, reduced, type_.dtype)
     _check_not_empty(lowering, reduction)
+    if lowering.reduces_lazily:
+        return _lazy(lowering, reduction)
     if type_.scalar:
         return _reduce_inner(lowering, reduction, None)
     target = _target(lowering, reduction)
@@ -374,17 +383,30 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     return target
 
 
-def _target(lowering: Lowering, reduction: Reduction) -> ArrayRef:
-    """Memory for the results, with axes of extent 1 where ``keepdims`` asks for them."""
-    node, operand = reduction.node, reduction.operand
-    keepdims = node.attributes.get("keepdims", False)
+def _lazy(lowering: Lowering, reduction: Reduction) -> Lazy:
+    """A reduction that is computed in the loops of its consumers."""
+    node = reduction.node
+    dims = define_dims(lowering, node.output, _result_dims(reduction))
+    return Lazy(
+        node, (reduction.operand,), dims, reduction.dtype, detail=reduction, is_reduction=True
+    )
+
+
+def _result_dims(reduction: Reduction) -> list[Expr]:
+    keepdims = reduction.node.attributes.get("keepdims", False)
     dims: list[Expr] = []
-    for axis, dim in enumerate(operand.dims):
+    for axis, dim in enumerate(reduction.operand.dims):
         if axis not in reduction.reduced:
             dims.append(dim)
         elif keepdims:
             dims.append(ONE)
-    extents = define_dims(lowering, node.output, dims)
+    return dims
+
+
+def _target(lowering: Lowering, reduction: Reduction) -> ArrayRef:
+    """Memory for the results, with axes of extent 1 where ``keepdims`` asks for them."""
+    node = reduction.node
+    extents = define_dims(lowering, node.output, _result_dims(reduction))
     escapes = lowering.escapes(node.output)
     return lowering.allocate(node.output.name, extents, reduction.dtype, escapes=escapes)
 
@@ -402,9 +424,9 @@ def _without_kept_axes(lowering: Lowering, reduction: Reduction, target: ArrayRe
     )
 
 
-RULES: dict[str, Rule] = {
-    f"np::{name}": _reduce
-    for name in (
+KINDS = frozenset(
+    f"np::{name}"
+    for name in [
         "sum",
         "prod",
         "min",
@@ -417,5 +439,7 @@ RULES: dict[str, Rule] = {
         "mean",
         "var",
         "std",
-    )
-}
+    ]
+)
+
+RULES: dict[str, Rule] = dict.fromkeys(sorted(KINDS), _reduce)

@@ -119,6 +119,7 @@ class Lowering:
         self.notes: list[str] = []
         self.source: SourceRange | None = None
         self.is_lazy = False
+        self.reduces_lazily = False
         self.input_roots: dict[str, int] = {}
         self.never_one: set[Expr] = set()
         self.writes = any(node.kind in WRITING for node in _all_nodes(graph))

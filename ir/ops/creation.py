@@ -69,13 +69,20 @@ def _like_rule(number: Any) -> Rule:
 def _fill_value(b: Builder, value: Value, dtype: np.dtype[Any] | None) -> Value:
     if dtype is None:
         if is_number(value.type):
-            dtype = np.dtype({"int": np.int64, "float": np.float64}.get(str(value.type), str(value.type)))
+            dtype = np.dtype(
+                {"int": np.int64, "float": np.float64}.get(str(value.type), str(value.type))
+            )
         else:
             dtype = tensor(value).dtype
     assert dtype is not None
     if isinstance(value.type, TensorType) and value.type.dims != ():
         raise Untypable("np.full of an array")
-    if is_number(value.type) and value.constant is None and dtype.kind in "iu" and value.type == FLOAT:
+    if (
+        is_number(value.type)
+        and value.constant is None
+        and dtype.kind in "iu"
+        and value.type == FLOAT
+    ):
         raise Untypable("a float fills an integer array")
     if isinstance(value.type, TensorType) and not value.type.scalar:
         value = b.op("np::item", value)
@@ -104,7 +111,9 @@ def _full_like_rule(b: Builder, call: Call) -> Value:
     if type_.scalar or type_.dtype is None:
         raise Untypable("an array like a NumPy scalar")
     asked = call.static("dtype")
-    value = _fill_value(b, call.value("fill_value"), _dtype(type_.dtype if asked is None else asked))
+    value = _fill_value(
+        b, call.value("fill_value"), _dtype(type_.dtype if asked is None else asked)
+    )
     extents = [b.size(x, axis) for axis in range(len(type_.dims or ()))]
     return _filled(b, value, _value_dtype(value), extents)
 
@@ -129,7 +138,9 @@ def _arange_rule(b: Builder, call: Call) -> Value:
     dtype = call.static("dtype")
     if all(value.type == INT for value in values):
         return _integer_arange(b, values, _dtype(np.int64 if dtype is None else dtype))
-    known = [None if value.constant is None else value.constant.attributes["value"] for value in values]
+    known = [
+        None if value.constant is None else value.constant.attributes["value"] for value in values
+    ]
     if any(one is None for one in known) or dtype is not None:
         raise Untypable("np.arange of floats that are not known")
     sample = np.arange(*known)
@@ -140,7 +151,9 @@ def _arange_rule(b: Builder, call: Call) -> Value:
         raise Untypable("np.arange of floats that are not known")
     # NumPy computes the second element and steps by its difference from the first.
     delta = (start + step_value) - start
-    return _iota(b, b.constant(float(start)), b.constant(float(delta)), b.constant(len(sample)), sample.dtype)
+    return _iota(
+        b, b.constant(float(start)), b.constant(float(delta)), b.constant(len(sample)), sample.dtype
+    )
 
 
 def _integer_arange(b: Builder, values: list[Value], dtype: np.dtype[Any]) -> Value:
@@ -185,7 +198,9 @@ def _eye_rule(b: Builder, call: Call) -> Value:
     rows = call.value("N")
     columns = call.optional("M") or rows
     dtype = call.static("dtype")
-    return _diagonal_ones(b, rows, columns, call.static("k"), _dtype(float if dtype is None else dtype))
+    return _diagonal_ones(
+        b, rows, columns, call.static("k"), _dtype(float if dtype is None else dtype)
+    )
 
 
 def _identity_rule(b: Builder, call: Call) -> Value:
@@ -230,7 +245,6 @@ def _tri(keep: str) -> Rule:
     return rule
 
 
-
 def _asarray_rule(b: Builder, call: Call) -> Value:
     x = call.value("a")
     type_ = tensor(x)
@@ -242,51 +256,144 @@ def _asarray_rule(b: Builder, call: Call) -> Value:
     return b.op("np::cast", x, dtype=_dtype(dtype))
 
 
-
 OPS: tuple[Op, ...] = (
-    Op("np::empty", reference.empty, _typed_empty_rule, "*extents, dtype", pure=False,
-       doc="A new array with any contents."),
-    Op("np::full", reference.full, _typed_full_rule, "value, *extents, dtype",
-       doc="A new array of one value."),
-    Op("np::iota", reference.iota, _iota_rule, "start, step, count, dtype",
-       doc="Equal steps."),
-    Op("np::zeros", np.zeros, _shape_rule(0), "shape, dtype=float, order='C', device!=None, like!=None",
-       functions=(np.zeros,), doc="A new array of zeros."),
-    Op("np::ones", np.ones, _shape_rule(1), "shape, dtype=None, order='C', device!=None, like!=None",
-       functions=(np.ones,), doc="A new array of ones."),
-    Op("np::empty_function", np.empty, _shape_rule(None),
-       "shape, dtype=float, order='C', device!=None, like!=None", functions=(np.empty,), pure=False,
-       doc="A new array with any contents."),
-    Op("np::zeros_like", np.zeros_like, _like_rule(0),
-       "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
-       functions=(np.zeros_like,), doc="Zeros in the form of another array."),
-    Op("np::ones_like", np.ones_like, _like_rule(1),
-       "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
-       functions=(np.ones_like,), doc="Ones in the form of another array."),
-    Op("np::empty_like", np.empty_like, _like_rule(None),
-       "a, dtype=None, order!='K', subok!=True, shape=None, device!=None", pure=False,
-       functions=(np.empty_like,), doc="A new array in the form of another."),
-    Op("np::full_function", np.full, _full_rule,
-       "shape, fill_value, dtype=None, order='C', device!=None, like!=None", functions=(np.full,),
-       doc="A new array of one value."),
-    Op("np::full_like", np.full_like, _full_like_rule,
-       "a, fill_value, dtype=None, order!='K', subok!=True, shape!=None, device!=None",
-       functions=(np.full_like,), doc="One value in the form of another array."),
-    Op("np::arange", np.arange, _arange_rule,
-       "start, stop=None, step=None, dtype=None, device!=None, like!=None", functions=(np.arange,),
-       doc="Equal steps from start to before stop."),
-    Op("np::linspace", np.linspace, _linspace_rule,
-       "start, stop, num=50, endpoint=True, retstep!=False, dtype=None, axis!=0, device!=None",
-       functions=(np.linspace,), doc="Equal steps from start to stop."),
-    Op("np::eye", np.eye, _eye_rule, "N, M=None, k=0, dtype=float, order!='C', device!=None, like!=None",
-       functions=(np.eye,), doc="Ones on a diagonal."),
-    Op("np::identity", np.identity, _identity_rule, "n, dtype=None, like!=None",
-       functions=(np.identity,), doc="The identity matrix."),
-    Op("np::tril", np.tril, _tri("np::less_equal"), "m, k=0", functions=(np.tril,),
-       doc="The lower triangle."),
-    Op("np::triu", np.triu, _tri("np::greater_equal"), "m, k=0", functions=(np.triu,),
-       doc="The upper triangle."),
-    Op("np::asarray", np.asarray, _asarray_rule,
-       "a, dtype=None, order!=None, device!=None, copy!=None, like!=None", view=True,
-       functions=(np.asarray,), doc="An array as it is, or converted."),
+    Op(
+        "np::empty",
+        reference.empty,
+        _typed_empty_rule,
+        "*extents, dtype",
+        pure=False,
+        doc="A new array with any contents.",
+    ),
+    Op(
+        "np::full",
+        reference.full,
+        _typed_full_rule,
+        "value, *extents, dtype",
+        doc="A new array of one value.",
+    ),
+    Op("np::iota", reference.iota, _iota_rule, "start, step, count, dtype", doc="Equal steps."),
+    Op(
+        "np::zeros",
+        np.zeros,
+        _shape_rule(0),
+        "shape, dtype=float, order='C', device!=None, like!=None",
+        functions=(np.zeros,),
+        doc="A new array of zeros.",
+    ),
+    Op(
+        "np::ones",
+        np.ones,
+        _shape_rule(1),
+        "shape, dtype=None, order='C', device!=None, like!=None",
+        functions=(np.ones,),
+        doc="A new array of ones.",
+    ),
+    Op(
+        "np::empty_function",
+        np.empty,
+        _shape_rule(None),
+        "shape, dtype=float, order='C', device!=None, like!=None",
+        functions=(np.empty,),
+        pure=False,
+        doc="A new array with any contents.",
+    ),
+    Op(
+        "np::zeros_like",
+        np.zeros_like,
+        _like_rule(0),
+        "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
+        functions=(np.zeros_like,),
+        doc="Zeros in the form of another array.",
+    ),
+    Op(
+        "np::ones_like",
+        np.ones_like,
+        _like_rule(1),
+        "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
+        functions=(np.ones_like,),
+        doc="Ones in the form of another array.",
+    ),
+    Op(
+        "np::empty_like",
+        np.empty_like,
+        _like_rule(None),
+        "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
+        pure=False,
+        functions=(np.empty_like,),
+        doc="A new array in the form of another.",
+    ),
+    Op(
+        "np::full_function",
+        np.full,
+        _full_rule,
+        "shape, fill_value, dtype=None, order='C', device!=None, like!=None",
+        functions=(np.full,),
+        doc="A new array of one value.",
+    ),
+    Op(
+        "np::full_like",
+        np.full_like,
+        _full_like_rule,
+        "a, fill_value, dtype=None, order!='K', subok!=True, shape!=None, device!=None",
+        functions=(np.full_like,),
+        doc="One value in the form of another array.",
+    ),
+    Op(
+        "np::arange",
+        np.arange,
+        _arange_rule,
+        "start, stop=None, step=None, dtype=None, device!=None, like!=None",
+        functions=(np.arange,),
+        doc="Equal steps from start to before stop.",
+    ),
+    Op(
+        "np::linspace",
+        np.linspace,
+        _linspace_rule,
+        "start, stop, num=50, endpoint=True, retstep!=False, dtype=None, axis!=0, device!=None",
+        functions=(np.linspace,),
+        doc="Equal steps from start to stop.",
+    ),
+    Op(
+        "np::eye",
+        np.eye,
+        _eye_rule,
+        "N, M=None, k=0, dtype=float, order!='C', device!=None, like!=None",
+        functions=(np.eye,),
+        doc="Ones on a diagonal.",
+    ),
+    Op(
+        "np::identity",
+        np.identity,
+        _identity_rule,
+        "n, dtype=None, like!=None",
+        functions=(np.identity,),
+        doc="The identity matrix.",
+    ),
+    Op(
+        "np::tril",
+        np.tril,
+        _tri("np::less_equal"),
+        "m, k=0",
+        functions=(np.tril,),
+        doc="The lower triangle.",
+    ),
+    Op(
+        "np::triu",
+        np.triu,
+        _tri("np::greater_equal"),
+        "m, k=0",
+        functions=(np.triu,),
+        doc="The upper triangle.",
+    ),
+    Op(
+        "np::asarray",
+        np.asarray,
+        _asarray_rule,
+        "a, dtype=None, order!=None, device!=None, copy!=None, like!=None",
+        view=True,
+        functions=(np.asarray,),
+        doc="An array as it is, or converted.",
+    ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,9 @@ SUPPORTED = "?bhilqBHILQfdFD"
 """Type characters of the dtypes that compiled code computes in."""
 
 _WEAK: dict[Type, Any] = {INT: int, FLOAT: float, COMPLEX: complex, BOOL: np.dtype(bool)}
-_UFUNC_PARAMETERS = "out!=None, where!=True, casting!='same_kind', order!='K', dtype!=None, subok!=True"
+_UFUNC_PARAMETERS = (
+    "out!=None, where!=True, casting!='same_kind', order!='K', dtype!=None, subok!=True"
+)
 
 
 def _operand_dtype(value: Value) -> Any:
@@ -41,7 +43,7 @@ def _dims(value: Value) -> tuple[Dim, ...]:
     return ()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _resolve(name: str, operands: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     ufunc: np.ufunc = getattr(np, name)
     nothing = (None,) * ufunc.nout
@@ -68,7 +70,9 @@ def cast_to(b: Builder, value: Value, dtype: np.dtype[Any], *, exact: bool = Tru
     if isinstance(type_, TensorType):
         if type_.dtype == dtype:
             return value
-        return b.emit("np::cast", [value], {"dtype": dtype}, TensorType(dtype, type_.dims, type_.scalar))
+        return b.emit(
+            "np::cast", [value], {"dtype": dtype}, TensorType(dtype, type_.dims, type_.scalar)
+        )
     if type_ not in _WEAK:
         raise Untypable(f"{type_} is not a number or an array")
     node = value.constant
@@ -181,9 +185,7 @@ _C_ORDER = (
 )
 
 _UFUNCS: dict[str, Scalar | None] = {
-    "add": Scalar(
-        f="x + y", i="x + y", u="x + y", b="x or y", c=("x_re + y_re", "x_im + y_im")
-    ),
+    "add": Scalar(f="x + y", i="x + y", u="x + y", b="x or y", c=("x_re + y_re", "x_im + y_im")),
     "subtract": _number("x - y", ("x_re - y_re", "x_im - y_im")),
     "multiply": Scalar(
         f="x * y",
@@ -200,18 +202,14 @@ _UFUNCS: dict[str, Scalar | None] = {
             "complex_divide_im(x_re, x_im, y_re, y_im)",
         ),
     ),
-    "floor_divide": Scalar(
-        f="floor_divide(x, y)", i="floor_divide(x, y)", u="floor_divide(x, y)"
-    ),
+    "floor_divide": Scalar(f="floor_divide(x, y)", i="floor_divide(x, y)", u="floor_divide(x, y)"),
     "remainder": Scalar(f="remainder(x, y)", i="remainder(x, y)", u="remainder(x, y)"),
     "fmod": Scalar(f="frem(x, y)", i="fmod(x, y)", u="fmod(x, y)"),
     "power": Scalar(f="pow(x, y)", i="pow(x, y)", u="pow(x, y)"),
     "float_power": _float("pow(x, y)"),
     "negative": _number("-x", ("-x_re", "-x_im")),
     "positive": _number("x", ("x_re", "x_im")),
-    "absolute": Scalar(
-        f="fabs(x)", i="select(x < 0, -x, x)", u="x", b="x", c="hypot(x_re, x_im)"
-    ),
+    "absolute": Scalar(f="fabs(x)", i="select(x < 0, -x, x)", u="x", b="x", c="hypot(x_re, x_im)"),
     "fabs": _float("fabs(x)"),
     "sign": Scalar(
         f="select(x > 0, 1, select(x < 0, -1, select(x == 0, 0, x)))",
@@ -225,7 +223,10 @@ _UFUNCS: dict[str, Scalar | None] = {
     "sqrt": _float("sqrt(x)"),
     "cbrt": _float("cbrt(x)"),
     "square": Scalar(
-        f="x * x", i="x * x", u="x * x", c=("x_re * x_re - x_im * x_im", "x_re * x_im + x_im * x_re")
+        f="x * x",
+        i="x * x",
+        u="x * x",
+        c=("x_re * x_re - x_im * x_im", "x_re * x_im + x_im * x_re"),
     ),
     # Of the integer 0 it is what the processor makes of infinity.
     "reciprocal": _float("1 / x"),
@@ -345,16 +346,14 @@ def _where_rule(b: Builder, call: Call) -> Value:
     operands = [_operand_dtype(value) for value in (x, y)]
     dtype = _where_dtype(*operands)
     _check_supported([dtype])
-    if condition.type in (BOOL, INT, FLOAT):
-        condition = cast_to(b, condition, np.dtype(bool))
-    elif tensor(condition).dtype != np.dtype(bool):
+    if condition.type in (BOOL, INT, FLOAT) or tensor(condition).dtype != np.dtype(bool):
         condition = cast_to(b, condition, np.dtype(bool))
     values = [condition, cast_to(b, x, dtype), cast_to(b, y, dtype)]
     result = elementwise_result(b, values, dtype)
     return b.emit("np::where", values, {}, TensorType(dtype, result.dims, False))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _where_dtype(x: Any, y: Any) -> np.dtype[Any]:
     def sample(one: Any) -> Any:
         return one(0) if isinstance(one, type) else np.zeros(1, one)
@@ -387,7 +386,7 @@ def _clip_rule(b: Builder, call: Call) -> Value:
     return result
 
 
-@lru_cache(maxsize=None)
+@cache
 def _clip_dtype(x: Any, *bounds: Any) -> np.dtype[Any]:
     def sample(one: Any) -> Any:
         return one(0) if isinstance(one, type) else np.zeros((), one)[()]
@@ -408,7 +407,9 @@ def _cast_rule(b: Builder, call: Call) -> Value:
         _check_supported([source.dtype])
         if source.dtype.kind == "c" and dtype.kind not in "cb":
             raise Untypable("NumPy warns that a cast drops the imaginary part")
-        return b.emit("np::cast", [x], {"dtype": dtype}, TensorType(dtype, source.dims, source.scalar))
+        return b.emit(
+            "np::cast", [x], {"dtype": dtype}, TensorType(dtype, source.dims, source.scalar)
+        )
     return cast_to(b, x, dtype)
 
 
@@ -480,10 +481,16 @@ def _nan_to_num_rule(b: Builder, call: Call) -> Value:
     positive, negative = call.static("posinf"), call.static("neginf")
     result = b.op("np::where", b.op("np::isnan", x), call.static("nan"), x)
     result = b.op(
-        "np::where", b.op("np::equal", x, np.inf), limits.max if positive is None else positive, result
+        "np::where",
+        b.op("np::equal", x, np.inf),
+        limits.max if positive is None else positive,
+        result,
     )
     result = b.op(
-        "np::where", b.op("np::equal", x, -np.inf), limits.min if negative is None else negative, result
+        "np::where",
+        b.op("np::equal", x, -np.inf),
+        limits.min if negative is None else negative,
+        result,
     )
     return b.op("np::item", result) if type_.dims == () else result
 

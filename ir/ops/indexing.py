@@ -112,7 +112,9 @@ class _Index:
     def slice_dim(
         self, dim: Dim, parts: tuple[Value | None, ...], known: Sequence[int | None]
     ) -> Dim:
-        constant = all(part is None or one is not None for part, one in zip(parts, known, strict=True))
+        constant = all(
+            part is None or one is not None for part, one in zip(parts, known, strict=True)
+        )
         if constant and isinstance(dim, int):
             return slice_length(dim, *known)
         start, stop, step = known
@@ -120,7 +122,10 @@ class _Index:
             return self.linear_dim(dim, start or 0, stop)
         if constant and step == -1 and start is None and stop is None:
             return dim
-        key = tuple(one if part is None or one is not None else part for part, one in zip(parts, known, strict=True))
+        key = tuple(
+            one if part is None or one is not None else part
+            for part, one in zip(parts, known, strict=True)
+        )
         return self.b.fresh_dim(("slice", dim, key))
 
     def linear_dim(self, dim: Dim, start: int, stop: int | None) -> Dim:
@@ -156,7 +161,7 @@ def _slice_part(b: Builder, value: Value) -> Value | None:
         return None
     if value.type == INT:
         return value
-    if isinstance(value.type, TensorType) and value.type.scalar or value.type == BOOL:
+    if (isinstance(value.type, TensorType) and value.type.scalar) or value.type == BOOL:
         return b.op("prim::int", value)
     raise Untypable(f"a slice bound of type {value.type}")
 
@@ -211,7 +216,9 @@ def _read(b: Builder, x: Value, index: Value) -> Value:
     if built.arrays:
         return _gather(b, x, built)
     view = _view(b, x, built)
-    asked_for_scalar = all(entry.type == INT or isinstance(entry.type, TensorType) for entry in entries)
+    asked_for_scalar = all(
+        entry.type == INT or isinstance(entry.type, TensorType) for entry in entries
+    )
     has_ellipsis = isinstance(index.type, TupleType) and any(map(_is_ellipsis, b.elements(index)))
     if built.dims == [] and asked_for_scalar and not has_ellipsis and not _is_ellipsis(index):
         return b.emit("np::item", [view], {}, TensorType(type_.dtype, (), True))
@@ -221,7 +228,9 @@ def _read(b: Builder, x: Value, index: Value) -> Value:
 def _view(b: Builder, x: Value, built: _Index) -> Value:
     type_ = tensor(x)
     attributes = {"index": built.text}
-    return b.emit("np::view", [x, *built.operands], attributes, TensorType(type_.dtype, tuple(built.dims)))
+    return b.emit(
+        "np::view", [x, *built.operands], attributes, TensorType(type_.dtype, tuple(built.dims))
+    )
 
 
 def _only_mask(entries: Sequence[Value]) -> Value:
@@ -428,7 +437,9 @@ def _store_rule(b: Builder, call: Call) -> Value:
             raise Untypable("more dimensions are stored than there are")
         dims = len(extra)
         index = ", ".join(["0"] * dims + [":"] * len(right))
-        return b.op("np::store", call.value("target"), b.op("np::view", call.value("value"), index=index))
+        return b.op(
+            "np::store", call.value("target"), b.op("np::view", call.value("value"), index=index)
+        )
     for one, two in zip(reversed(left), reversed(right), strict=False):
         if isinstance(one, int) and isinstance(two, int) and two not in (1, one):
             raise Untypable("could not broadcast input array")
@@ -440,7 +451,9 @@ def _compress_rule(b: Builder, call: Call) -> Value:
     covered = len(mask.dims or ())
     _check_mask(x, mask)
     dims = (b.fresh_dim(), *(x.dims or ())[covered:])
-    return b.emit("np::compress", [call.value("x"), call.value("mask")], {}, TensorType(x.dtype, dims))
+    return b.emit(
+        "np::compress", [call.value("x"), call.value("mask")], {}, TensorType(x.dtype, dims)
+    )
 
 
 def _check_mask(x: TensorType, mask: TensorType) -> None:
@@ -483,7 +496,7 @@ def _array_attribute(b: Builder, x: Value, name: str) -> Value:
         return b.constant(rank)
     if name == "shape":
         return b.tuple([b.size(x, axis) for axis in range(rank)])
-    if name == "size" or name == "nbytes" and type_.dtype is not None:
+    if name == "size" or (name == "nbytes" and type_.dtype is not None):
         result = b.constant(1 if name == "size" or type_.dtype is None else type_.dtype.itemsize)
         for axis in range(rank):
             result = b.op("prim::mul", result, b.size(x, axis))
@@ -505,32 +518,94 @@ def _method_rule(b: Builder, call: Call) -> Value:
     if name not in METHODS:
         raise Untypable(f"method {name!r} of an array")
     op, parameters = METHODS[name]
-    signature = op.signature if parameters is None else (op.signature[0], *parse_parameters(parameters))
+    signature = (
+        op.signature if parameters is None else (op.signature[0], *parse_parameters(parameters))
+    )
     arguments = [x, *call.bound.get("values", []), *call.bound.get("keyword_values", [])]
     keywords = call.bound.get("keywords", ())
-    return op.rule(b, Call(op.kind, bind(signature, arguments, keywords, {}), signature, call.source))
+    return op.rule(
+        b, Call(op.kind, bind(signature, arguments, keywords, {}), signature, call.source)
+    )
 
 
 OPS: tuple[Op, ...] = (
-    Op("prim::getitem", reference.getitem, _getitem_rule, "x, index", view=True,
-       doc="A subscript."),
-    Op("prim::setitem", reference.setitem, _setitem_rule, "x, index, value", writes=(0,), pure=False,
-       doc="A subscript assignment."),
-    Op("prim::GetAttr", reference.get_attribute, _getattr_rule, "x, name", view=True,
-       doc="An attribute."),
-    Op("prim::CallMethod", reference.call_method, _method_rule, "x, *values", pure=False, view=True,
-       doc="A method call."),
-    Op("np::view", reference.view, _view_rule, "x, *operands, index=''", view=True,
-       doc="Basic indexing, always a view."),
+    Op(
+        "prim::getitem", reference.getitem, _getitem_rule, "x, index", view=True, doc="A subscript."
+    ),
+    Op(
+        "prim::setitem",
+        reference.setitem,
+        _setitem_rule,
+        "x, index, value",
+        writes=(0,),
+        pure=False,
+        doc="A subscript assignment.",
+    ),
+    Op(
+        "prim::GetAttr",
+        reference.get_attribute,
+        _getattr_rule,
+        "x, name",
+        view=True,
+        doc="An attribute.",
+    ),
+    Op(
+        "prim::CallMethod",
+        reference.call_method,
+        _method_rule,
+        "x, *values",
+        pure=False,
+        view=True,
+        doc="A method call.",
+    ),
+    Op(
+        "np::view",
+        reference.view,
+        _view_rule,
+        "x, *operands, index=''",
+        view=True,
+        doc="Basic indexing, always a view.",
+    ),
     Op("np::item", reference.item, _item_rule, "x", doc="The scalar in a 0-d array."),
-    Op("np::gather", reference.gather, _gather_rule, "x, *operands, index=''",
-       doc="Advanced indexing, a copy."),
-    Op("np::scatter", reference.scatter, _scatter_rule, "x, *operands, index=''", writes=(0,),
-       pure=False, doc="Assignment by advanced indexing."),
-    Op("np::store", reference.store, _store_rule, "target, value", writes=(0,), pure=False,
-       doc="Write to all of an array."),
-    Op("np::compress", reference.compress, _compress_rule, "x, mask",
-       doc="The elements where a mask holds."),
-    Op("np::put_mask", reference.put_mask, _put_mask_rule, "x, mask, value", writes=(0,), pure=False,
-       doc="Write where a mask holds."),
+    Op(
+        "np::gather",
+        reference.gather,
+        _gather_rule,
+        "x, *operands, index=''",
+        doc="Advanced indexing, a copy.",
+    ),
+    Op(
+        "np::scatter",
+        reference.scatter,
+        _scatter_rule,
+        "x, *operands, index=''",
+        writes=(0,),
+        pure=False,
+        doc="Assignment by advanced indexing.",
+    ),
+    Op(
+        "np::store",
+        reference.store,
+        _store_rule,
+        "target, value",
+        writes=(0,),
+        pure=False,
+        doc="Write to all of an array.",
+    ),
+    Op(
+        "np::compress",
+        reference.compress,
+        _compress_rule,
+        "x, mask",
+        doc="The elements where a mask holds.",
+    ),
+    Op(
+        "np::put_mask",
+        reference.put_mask,
+        _put_mask_rule,
+        "x, mask, value",
+        writes=(0,),
+        pure=False,
+        doc="Write where a mask holds.",
+    ),
 )

@@ -99,8 +99,7 @@ _UFUNC = "out!=None, casting!='same_kind', order!='K', dtype!=None, subok!=True"
 
 OPS: tuple[Op, ...] = (
     _named("matmul", _matmul_rule, f"x, y, {_UFUNC}", "Matrix product."),
-    _named("dot", _dot_rule, "a, b, out!=None", "Dot product.",
-           methods={"dot": "b, out!=None"}),
+    _named("dot", _dot_rule, "a, b, out!=None", "Dot product.", methods={"dot": "b, out!=None"}),
     _named("inner", _inner_rule, "a, b", "Inner product over the last axes."),
     _named("vdot", _vdot_rule, "a, b", "Dot product of conjugate and vector."),
     _named("outer", _outer_rule, "a, b, out!=None", "Outer product."),

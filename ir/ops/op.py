@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -53,7 +53,7 @@ class Parameter:
     variadic: bool = False
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_parameters(text: str) -> tuple[Parameter, ...]:
     """Read ``"a, axis=None, out!=None, *rest"``; ``!`` marks parameters that are not compiled."""
     found = []

@@ -89,7 +89,7 @@ def _number_type(name: str, x: Value, y: Value) -> Type:
         if wide not in (BOOL, INT):
             raise Untypable(f"unsupported operand types for {name}: {x.type} and {y.type}")
         return INT
-    if name == "matmul" or wide == COMPLEX and name in ("floordiv", "mod"):
+    if name == "matmul" or (wide == COMPLEX and name in ("floordiv", "mod")):
         raise Untypable(f"unsupported operand types for {name}: {x.type} and {y.type}")
     if name == "pow":
         return _power_type(y, wide)
@@ -143,7 +143,7 @@ def _array_power(b: Builder, x: Value, y: Value) -> Value:
     ):
         exponent = node.attributes["value"]
         inexact = type_.dtype.kind in "fc"
-        if exponent in _FAST_POWERS and (inexact or exponent == 2 and y.type == INT):
+        if exponent in _FAST_POWERS and (inexact or (exponent == 2 and y.type == INT)):
             return b.op(f"np::{_FAST_POWERS[exponent]}", x)
     return b.op("np::power", x, y)
 
@@ -317,7 +317,7 @@ def _convert_rule(name: str, type_: Type) -> Rule:
                 if source.dims != ():
                     raise Untypable(f"{name}() of an array")
                 x = b.op("np::item", x)
-            if source.dtype.kind == "c" or source.dtype == np.dtype(np.uint64) and name == "int":
+            if source.dtype.kind == "c" or (source.dtype == np.dtype(np.uint64) and name == "int"):
                 raise Untypable(f"{name}() of {source.dtype}")
         return b.emit(f"prim::{name}", [x], {}, type_)
 
@@ -395,7 +395,7 @@ ITERATOR = PrimType("iterator")
 def _as_int(b: Builder, value: Value) -> Value:
     if value.type == INT:
         return value
-    if value.type == BOOL or _is_tensor(value) and tensor(value).dims == ():
+    if value.type == BOOL or (_is_tensor(value) and tensor(value).dims == ()):
         dtype = None if value.type == BOOL else tensor(value).dtype
         if dtype is None or dtype.kind in "iu":
             return b.op("prim::int", value)
@@ -409,7 +409,11 @@ def _range_rule(b: Builder, call: Call) -> Value:
         values = [b.constant(0), values[0]]
     if len(values) == 2:
         values = [*values, b.constant(1)]
-    if len(values) != 3 or values[2].constant is None or values[2].constant.attributes["value"] == 0:
+    if (
+        len(values) != 3
+        or values[2].constant is None
+        or values[2].constant.attributes["value"] == 0
+    ):
         raise Untypable("range() with a step that is not a known number")
     return b.emit("prim::range", values, {}, RANGE)
 
@@ -439,7 +443,7 @@ def _iterator_rule(kind: str) -> Rule:
         if kind == "prim::reversed":
             values = [call.value("x")]
         for value in values:
-            if value.type == ANY or isinstance(value.type, ListType) and _is_shared(value):
+            if value.type == ANY or (isinstance(value.type, ListType) and _is_shared(value)):
                 raise Untypable(f"{kind.removeprefix('prim::')}() of {value.type}")
         return b.emit(kind, values, {}, ITERATOR)
 
@@ -495,7 +499,12 @@ def _python_class(x: Value) -> type | None:
     if isinstance(x.type, ListType):
         return list
     known: dict[Type, type] = {
-        INT: int, FLOAT: float, BOOL: bool, COMPLEX: complex, STR: str, NONE: type(None),
+        INT: int,
+        FLOAT: float,
+        BOOL: bool,
+        COMPLEX: complex,
+        STR: str,
+        NONE: type(None),
     }
     return known.get(x.type)
 
@@ -546,89 +555,264 @@ def _union_rule(b: Builder, call: Call) -> Value:
 
 OPS: tuple[Op, ...] = (
     *(
-        Op(f"prim::{name}", f, _binary_rule(name, numpy_name), "x, y", functions=(f,),
-           doc=f"Python's ``{name}`` operator.")
+        Op(
+            f"prim::{name}",
+            f,
+            _binary_rule(name, numpy_name),
+            "x, y",
+            functions=(f,),
+            doc=f"Python's ``{name}`` operator.",
+        )
         for name, numpy_name, f in _BINARY
     ),
     *(
-        Op(f"prim::i{name}", getattr(operator, f"i{name.rstrip('_')}"),
-           _inplace_rule(name, numpy_name), "x, y", view=True, writes=(0,), pure=False,
-           doc=f"Python's augmented ``{name}``.")
+        Op(
+            f"prim::i{name}",
+            getattr(operator, f"i{name.rstrip('_')}"),
+            _inplace_rule(name, numpy_name),
+            "x, y",
+            view=True,
+            writes=(0,),
+            pure=False,
+            doc=f"Python's augmented ``{name}``.",
+        )
         for name, numpy_name, _ in _BINARY
     ),
     *(
-        Op(f"prim::{name}", f, _compare_rule(name, numpy_name), "x, y", functions=(f,),
-           doc=f"Python's comparison ``{name}``.")
+        Op(
+            f"prim::{name}",
+            f,
+            _compare_rule(name, numpy_name),
+            "x, y",
+            functions=(f,),
+            doc=f"Python's comparison ``{name}``.",
+        )
         for name, numpy_name, f in _COMPARISONS
     ),
     *(
-        Op(f"prim::{name}", f, _unary_rule(name, numpy_name), "x", functions=(f,),
-           doc=f"Python's unary ``{name}``.")
+        Op(
+            f"prim::{name}",
+            f,
+            _unary_rule(name, numpy_name),
+            "x",
+            functions=(f,),
+            doc=f"Python's unary ``{name}``.",
+        )
         for name, numpy_name, f in _UNARY
     ),
-    Op("prim::bool", builtins.bool, _bool_rule, "x",
-       functions=(builtins.bool, operator.truth), doc="Truth."),
+    Op(
+        "prim::bool",
+        builtins.bool,
+        _bool_rule,
+        "x",
+        functions=(builtins.bool, operator.truth),
+        doc="Truth.",
+    ),
     Op("prim::not_", operator.not_, _not_rule, "x", functions=(operator.not_,), doc="Negation."),
     Op("prim::is_", operator.is_, _is_rule(False), "x, y", doc="Identity."),
     Op("prim::isnot", operator.is_not, _is_rule(True), "x, y", doc="Difference of identity."),
     Op("prim::in_", reference.contained, _in_rule(False), "x, y", doc="Membership."),
     Op("prim::notin", reference.not_contained, _in_rule(True), "x, y", doc="Absence."),
     Op("prim::len", builtins.len, _len_rule, "x", functions=(builtins.len,), doc="Length."),
-    Op("prim::int", builtins.int, _convert_rule("int", INT), "x",
-       functions=(builtins.int,), doc="Conversion to int, toward zero."),
-    Op("prim::float", builtins.float, _convert_rule("float", FLOAT), "x",
-       functions=(builtins.float,), doc="Conversion to float."),
-    Op("prim::complex", builtins.complex, _complex_rule, "x, y=None",
-       functions=(builtins.complex,), doc="A complex number."),
+    Op(
+        "prim::int",
+        builtins.int,
+        _convert_rule("int", INT),
+        "x",
+        functions=(builtins.int,),
+        doc="Conversion to int, toward zero.",
+    ),
+    Op(
+        "prim::float",
+        builtins.float,
+        _convert_rule("float", FLOAT),
+        "x",
+        functions=(builtins.float,),
+        doc="Conversion to float.",
+    ),
+    Op(
+        "prim::complex",
+        builtins.complex,
+        _complex_rule,
+        "x, y=None",
+        functions=(builtins.complex,),
+        doc="A complex number.",
+    ),
     Op("prim::abs", builtins.abs, _abs_rule, "x", functions=(builtins.abs,), doc="Magnitude."),
-    Op("prim::min", builtins.min, _extremum_rule("min"), "*values", functions=(builtins.min,),
-       doc="The smallest."),
-    Op("prim::max", builtins.max, _extremum_rule("max"), "*values", functions=(builtins.max,),
-       doc="The largest."),
-    Op("prim::sum", builtins.sum, _sum_rule, "x, start=None", functions=(builtins.sum,),
-       doc="The sum of a sequence."),
-    Op("prim::round", builtins.round, _round_rule, "x, ndigits=None", functions=(builtins.round,),
-       doc="Round half to even."),
-    Op("prim::divmod", builtins.divmod, _divmod_rule, "x, y", functions=(builtins.divmod,),
-       doc="Quotient and remainder."),
-    Op("prim::range", builtins.range, _range_rule, "*values", functions=(builtins.range,),
-       doc="An arithmetic progression."),
-    Op("prim::range_length", _range_length, _range_length_rule, "start, stop, step",
-       doc="How many numbers a range has."),
-    Op("prim::zip", builtins.zip, _iterator_rule("prim::zip"), "*values", functions=(builtins.zip,),
-       doc="Sequences in step."),
-    Op("prim::enumerate", builtins.enumerate, _iterator_rule("prim::enumerate"), "x, start=None",
-       functions=(builtins.enumerate,), doc="A sequence with its indices."),
-    Op("prim::reversed", builtins.reversed, _iterator_rule("prim::reversed"), "x",
-       functions=(builtins.reversed,), doc="A sequence from its end."),
-    Op("prim::tuple", builtins.tuple, _sequence_rule("tuple"), "x", functions=(builtins.tuple,),
-       doc="A tuple of a sequence's elements."),
-    Op("prim::isinstance", builtins.isinstance, _isinstance_rule, "x, classes",
-       functions=(builtins.isinstance,), doc="Whether a value has a type."),
+    Op(
+        "prim::min",
+        builtins.min,
+        _extremum_rule("min"),
+        "*values",
+        functions=(builtins.min,),
+        doc="The smallest.",
+    ),
+    Op(
+        "prim::max",
+        builtins.max,
+        _extremum_rule("max"),
+        "*values",
+        functions=(builtins.max,),
+        doc="The largest.",
+    ),
+    Op(
+        "prim::sum",
+        builtins.sum,
+        _sum_rule,
+        "x, start=None",
+        functions=(builtins.sum,),
+        doc="The sum of a sequence.",
+    ),
+    Op(
+        "prim::round",
+        builtins.round,
+        _round_rule,
+        "x, ndigits=None",
+        functions=(builtins.round,),
+        doc="Round half to even.",
+    ),
+    Op(
+        "prim::divmod",
+        builtins.divmod,
+        _divmod_rule,
+        "x, y",
+        functions=(builtins.divmod,),
+        doc="Quotient and remainder.",
+    ),
+    Op(
+        "prim::range",
+        builtins.range,
+        _range_rule,
+        "*values",
+        functions=(builtins.range,),
+        doc="An arithmetic progression.",
+    ),
+    Op(
+        "prim::range_length",
+        _range_length,
+        _range_length_rule,
+        "start, stop, step",
+        doc="How many numbers a range has.",
+    ),
+    Op(
+        "prim::zip",
+        builtins.zip,
+        _iterator_rule("prim::zip"),
+        "*values",
+        functions=(builtins.zip,),
+        doc="Sequences in step.",
+    ),
+    Op(
+        "prim::enumerate",
+        builtins.enumerate,
+        _iterator_rule("prim::enumerate"),
+        "x, start=None",
+        functions=(builtins.enumerate,),
+        doc="A sequence with its indices.",
+    ),
+    Op(
+        "prim::reversed",
+        builtins.reversed,
+        _iterator_rule("prim::reversed"),
+        "x",
+        functions=(builtins.reversed,),
+        doc="A sequence from its end.",
+    ),
+    Op(
+        "prim::tuple",
+        builtins.tuple,
+        _sequence_rule("tuple"),
+        "x",
+        functions=(builtins.tuple,),
+        doc="A tuple of a sequence's elements.",
+    ),
+    Op(
+        "prim::isinstance",
+        builtins.isinstance,
+        _isinstance_rule,
+        "x, classes",
+        functions=(builtins.isinstance,),
+        doc="Whether a value has a type.",
+    ),
     Op("prim::type", builtins.type, _type_rule, "x", functions=(builtins.type,), doc="The class."),
-    Op("prim::TupleConstruct", reference.tuple_construct, _tuple_rule, "*values, named=None",
-       doc="A tuple."),
-    Op("prim::UnionConstruct", _union_construct, _union_rule, "tag, *values, types=None",
-       doc="One of several values, by number."),
-    Op("prim::ListConstruct", reference.list_construct, _list_rule, "*values", pure=False,
-       doc="A new list."),
-    Op("prim::slice", builtins.slice, _slice_rule, "start, stop, step", functions=(builtins.slice,),
-       doc="A slice."),
+    Op(
+        "prim::TupleConstruct",
+        reference.tuple_construct,
+        _tuple_rule,
+        "*values, named=None",
+        doc="A tuple.",
+    ),
+    Op(
+        "prim::UnionConstruct",
+        _union_construct,
+        _union_rule,
+        "tag, *values, types=None",
+        doc="One of several values, by number.",
+    ),
+    Op(
+        "prim::ListConstruct",
+        reference.list_construct,
+        _list_rule,
+        "*values",
+        pure=False,
+        doc="A new list.",
+    ),
+    Op(
+        "prim::slice",
+        builtins.slice,
+        _slice_rule,
+        "start, stop, step",
+        functions=(builtins.slice,),
+        doc="A slice.",
+    ),
     Op("prim::size", reference.size, _size_rule, "x, dim", doc="The extent of one axis."),
-    Op("prim::CheckBound", reference.check_bound, _check_bound_rule, "x, flag, name", pure=False,
-       doc="A variable that may have no value."),
+    Op(
+        "prim::CheckBound",
+        reference.check_bound,
+        _check_bound_rule,
+        "x, flag, name",
+        pure=False,
+        doc="A variable that may have no value.",
+    ),
     Op("prim::Call", _call, _call_rule, "f, *values", pure=False, doc="Any call."),
 )
 
-_MATH_DOMAIN = ("sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan",
-                "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "fabs",
-                "erf", "erfc", "gamma", "lgamma", "degrees", "radians", "cbrt", "exp2")
+_MATH_DOMAIN = (
+    "sqrt",
+    "exp",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "expm1",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "fabs",
+    "erf",
+    "erfc",
+    "gamma",
+    "lgamma",
+    "degrees",
+    "radians",
+    "cbrt",
+    "exp2",
+)
 
 
 def _as_float(b: Builder, value: Value) -> Value:
     if value.type == FLOAT:
         return value
-    if value.type in (INT, BOOL) or _is_tensor(value) and tensor(value).dims == ():
+    if value.type in (INT, BOOL) or (_is_tensor(value) and tensor(value).dims == ()):
         return b.op("prim::float", value)
     raise Untypable(f"the math module on {value.type}")
 
@@ -676,7 +860,23 @@ MATH_OPS: tuple[Op, ...] = (
     *(_math_op(name, "x", _math_integer_rule(name)) for name in ("floor", "ceil", "trunc")),
     *(
         _math_op(name, "*values", _math_host_rule)
-        for name in ("hypot", "gcd", "lcm", "factorial", "comb", "perm", "isqrt", "ldexp", "frexp",
-                     "modf", "fsum", "prod", "dist", "isclose", "nextafter", "ulp")
+        for name in (
+            "hypot",
+            "gcd",
+            "lcm",
+            "factorial",
+            "comb",
+            "perm",
+            "isqrt",
+            "ldexp",
+            "frexp",
+            "modf",
+            "fsum",
+            "prod",
+            "dist",
+            "isclose",
+            "nextafter",
+            "ulp",
+        )
     ),
 )

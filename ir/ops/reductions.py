@@ -169,7 +169,9 @@ def _nan_rule(kind: str, fill: Any) -> Rule:
         elif dtype.kind == "c":
             raise Untypable("NaN reductions of complex numbers")
         static = {name: call.static(name) for name in ("axis", "dtype", "keepdims")}
-        return b.op(kind, x, **{k: v for k, v in static.items() if not (k == "dtype" and v is None)})
+        return b.op(
+            kind, x, **{k: v for k, v in static.items() if not (k == "dtype" and v is None)}
+        )
 
     return rule
 
@@ -227,21 +229,49 @@ OPS: tuple[Op, ...] = (
     _row("max", _NO_DTYPE, _extremum_rule("max"), "Largest; NaN wins.", aliases=(np.amax,)),
     _row("all", _LOGICAL, _logical_rule("all"), "Whether all are true."),
     _row("any", _LOGICAL, _logical_rule("any"), "Whether one is true."),
-    _row("argmin", "axis=None, out!=None, keepdims=False", _position_rule("argmin"),
-         "Place of the smallest."),
-    _row("argmax", "axis=None, out!=None, keepdims=False", _position_rule("argmax"),
-         "Place of the largest."),
-    _row("count_nonzero", "axis=None, keepdims=False", _count_rule, "How many are not zero.",
-         method=_NO_METHOD),
+    _row(
+        "argmin",
+        "axis=None, out!=None, keepdims=False",
+        _position_rule("argmin"),
+        "Place of the smallest.",
+    ),
+    _row(
+        "argmax",
+        "axis=None, out!=None, keepdims=False",
+        _position_rule("argmax"),
+        "Place of the largest.",
+    ),
+    _row(
+        "count_nonzero",
+        "axis=None, keepdims=False",
+        _count_rule,
+        "How many are not zero.",
+        method=_NO_METHOD,
+    ),
     _row("mean", _MEAN, _mean_rule, "Arithmetic mean."),
     _row("var", _VARIANCE, _variance_rule("var"), "Variance."),
     _row("std", _VARIANCE, _variance_rule("std"), "Standard deviation."),
-    _row("ptp", "axis=None, out!=None, keepdims=False", _ptp_rule, "Range of values.",
-         method=_NO_METHOD),
-    _row("nansum", _COMMON, _nan_rule("np::sum", 0), "Sum of all that are not NaN.",
-         method=_NO_METHOD),
-    _row("nanprod", _COMMON, _nan_rule("np::prod", 1), "Product of all that are not NaN.",
-         method=_NO_METHOD),
+    _row(
+        "ptp",
+        "axis=None, out!=None, keepdims=False",
+        _ptp_rule,
+        "Range of values.",
+        method=_NO_METHOD,
+    ),
+    _row(
+        "nansum",
+        _COMMON,
+        _nan_rule("np::sum", 0),
+        "Sum of all that are not NaN.",
+        method=_NO_METHOD,
+    ),
+    _row(
+        "nanprod",
+        _COMMON,
+        _nan_rule("np::prod", 1),
+        "Product of all that are not NaN.",
+        method=_NO_METHOD,
+    ),
     _row("cumsum", _SCAN, _scan_rule("cumsum", np.cumsum), "Running sum."),
     _row("cumprod", _SCAN, _scan_rule("cumprod", np.cumprod), "Running product."),
 )

@@ -74,7 +74,7 @@ def _transpose_rule(b: Builder, call: Call) -> Value:
     axes = call.static("axes")
     if isinstance(axes, (list, tuple)) and len(axes) == 1 and isinstance(axes[0], (tuple, list)):
         axes = axes[0]
-    if axes is None or axes == () and rank != 0:
+    if axes is None or (axes == () and rank != 0):
         axes = tuple(reversed(range(rank)))
     order = tuple(_axis(axis, rank) for axis in axes)
     if sorted(order) != list(range(rank)):
@@ -109,7 +109,9 @@ def _moveaxis_rule(b: Builder, call: Call) -> Value:
 
     def axes(name: str) -> list[int]:
         value = call.static(name)
-        return [_axis(one, rank) for one in (value if isinstance(value, (tuple, list)) else [value])]
+        return [
+            _axis(one, rank) for one in (value if isinstance(value, (tuple, list)) else [value])
+        ]
 
     source, destination = axes("source"), axes("destination")
     if len(source) != len(destination) or len(set(source)) != len(source):
@@ -135,7 +137,9 @@ def _reshape_rule(b: Builder, call: Call) -> Value:
 
 def _resolve_unknown(b: Builder, x: Value, extents: list[Value]) -> list[Value]:
     """Replace the -1 of a reshape by the extent that is left."""
-    unknown = [n for n, one in enumerate(extents) if _constant(one) is not None and _constant(one) < 0]
+    unknown = [
+        n for n, one in enumerate(extents) if _constant(one) is not None and _constant(one) < 0
+    ]
     if not unknown:
         return extents
     if len(unknown) > 1:
@@ -183,7 +187,9 @@ def _reshape_to(b: Builder, x: Value, extents: list[Value]) -> Value:
     dims = dims_of_values(b, extents)
     source = tensor(x)
     if all(isinstance(dim, int) for dim in (*dims, *(source.dims or ()))):
-        if int(np.prod([int(d) for d in dims])) != int(np.prod([int(d) for d in source.dims or ()])):
+        if int(np.prod([int(d) for d in dims])) != int(
+            np.prod([int(d) for d in source.dims or ()])
+        ):
             raise Untypable("cannot reshape array")
     return b.emit("np::reshape", [x, *extents], {}, TensorType(source.dtype, dims))
 
@@ -340,11 +346,15 @@ def _joined(b: Builder, arrays: Sequence[Value], axis: int) -> TensorType:
         column = [shape[number] for shape in shapes]
         if number == axis:
             known = [dim for dim in column if isinstance(dim, int)]
-            dims.append(sum(known) if len(known) == len(column) else b.fresh_dim(("join", tuple(column))))
+            dims.append(
+                sum(known) if len(known) == len(column) else b.fresh_dim(("join", tuple(column)))
+            )
             continue
         numbers = {dim for dim in column if isinstance(dim, int)}
         if len(numbers) > 1:
-            raise Untypable("all the input array dimensions except the concatenation axis must match")
+            raise Untypable(
+                "all the input array dimensions except the concatenation axis must match"
+            )
         dims.append(numbers.pop() if numbers else column[0])
     return TensorType(tensor(arrays[0]).dtype, tuple(dims))
 
@@ -451,51 +461,168 @@ def _row(kind: str, function: Any, rule: Any, parameters: str, doc: str, **more:
 
 
 OPS: tuple[Op, ...] = (
-    _row("transpose", np.transpose, _transpose_rule, "a, axes=None",
-         "Axes in another order, a view.", view=True,
-         functions=(np.transpose, np.permute_dims)),
-    _row("transpose_method", _transpose_method, _transpose_method_rule, "a, *axes",
-         "The method ``transpose``.", view=True, methods={"transpose": "*axes"}, functions=()),
-    _row("swapaxes", np.swapaxes, _swapaxes_rule, "a, axis1, axis2",
-         "Two axes exchanged, a view.", view=True, methods={"swapaxes": None}),
-    _row("moveaxis", np.moveaxis, _moveaxis_rule, "a, source, destination",
-         "Axes moved, a view.", view=True),
-    _row("reshape", reference.reshape, _reshape_rule, "a, *shape, order='C'",
-         "Another shape in C order, a view if possible.", view=True,
-         methods={"reshape": "*shape, order='C'"}, functions=()),
-    _row("reshape_function", np.reshape, _reshape_function_rule,
-         "a, shape, order='C', copy!=None", "Another shape in C order, a view if possible.",
-         view=True),
-    _row("ravel", np.ravel, _ravel_rule, "a, order='C'", "One axis, a view if possible.",
-         view=True, methods={"ravel": None}),
-    _row("flatten", _flatten, _flatten_rule, "a, order='C'", "One axis, a copy.",
-         methods={"flatten": None}, functions=()),
-    _row("expand_dims", np.expand_dims, _index_rule(_expand_dims_text), "a, axis",
-         "New axes of extent 1, a view.", view=True),
-    _row("squeeze", np.squeeze, _squeeze_rule, "a, axis=None",
-         "Without axes of extent 1, a view.", view=True, methods={"squeeze": None}),
-    _row("flip", np.flip, _index_rule(_flip_text), "a, axis=None",
-         "Reversed along axes, a view.", view=True),
+    _row(
+        "transpose",
+        np.transpose,
+        _transpose_rule,
+        "a, axes=None",
+        "Axes in another order, a view.",
+        view=True,
+        functions=(np.transpose, np.permute_dims),
+    ),
+    _row(
+        "transpose_method",
+        _transpose_method,
+        _transpose_method_rule,
+        "a, *axes",
+        "The method ``transpose``.",
+        view=True,
+        methods={"transpose": "*axes"},
+        functions=(),
+    ),
+    _row(
+        "swapaxes",
+        np.swapaxes,
+        _swapaxes_rule,
+        "a, axis1, axis2",
+        "Two axes exchanged, a view.",
+        view=True,
+        methods={"swapaxes": None},
+    ),
+    _row(
+        "moveaxis",
+        np.moveaxis,
+        _moveaxis_rule,
+        "a, source, destination",
+        "Axes moved, a view.",
+        view=True,
+    ),
+    _row(
+        "reshape",
+        reference.reshape,
+        _reshape_rule,
+        "a, *shape, order='C'",
+        "Another shape in C order, a view if possible.",
+        view=True,
+        methods={"reshape": "*shape, order='C'"},
+        functions=(),
+    ),
+    _row(
+        "reshape_function",
+        np.reshape,
+        _reshape_function_rule,
+        "a, shape, order='C', copy!=None",
+        "Another shape in C order, a view if possible.",
+        view=True,
+    ),
+    _row(
+        "ravel",
+        np.ravel,
+        _ravel_rule,
+        "a, order='C'",
+        "One axis, a view if possible.",
+        view=True,
+        methods={"ravel": None},
+    ),
+    _row(
+        "flatten",
+        _flatten,
+        _flatten_rule,
+        "a, order='C'",
+        "One axis, a copy.",
+        methods={"flatten": None},
+        functions=(),
+    ),
+    _row(
+        "expand_dims",
+        np.expand_dims,
+        _index_rule(_expand_dims_text),
+        "a, axis",
+        "New axes of extent 1, a view.",
+        view=True,
+    ),
+    _row(
+        "squeeze",
+        np.squeeze,
+        _squeeze_rule,
+        "a, axis=None",
+        "Without axes of extent 1, a view.",
+        view=True,
+        methods={"squeeze": None},
+    ),
+    _row(
+        "flip",
+        np.flip,
+        _index_rule(_flip_text),
+        "a, axis=None",
+        "Reversed along axes, a view.",
+        view=True,
+    ),
     _row("flipud", np.flipud, _flip_axis(0), "a", "Rows reversed, a view.", view=True),
     _row("fliplr", np.fliplr, _flip_axis(1), "a", "Columns reversed, a view.", view=True),
-    _row("broadcast_to", reference.broadcast_to, _broadcast_typed_rule, "array, *shape",
-         "Repeated without copying, read-only.", view=True, functions=()),
-    _row("broadcast_to_function", np.broadcast_to, _broadcast_to_rule,
-         "array, shape, subok!=False", "Repeated without copying, read-only.", view=True),
-    _row("copy", reference.copy, _copy_rule, "a, order='K'", "A fresh array.",
-         methods={"copy": "order='C'"}, functions=(np.copy,)),
-    _row("concatenate", reference.concatenate, _concatenate_rule, "*arrays, axis=0",
-         "Arrays one after the other.", functions=()),
-    _row("concatenate_function", np.concatenate, _concatenate_function_rule,
-         "arrays, axis=0, out!=None, dtype!=None, casting!='same_kind'",
-         "Arrays one after the other.", functions=(np.concatenate, np.concat)),
-    _row("stack", np.stack, _stack_rule,
-         "arrays, axis=0, out!=None, dtype!=None, casting!='same_kind'",
-         "Arrays side by side along a new axis."),
-    _row("vstack", np.vstack, _stacked_rule(2, 0), "tup, dtype!=None, casting!='same_kind'",
-         "Arrays below each other."),
-    _row("hstack", np.hstack, _stacked_rule(1, lambda x: 0 if _rank(x) == 1 else 1),
-         "tup, dtype!=None, casting!='same_kind'", "Arrays beside each other."),
+    _row(
+        "broadcast_to",
+        reference.broadcast_to,
+        _broadcast_typed_rule,
+        "array, *shape",
+        "Repeated without copying, read-only.",
+        view=True,
+        functions=(),
+    ),
+    _row(
+        "broadcast_to_function",
+        np.broadcast_to,
+        _broadcast_to_rule,
+        "array, shape, subok!=False",
+        "Repeated without copying, read-only.",
+        view=True,
+    ),
+    _row(
+        "copy",
+        reference.copy,
+        _copy_rule,
+        "a, order='K'",
+        "A fresh array.",
+        methods={"copy": "order='C'"},
+        functions=(np.copy,),
+    ),
+    _row(
+        "concatenate",
+        reference.concatenate,
+        _concatenate_rule,
+        "*arrays, axis=0",
+        "Arrays one after the other.",
+        functions=(),
+    ),
+    _row(
+        "concatenate_function",
+        np.concatenate,
+        _concatenate_function_rule,
+        "arrays, axis=0, out!=None, dtype!=None, casting!='same_kind'",
+        "Arrays one after the other.",
+        functions=(np.concatenate, np.concat),
+    ),
+    _row(
+        "stack",
+        np.stack,
+        _stack_rule,
+        "arrays, axis=0, out!=None, dtype!=None, casting!='same_kind'",
+        "Arrays side by side along a new axis.",
+    ),
+    _row(
+        "vstack",
+        np.vstack,
+        _stacked_rule(2, 0),
+        "tup, dtype!=None, casting!='same_kind'",
+        "Arrays below each other.",
+    ),
+    _row(
+        "hstack",
+        np.hstack,
+        _stacked_rule(1, lambda x: 0 if _rank(x) == 1 else 1),
+        "tup, dtype!=None, casting!='same_kind'",
+        "Arrays beside each other.",
+    ),
     _row("dstack", np.dstack, _stacked_rule(3, 2), "tup", "Arrays behind each other."),
     _row("column_stack", np.column_stack, _column_stack_rule, "tup", "Vectors as columns."),
     _row("roll", np.roll, _roll_rule, "a, shift, axis=None", "Shifted around the end."),

@@ -98,7 +98,7 @@ def _union_skeleton(values: Sequence[Value]) -> Skeleton | None:
 
 
 def _is_single(type_: Type) -> bool:
-    return is_number(type_) or type_ == NONE or isinstance(type_, TensorType) and type_.scalar
+    return is_number(type_) or type_ == NONE or (isinstance(type_, TensorType) and type_.scalar)
 
 
 def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]:
@@ -166,6 +166,8 @@ def _translated(
             "prim::ge", [tag, block.constant(number, INT)], outputs=(PrimType("bool"),)
         ).output
         as_int = block.append("prim::int", [reached], outputs=(INT,)).output
-        scaled = block.append("prim::mul", [as_int, block.constant(step, INT)], outputs=(INT,)).output
+        scaled = block.append(
+            "prim::mul", [as_int, block.constant(step, INT)], outputs=(INT,)
+        ).output
         result = block.append("prim::add", [result, scaled], outputs=(INT,)).output
     return result

@@ -285,7 +285,14 @@ class Specializer:
             return
         result = self.apply_or_keep(node, inputs)
         if node.outputs:
+            self.name_after(result, node.output)
             environment[node.output] = result
+
+    def name_after(self, value: Value, original: Value) -> None:
+        """Give a value that has only a number the name it had in the user's program."""
+        base = original.name.split(".")[0]
+        if value.name.isdigit() and not base.isdigit() and value.constant is None:
+            value.name = self.block.graph.unique_name(base)
 
     def apply_or_keep(self, node: Node, inputs: list[Value]) -> Value:
         """Type one node, or keep it generic with the reason."""
@@ -399,7 +406,7 @@ class Specializer:
             result = op.reference(*values, **attributes)
         except Exception:  # the program raises it, if it gets here
             return None
-        if not isinstance(result, _FOLDABLE) or isinstance(result, int) and abs(result) >= 2**63:
+        if not isinstance(result, _FOLDABLE) or (isinstance(result, int) and abs(result) >= 2**63):
             return None
         return self.constant(result)
 
@@ -432,7 +439,8 @@ class Specializer:
             environment.update(zip(node.outputs, values, strict=True))
             return None
         made, branches = self.build_branches(
-            condition, [lambda block=block: self.walk(block, 0, dict(environment)) for block in node.blocks]
+            condition,
+            [lambda block=block: self.walk(block, 0, dict(environment)) for block in node.blocks],
         )
         merged = self.merge(made, branches)
         if merged is not None:
@@ -524,7 +532,11 @@ class Specializer:
         return [self.add_merged(made, *plan) for plan in plans]
 
     def add_merged(
-        self, made: Node, skeleton: Skeleton, leaves: list[tuple[Value, ...]], types: list[Type | None]
+        self,
+        made: Node,
+        skeleton: Skeleton,
+        leaves: list[tuple[Value, ...]],
+        types: list[Type | None],
     ) -> Value:
         """One variable's outputs, put together again."""
         outputs = []

@@ -302,7 +302,9 @@ def _fixpoint(
             worker.discard(made)
             return None
         if joined == types:
-            outputs = iter([made.add_output(one, leaf.name) for one, leaf in zip(types, results, strict=True)])
+            outputs = iter(
+                [made.add_output(one, leaf.name) for one, leaf in zip(types, results, strict=True)]
+            )
             return [worker.rebuild(shape, outputs) for shape in skeletons]
         worker.discard(made)
         types = [one or ANY for one in joined]
@@ -324,7 +326,9 @@ def _build(
     outer = worker.open_scope(made.add_block())
     index = worker.block.add_param(INT, "i" if node.kind == "prim::For" else body.params[0].name)
     names = [value.name for value in inputs[2:]]
-    params = iter([worker.block.add_param(one, name) for one, name in zip(types, names, strict=True)])
+    params = iter(
+        [worker.block.add_param(one, name) for one, name in zip(types, names, strict=True)]
+    )
     local = dict(environment)
     values = [worker.rebuild(shape, params) for shape in skeletons]
     local.update(zip(body.params, [item(index), *values], strict=True))
@@ -370,7 +374,7 @@ def _wanted_skeletons(
     wanted: list[Skeleton] = []
     for number, (before, shape, after) in enumerate(zip(carried, skeletons, returned, strict=True)):
         both = common_skeleton([before, after], unions=unions)
-        if number in unknown or both is None or shape != LEAF and after.type == ANY:
+        if number in unknown or both is None or (shape != LEAF and after.type == ANY):
             unknown.add(number)
             wanted.append(LEAF)
             continue
@@ -408,19 +412,29 @@ def _foreign(
     types: list[Type] = [value.type for value in carried]
     widened: set[Dim] = set()
     for _ in range(FIXPOINT_ROUNDS):
-        made = worker.block.append("prim::For", [iterable, *carried], outputs=(), source=node.source)
+        made = worker.block.append(
+            "prim::For", [iterable, *carried], outputs=(), source=node.source
+        )
         outer = worker.open_scope(made.add_block())
         params = [worker.block.add_param(ANY, body.params[0].name)]
-        params += [worker.block.add_param(one, value.name) for one, value in zip(types, carried, strict=True)]
+        params += [
+            worker.block.add_param(one, value.name)
+            for one, value in zip(types, carried, strict=True)
+        ]
         local = dict(environment)
         local.update(zip(body.params, [worker.open_tuple(one) for one in params], strict=True))
         returned = worker.walk(body, 0, local)
         for value in returned:
             worker.block.add_return(value)
         worker.close_scope(outer)
-        joined = [worker.widen(one, two.type, widened) or ANY for one, two in zip(types, returned[1:], strict=True)]
+        joined = [
+            worker.widen(one, two.type, widened) or ANY
+            for one, two in zip(types, returned[1:], strict=True)
+        ]
         if joined == types:
-            values = [made.add_output(one, value.name) for one, value in zip(types, carried, strict=True)]
+            values = [
+                made.add_output(one, value.name) for one, value in zip(types, carried, strict=True)
+            ]
             opened = [worker.open_tuple(one) for one in values]
             environment.update(zip(node.outputs, opened, strict=True))
             return None
@@ -443,5 +457,3 @@ def _is_surely(trip: Value, condition: Value) -> bool:
 
 def _known(value: Value) -> Any:
     return value.constant.attributes["value"] if value.constant is not None else None
-
-
