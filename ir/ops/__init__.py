@@ -10,19 +10,34 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from jitcore.ir.ops import creation, elementwise, indexing, linalg, python, reductions, shaping
+from jitcore.ir.ops import (
+    attributes,
+    creation,
+    elementwise,
+    indexing,
+    joining,
+    linalg,
+    mathematics,
+    operators,
+    python,
+    reductions,
+    shaping,
+)
 from jitcore.ir.ops.op import Op
 from jitcore.ir.types import type_of_constant
 
 __all__ = ["METHODS", "TABLE", "Op", "kind_of", "type_of_constant"]
 
 _ROWS: tuple[Op, ...] = (
+    *operators.OPS,
     *python.OPS,
-    *python.MATH_OPS,
+    *mathematics.OPS,
+    *attributes.OPS,
     *indexing.OPS,
     *elementwise.OPS,
     *reductions.OPS,
     *shaping.OPS,
+    *joining.OPS,
     *creation.OPS,
     *linalg.OPS,
 )

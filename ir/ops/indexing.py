@@ -15,7 +15,7 @@ import numpy as np
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Untypable, parse_parameters, tensor
+from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Untypable, tensor
 from jitcore.ir.shapes import BroadcastError, broadcast_dims, slice_length
 from jitcore.ir.types import (
     ANY,
@@ -28,7 +28,6 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     is_number,
-    type_of_constant,
 )
 
 __all__ = ["OPS", "split_index"]
@@ -356,7 +355,7 @@ def _tuple_item(b: Builder, x: Value, index: Value) -> Value:
             if bound is not None and bound.constant is None:
                 raise NeedsConstant("a tuple's slice bound", bound)
             known.append(None if bound is None else bound.constant.attributes["value"])
-        return b.tuple(elements[slice(*known)])
+        return b.make_tuple(elements[slice(*known)])
     if index.constant is None:
         raise NeedsConstant("a tuple's index", index)
     number = index.constant.attributes["value"]
@@ -470,64 +469,6 @@ def _put_mask_rule(b: Builder, call: Call) -> Value:
     return b.emit("np::put_mask", [x, mask, value], {}, NONE)
 
 
-def _getattr_rule(b: Builder, call: Call) -> Value:
-    x, name = call.value("x"), call.static("name")
-    if isinstance(x.type, TensorType):
-        return _array_attribute(b, x, name)
-    if isinstance(x.type, TupleType) and x.type.named and name in x.type.named._fields:
-        return b.elements(x)[x.type.named._fields.index(name)]
-    if x.constant is not None and not isinstance(x.constant.attributes["value"], (list, dict)):
-        held = x.constant.attributes["value"]
-        if hasattr(held, name):
-            found = getattr(held, name)
-            return b.constant(found, type_of_constant(found))
-    raise Untypable(f"attribute {name!r} of {x.type}")
-
-
-def _array_attribute(b: Builder, x: Value, name: str) -> Value:
-    type_ = x.type
-    assert isinstance(type_, TensorType)
-    if type_.dtype is not None and name in ("dtype", "itemsize"):
-        return b.constant(getattr(np.zeros((), type_.dtype), name))
-    if type_.dims is None:
-        raise Untypable(f"attribute {name!r} of an array of unknown rank")
-    rank = len(type_.dims)
-    if name == "ndim":
-        return b.constant(rank)
-    if name == "shape":
-        return b.tuple([b.size(x, axis) for axis in range(rank)])
-    if name == "size" or (name == "nbytes" and type_.dtype is not None):
-        result = b.constant(1 if name == "size" or type_.dtype is None else type_.dtype.itemsize)
-        for axis in range(rank):
-            result = b.op("prim::mul", result, b.size(x, axis))
-        return result
-    if name == "T":
-        return b.op("np::transpose", x)
-    if name in ("real", "imag"):
-        return b.op(f"np::{name}", x)
-    raise Untypable(f"attribute {name!r} of an array")
-
-
-def _method_rule(b: Builder, call: Call) -> Value:
-    from jitcore.ir.ops import METHODS
-    from jitcore.ir.passes.specialize import bind
-
-    x, name = call.value("x"), call.static("name")
-    if not isinstance(x.type, TensorType):
-        raise Untypable(f"method {name!r} of {x.type}")
-    if name not in METHODS:
-        raise Untypable(f"method {name!r} of an array")
-    op, parameters = METHODS[name]
-    signature = (
-        op.signature if parameters is None else (op.signature[0], *parse_parameters(parameters))
-    )
-    arguments = [x, *call.bound.get("values", []), *call.bound.get("keyword_values", [])]
-    keywords = call.bound.get("keywords", ())
-    return op.rule(
-        b, Call(op.kind, bind(signature, arguments, keywords, {}), signature, call.source)
-    )
-
-
 OPS: tuple[Op, ...] = (
     Op(
         "prim::getitem", reference.getitem, _getitem_rule, "x, index", view=True, doc="A subscript."
@@ -540,23 +481,6 @@ OPS: tuple[Op, ...] = (
         writes=(0,),
         pure=False,
         doc="A subscript assignment.",
-    ),
-    Op(
-        "prim::GetAttr",
-        reference.get_attribute,
-        _getattr_rule,
-        "x, name",
-        view=True,
-        doc="An attribute.",
-    ),
-    Op(
-        "prim::CallMethod",
-        reference.call_method,
-        _method_rule,
-        "x, *values",
-        pure=False,
-        view=True,
-        doc="A method call.",
     ),
     Op(
         "np::view",

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from jitcore.ir.graph import SourceRange, Value
 from jitcore.ir.types import Dim, TensorType, Type
-
-if TYPE_CHECKING:
-    from jitcore.ir.graph import SourceRange, Value
 
 __all__ = [
     "Builder",
@@ -23,6 +21,7 @@ __all__ = [
     "Rule",
     "Scalar",
     "Untypable",
+    "bind",
     "parse_parameters",
 ]
 
@@ -104,10 +103,14 @@ class Builder(Protocol):
 
     def size(self, value: Value, axis: int) -> Value: ...
 
-    def tuple(self, elements: Sequence[Value]) -> Value: ...
+    def make_tuple(self, elements: Sequence[Value]) -> Value: ...
 
     def elements(self, value: Value) -> list[Value]:
         """The elements of a tuple value."""
+
+    def method(self, name: str) -> tuple[Op, str | None]:
+        """The op that an ndarray method is, and the method's own parameters after the array."""
+        ...
 
     def call_python(self, function: Any, args: Sequence[Value]) -> Value: ...
 
@@ -129,16 +132,12 @@ class Call:
         found = self.bound.get(name, _MISSING)
         if found is _MISSING:
             raise Untypable(f"argument {name!r} is missing")
-        from jitcore.ir.graph import Value
-
         if not isinstance(found, Value):
             raise Untypable(f"argument {name!r} is not a value")
         return found
 
     def optional(self, name: str) -> Value | None:
         """The argument as a Value, or None where it is absent or the constant None."""
-        from jitcore.ir.graph import Value
-
         found = self.bound.get(name)
         if found is None or not isinstance(found, Value):
             return None
@@ -148,8 +147,6 @@ class Call:
 
     def static(self, name: str) -> Any:
         """The argument as a Python object known at compile time, or the parameter's default."""
-        from jitcore.ir.graph import Value
-
         if name not in self.bound:
             default = next(p.default for p in self.parameters if p.name == name)
             if default is ...:
@@ -244,3 +241,48 @@ def tensor(value: Value, what: str = "operand") -> TensorType:
     if not type_.is_complete:
         raise Untypable(f"the dtype or rank of {what} is not known")
     return type_
+
+
+def bind(
+    signature: Sequence[Parameter],
+    inputs: Sequence[Value],
+    keywords: Sequence[str],
+    attributes: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Arguments by parameter name; a variadic parameter takes the rest as a list.
+
+    Raises
+    ------
+    Untypable
+        They do not fit, or pass an argument that only NumPy handles.
+    """
+    bound: dict[str, Any] = dict(attributes)
+    positional = list(inputs[: len(inputs) - len(keywords)])
+    for parameter in signature:
+        if parameter.variadic:
+            bound[parameter.name] = positional
+            positional = []
+            break
+        if not positional:
+            break
+        bound[parameter.name] = positional.pop(0)
+    if positional:
+        raise Untypable("too many arguments")
+    by_name = {parameter.name: parameter for parameter in signature}
+    for name, value in zip(keywords, inputs[len(inputs) - len(keywords) :], strict=True):
+        if name not in by_name or name in bound:
+            raise Untypable(f"argument {name!r} is not compiled")
+        bound[name] = value
+    for name, value in bound.items():
+        parameter = by_name.get(name)
+        if parameter is not None and not parameter.compiled and not _is_default(value, parameter):
+            raise Untypable(f"argument {name!r} is not compiled")
+    return bound
+
+
+def _is_default(value: Any, parameter: Parameter) -> bool:
+    if isinstance(value, Value):
+        if value.constant is None:
+            return False
+        value = value.constant.attributes["value"]
+    return bool(type(value) is type(parameter.default) and value == parameter.default)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.elementwise import SUPPORTED
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, static_value, tensor
 from jitcore.ir.shapes import BroadcastError, normalize_axes, normalize_axis
 from jitcore.ir.types import INT, NONE, Dim, TensorType, TupleType
@@ -17,18 +17,18 @@ from jitcore.ir.types import INT, NONE, Dim, TensorType, TupleType
 __all__ = ["OPS", "dims_of_values", "shape_values"]
 
 
-def _rank(value: Value) -> int:
+def rank_of(value: Value) -> int:
     return len(tensor(value).dims or ())
 
 
-def _array(value: Value) -> Value:
+def array_operand(value: Value) -> Value:
     type_ = tensor(value)
     if type_.scalar:
         raise Untypable("a NumPy scalar where an array is meant")
     return value
 
 
-def _axis(axis: Any, rank: int) -> int:
+def checked_axis(axis: Any, rank: int) -> int:
     if not isinstance(axis, (int, np.integer)):
         raise Untypable(f"axis {axis!r}")
     try:
@@ -69,14 +69,14 @@ def dims_of_values(b: Builder, values: Sequence[Value]) -> tuple[Dim, ...]:
 
 
 def _transpose_rule(b: Builder, call: Call) -> Value:
-    x = _array(call.value("a"))
-    rank = _rank(x)
+    x = array_operand(call.value("a"))
+    rank = rank_of(x)
     axes = call.static("axes")
     if isinstance(axes, (list, tuple)) and len(axes) == 1 and isinstance(axes[0], (tuple, list)):
         axes = axes[0]
     if axes is None or (axes == () and rank != 0):
         axes = tuple(reversed(range(rank)))
-    order = tuple(_axis(axis, rank) for axis in axes)
+    order = tuple(checked_axis(axis, rank) for axis in axes)
     if sorted(order) != list(range(rank)):
         raise Untypable("axes do not match the array")
     type_ = tensor(x)
@@ -96,21 +96,22 @@ def _transpose_method_rule(b: Builder, call: Call) -> Value:
 
 
 def _swapaxes_rule(b: Builder, call: Call) -> Value:
-    x = _array(call.value("a"))
-    order = list(range(_rank(x)))
-    one, two = (_axis(call.static(name), len(order)) for name in ("axis1", "axis2"))
+    x = array_operand(call.value("a"))
+    order = list(range(rank_of(x)))
+    one, two = (checked_axis(call.static(name), len(order)) for name in ("axis1", "axis2"))
     order[one], order[two] = order[two], order[one]
     return b.op("np::transpose", x, axes=tuple(order))
 
 
 def _moveaxis_rule(b: Builder, call: Call) -> Value:
-    x = _array(call.value("a"))
-    rank = _rank(x)
+    x = array_operand(call.value("a"))
+    rank = rank_of(x)
 
     def axes(name: str) -> list[int]:
         value = call.static(name)
         return [
-            _axis(one, rank) for one in (value if isinstance(value, (tuple, list)) else [value])
+            checked_axis(one, rank)
+            for one in (value if isinstance(value, (tuple, list)) else [value])
         ]
 
     source, destination = axes("source"), axes("destination")
@@ -123,7 +124,7 @@ def _moveaxis_rule(b: Builder, call: Call) -> Value:
 
 
 def _reshape_rule(b: Builder, call: Call) -> Value:
-    x = _array(call.value("a"))
+    x = array_operand(call.value("a"))
     if call.static("order") != "C":
         raise Untypable("reshape in another order than C")
     values: list[Value] = call.bound.get("shape", [])
@@ -147,7 +148,7 @@ def _resolve_unknown(b: Builder, x: Value, extents: list[Value]) -> list[Value]:
     total, others = b.constant(1), b.constant(1)
     remaining = list(tensor(x).dims or ())
     known: list[Value] = [one for n, one in enumerate(extents) if n != unknown[0]]
-    for axis in range(_rank(x)):
+    for axis in range(rank_of(x)):
         total = b.op("prim::mul", total, b.size(x, axis))
     for one in known:
         others = b.op("prim::mul", others, one)
@@ -212,12 +213,12 @@ def _ravel_rule(b: Builder, call: Call) -> Value:
 def _flatten_rule(b: Builder, call: Call) -> Value:
     if call.static("order") != "C":
         raise Untypable("flatten in another order than C")
-    return b.op("np::reshape", b.op("np::copy", _array(call.value("a"))), -1)
+    return b.op("np::reshape", b.op("np::copy", array_operand(call.value("a"))), -1)
 
 
 def _index_rule(text_of: Any) -> Any:
     def rule(b: Builder, call: Call) -> Value:
-        x = _array(call.value("a"))
+        x = array_operand(call.value("a"))
         entries = text_of(call, x)
         if not entries:
             # NumPy indexes a 0-d array with (), which gives the scalar in it.
@@ -230,15 +231,15 @@ def _index_rule(text_of: Any) -> Any:
 def _expand_dims_text(call: Call, x: Value) -> list[str]:
     axis = call.static("axis")
     axes = [axis] if isinstance(axis, int) else list(axis)
-    rank = _rank(x) + len(axes)
-    new = {_axis(one, rank) for one in axes}
+    rank = rank_of(x) + len(axes)
+    new = {checked_axis(one, rank) for one in axes}
     if len(new) != len(axes):
         raise Untypable("repeated axis")
     return ["None" if number in new else ":" for number in range(rank)]
 
 
 def _squeeze_rule(b: Builder, call: Call) -> Value:
-    x = _array(call.value("a"))
+    x = array_operand(call.value("a"))
     entries = _squeeze_text(call, x)
     # Where there is nothing to squeeze, NumPy gives the array itself.
     return b.op("np::view", x, index=", ".join(entries)) if "0" in entries else x
@@ -252,14 +253,16 @@ def _squeeze_text(call: Call, x: Value) -> list[str]:
             raise Untypable("squeeze of extents not known")
         axes = {number for number, dim in enumerate(dims) if dim == 1}
     else:
-        axes = {_axis(one, len(dims)) for one in (axis if isinstance(axis, tuple) else (axis,))}
+        axes = {
+            checked_axis(one, len(dims)) for one in (axis if isinstance(axis, tuple) else (axis,))
+        }
     if any(dims[number] != 1 for number in axes):
         raise Untypable("cannot select an axis to squeeze out")
     return ["0" if number in axes else ":" for number in range(len(dims))]
 
 
 def _flip_text(call: Call, x: Value) -> list[str]:
-    rank = _rank(x)
+    rank = rank_of(x)
     axis = call.static("axis")
     try:
         axes = normalize_axes(axis, rank)
@@ -270,7 +273,7 @@ def _flip_text(call: Call, x: Value) -> list[str]:
 
 def _flip_axis(axis: int) -> Any:
     def rule(b: Builder, call: Call) -> Value:
-        if _rank(call.value("a")) <= axis:
+        if rank_of(call.value("a")) <= axis:
             raise Untypable("too few dimensions to flip")
         return b.op("np::flip", call.value("a"), axis=axis)
 
@@ -314,139 +317,6 @@ def _copy_rule(b: Builder, call: Call) -> Value:
     return b.emit("np::copy", [x], {}, TensorType(type_.dtype, type_.dims))
 
 
-def _common(b: Builder, values: Sequence[Value]) -> list[Value]:
-    dtypes = [tensor(value).dtype for value in values]
-    dtype = np.result_type(*[one for one in dtypes if one is not None])
-    if dtype.char not in SUPPORTED:
-        raise Untypable(f"dtype {dtype} is not compiled")
-    return [cast_to(b, value, dtype) for value in values]
-
-
-def _concatenate_rule(b: Builder, call: Call) -> Value:
-    arrays: list[Value] = call.bound["arrays"]
-    if len(arrays) == 1 and not isinstance(arrays[0].type, TensorType):
-        arrays = b.elements(arrays[0])
-    if not arrays:
-        raise Untypable("need at least one array to concatenate")
-    axis = call.static("axis")
-    if axis is None:
-        arrays, axis = [b.op("np::ravel", one) for one in arrays], 0
-    arrays = [_array(one) for one in _common(b, arrays)]
-    rank = _rank(arrays[0])
-    axis = _axis(axis, rank)
-    if any(_rank(one) != rank for one in arrays):
-        raise Untypable("all the input array dimensions must match")
-    return b.emit("np::concatenate", arrays, {"axis": axis}, _joined(b, arrays, axis))
-
-
-def _joined(b: Builder, arrays: Sequence[Value], axis: int) -> TensorType:
-    shapes = [tensor(one).dims or () for one in arrays]
-    dims: list[Dim] = []
-    for number in range(len(shapes[0])):
-        column = [shape[number] for shape in shapes]
-        if number == axis:
-            known = [dim for dim in column if isinstance(dim, int)]
-            dims.append(
-                sum(known) if len(known) == len(column) else b.fresh_dim(("join", tuple(column)))
-            )
-            continue
-        numbers = {dim for dim in column if isinstance(dim, int)}
-        if len(numbers) > 1:
-            raise Untypable(
-                "all the input array dimensions except the concatenation axis must match"
-            )
-        dims.append(numbers.pop() if numbers else column[0])
-    return TensorType(tensor(arrays[0]).dtype, tuple(dims))
-
-
-def _concatenate_function_rule(b: Builder, call: Call) -> Value:
-    return b.op("np::concatenate", call.value("arrays"), axis=call.static("axis"))
-
-
-def _stack_rule(b: Builder, call: Call) -> Value:
-    arrays = b.elements(call.value("arrays"))
-    if not arrays:
-        raise Untypable("need at least one array to stack")
-    axis = _axis(call.static("axis"), _rank(arrays[0]) + 1)
-    if any(tensor(one).dims != tensor(arrays[0]).dims for one in arrays):
-        raise Untypable("arrays of different shapes are stacked")
-    if all(tensor(one).scalar for one in arrays):
-        raise Untypable("NumPy scalars are stacked")
-    opened = [b.op("np::expand_dims", one, axis=axis) for one in arrays]
-    return b.op("np::concatenate", *opened, axis=axis)
-
-
-def _at_least(b: Builder, value: Value, rank: int) -> Value:
-    have = _rank(_array(value))
-    if have >= rank:
-        return value
-    if have == 0:
-        return b.op("np::reshape", value, *([1] * rank))
-    if rank == 3:
-        text = "None, :, None" if have == 1 else ":, :, None"
-    else:
-        text = "None, :"
-    return b.op("np::view", value, index=text)
-
-
-def _stacked_rule(rank: int, axis: Any) -> Any:
-    def rule(b: Builder, call: Call) -> Value:
-        arrays = [_at_least(b, one, rank) for one in b.elements(call.value("tup"))]
-        along = axis(arrays[0]) if callable(axis) else axis
-        return b.op("np::concatenate", *arrays, axis=along)
-
-    return rule
-
-
-def _column_stack_rule(b: Builder, call: Call) -> Value:
-    columns = []
-    for one in b.elements(call.value("tup")):
-        columns.append(b.op("np::view", one, index=":, None") if _rank(_array(one)) == 1 else one)
-    return b.op("np::concatenate", *columns, axis=1)
-
-
-def _roll_rule(b: Builder, call: Call) -> Value:
-    x = _array(call.value("a"))
-    shift, axis = call.static("shift"), call.static("axis")
-    if axis is None and _rank(x) == 1:
-        axis = 0
-    if not isinstance(shift, int) or not isinstance(axis, int):
-        raise Untypable("np.roll by several shifts")
-    axis = _axis(axis, _rank(x))
-    extent = (tensor(x).dims or ())[axis]
-    if not isinstance(extent, int):
-        return _roll_symbolic(b, x, shift, axis)
-    if extent == 0 or shift % extent == 0:
-        return b.op("np::copy", x)
-    cut = extent - shift % extent
-    before = [":"] * axis
-    tail = b.op("np::view", x, index=", ".join([*before, f"{cut}:", *_rest(x, axis)]))
-    head = b.op("np::view", x, index=", ".join([*before, f":{cut}", *_rest(x, axis)]))
-    return _with_type(b.op("np::concatenate", tail, head, axis=axis), tensor(x))
-
-
-def _with_type(value: Value, type_: TensorType) -> Value:
-    value.type = TensorType(type_.dtype, type_.dims)
-    return value
-
-
-def _rest(x: Value, axis: int) -> list[str]:
-    return [":"] * (_rank(x) - axis - 1)
-
-
-def _roll_symbolic(b: Builder, x: Value, shift: int, axis: int) -> Value:
-    extent = b.size(x, axis)
-    # The cut is where the part that comes first begins: (-shift) mod n, and n for an empty axis.
-    divisor = b.op("prim::max", extent, 1)
-    cut = b.op("prim::mod", b.constant(-shift), divisor)
-    before = [":"] * axis
-    head_text = ", ".join([*before, ":$0", *_rest(x, axis)])
-    tail_text = ", ".join([*before, "$0:", *_rest(x, axis)])
-    tail = b.op("np::view", x, cut, index=tail_text)
-    head = b.op("np::view", x, cut, index=head_text)
-    return _with_type(b.op("np::concatenate", tail, head, axis=axis), tensor(x))
-
-
 def _transpose_method(x: Any, *axes: Any) -> Any:
     return x.transpose(*axes)
 
@@ -455,13 +325,13 @@ def _flatten(x: Any, order: str = "C") -> Any:
     return x.flatten(order)
 
 
-def _row(kind: str, function: Any, rule: Any, parameters: str, doc: str, **more: Any) -> Op:
+def row(kind: str, function: Any, rule: Any, parameters: str, doc: str, **more: Any) -> Op:
     functions = more.pop("functions", (function,))
     return Op(f"np::{kind}", function, rule, parameters, functions=functions, doc=doc, **more)
 
 
 OPS: tuple[Op, ...] = (
-    _row(
+    row(
         "transpose",
         np.transpose,
         _transpose_rule,
@@ -470,7 +340,7 @@ OPS: tuple[Op, ...] = (
         view=True,
         functions=(np.transpose, np.permute_dims),
     ),
-    _row(
+    row(
         "transpose_method",
         _transpose_method,
         _transpose_method_rule,
@@ -480,7 +350,7 @@ OPS: tuple[Op, ...] = (
         methods={"transpose": "*axes"},
         functions=(),
     ),
-    _row(
+    row(
         "swapaxes",
         np.swapaxes,
         _swapaxes_rule,
@@ -489,7 +359,7 @@ OPS: tuple[Op, ...] = (
         view=True,
         methods={"swapaxes": None},
     ),
-    _row(
+    row(
         "moveaxis",
         np.moveaxis,
         _moveaxis_rule,
@@ -497,7 +367,7 @@ OPS: tuple[Op, ...] = (
         "Axes moved, a view.",
         view=True,
     ),
-    _row(
+    row(
         "reshape",
         reference.reshape,
         _reshape_rule,
@@ -507,7 +377,7 @@ OPS: tuple[Op, ...] = (
         methods={"reshape": "*shape, order='C'"},
         functions=(),
     ),
-    _row(
+    row(
         "reshape_function",
         np.reshape,
         _reshape_function_rule,
@@ -515,7 +385,7 @@ OPS: tuple[Op, ...] = (
         "Another shape in C order, a view if possible.",
         view=True,
     ),
-    _row(
+    row(
         "ravel",
         np.ravel,
         _ravel_rule,
@@ -524,7 +394,7 @@ OPS: tuple[Op, ...] = (
         view=True,
         methods={"ravel": None},
     ),
-    _row(
+    row(
         "flatten",
         _flatten,
         _flatten_rule,
@@ -533,7 +403,7 @@ OPS: tuple[Op, ...] = (
         methods={"flatten": None},
         functions=(),
     ),
-    _row(
+    row(
         "expand_dims",
         np.expand_dims,
         _index_rule(_expand_dims_text),
@@ -541,7 +411,7 @@ OPS: tuple[Op, ...] = (
         "New axes of extent 1, a view.",
         view=True,
     ),
-    _row(
+    row(
         "squeeze",
         np.squeeze,
         _squeeze_rule,
@@ -550,7 +420,7 @@ OPS: tuple[Op, ...] = (
         view=True,
         methods={"squeeze": None},
     ),
-    _row(
+    row(
         "flip",
         np.flip,
         _index_rule(_flip_text),
@@ -558,9 +428,9 @@ OPS: tuple[Op, ...] = (
         "Reversed along axes, a view.",
         view=True,
     ),
-    _row("flipud", np.flipud, _flip_axis(0), "a", "Rows reversed, a view.", view=True),
-    _row("fliplr", np.fliplr, _flip_axis(1), "a", "Columns reversed, a view.", view=True),
-    _row(
+    row("flipud", np.flipud, _flip_axis(0), "a", "Rows reversed, a view.", view=True),
+    row("fliplr", np.fliplr, _flip_axis(1), "a", "Columns reversed, a view.", view=True),
+    row(
         "broadcast_to",
         reference.broadcast_to,
         _broadcast_typed_rule,
@@ -569,7 +439,7 @@ OPS: tuple[Op, ...] = (
         view=True,
         functions=(),
     ),
-    _row(
+    row(
         "broadcast_to_function",
         np.broadcast_to,
         _broadcast_to_rule,
@@ -577,7 +447,7 @@ OPS: tuple[Op, ...] = (
         "Repeated without copying, read-only.",
         view=True,
     ),
-    _row(
+    row(
         "copy",
         reference.copy,
         _copy_rule,
@@ -586,44 +456,4 @@ OPS: tuple[Op, ...] = (
         methods={"copy": "order='C'"},
         functions=(np.copy,),
     ),
-    _row(
-        "concatenate",
-        reference.concatenate,
-        _concatenate_rule,
-        "*arrays, axis=0",
-        "Arrays one after the other.",
-        functions=(),
-    ),
-    _row(
-        "concatenate_function",
-        np.concatenate,
-        _concatenate_function_rule,
-        "arrays, axis=0, out!=None, dtype!=None, casting!='same_kind'",
-        "Arrays one after the other.",
-        functions=(np.concatenate, np.concat),
-    ),
-    _row(
-        "stack",
-        np.stack,
-        _stack_rule,
-        "arrays, axis=0, out!=None, dtype!=None, casting!='same_kind'",
-        "Arrays side by side along a new axis.",
-    ),
-    _row(
-        "vstack",
-        np.vstack,
-        _stacked_rule(2, 0),
-        "tup, dtype!=None, casting!='same_kind'",
-        "Arrays below each other.",
-    ),
-    _row(
-        "hstack",
-        np.hstack,
-        _stacked_rule(1, lambda x: 0 if _rank(x) == 1 else 1),
-        "tup, dtype!=None, casting!='same_kind'",
-        "Arrays beside each other.",
-    ),
-    _row("dstack", np.dstack, _stacked_rule(3, 2), "tup", "Arrays behind each other."),
-    _row("column_stack", np.column_stack, _column_stack_rule, "tup", "Vectors as columns."),
-    _row("roll", np.roll, _roll_rule, "a, shift, axis=None", "Shifted around the end."),
 )

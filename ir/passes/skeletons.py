@@ -1,7 +1,7 @@
 """Tuples and unions across block borders: taken apart into leaves, and put together again.
 
-A skeleton says what a variable is made of: ``LEAF``, a ``TupleSkeleton``, or a ``UnionSkeleton``, whose
-leaves are a tag and one value for each alternative.
+A skeleton says what a variable is made of: ``LEAF``, a ``TupleSkeleton``, or a ``UnionSkeleton``,
+whose leaves are a tag and one value for each alternative.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
@@ -15,10 +16,8 @@ from jitcore.ir.passes.skeletons import (
     declared_types,
     leaves_of,
 )
+from jitcore.ir.passes.specialize_branches import MAX_DUPLICATE, BranchBuilder, Environment
 from jitcore.ir.types import ANY, INT, Dim, TensorType, TupleType, Type
-
-if TYPE_CHECKING:
-    from jitcore.ir.passes.specialize import Environment, Specializer
 
 __all__ = ["visit_loop"]
 
@@ -26,14 +25,12 @@ Item = Callable[[Value], Value]
 """Makes the value of the loop's variable from the iteration's number."""
 
 FIXPOINT_ROUNDS = 8
-MAX_DUPLICATE = 200
-"""The largest rest of a block that is specialized twice."""
 
 
 def visit_loop(
-    worker: Specializer, node: Node, environment: Environment, rest: tuple[Block, int]
+    worker: BranchBuilder, node: Node, environment: Environment, rest: tuple[Block, int]
 ) -> list[Value] | None:
-    """Specialize ``prim::Loop`` or ``prim::For``; gives the block's returns if it absorbed the rest."""
+    """Specialize a loop; gives the surrounding block's returns where it absorbed the rest."""
     inputs = [environment[value] for value in node.inputs]
     if node.kind == "prim::Loop":
         trip, condition, *carried = inputs
@@ -52,7 +49,7 @@ def visit_loop(
     return _counted(worker, node, environment, rest, trip, always, carried, item)
 
 
-def _known_items(worker: Specializer, iterable: Value) -> list[Value] | None:
+def _known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
     """All values a loop visits where its iterable is a tuple or a list display, or wraps one."""
     node = iterable.node
     kind = node.kind if node is not None else ""
@@ -66,7 +63,7 @@ def _known_items(worker: Specializer, iterable: Value) -> list[Value] | None:
             return None
         start = node.inputs[1]
         numbers = [worker.op("prim::add", start, number) for number in range(len(inner))]
-        return [worker.tuple([one, two]) for one, two in zip(numbers, inner, strict=True)]
+        return [worker.make_tuple([one, two]) for one, two in zip(numbers, inner, strict=True)]
     columns = [_known_items(worker, value) for value in node.inputs]
     if kind == "prim::reversed":
         return None if columns[0] is None else columns[0][::-1]
@@ -80,10 +77,10 @@ def _known_items(worker: Specializer, iterable: Value) -> list[Value] | None:
             return None
         for row, one in zip(rows, column, strict=False):
             row.append(one)
-    return [worker.tuple(row) for row in rows]
+    return [worker.make_tuple(row) for row in rows]
 
 
-def _counting(worker: Specializer, iterable: Value) -> tuple[Value, Item]:
+def _counting(worker: BranchBuilder, iterable: Value) -> tuple[Value, Item]:
     """Trip count, and how the item follows from the number of the iteration."""
     node = iterable.node
     kind = node.kind if node is not None else ""
@@ -105,24 +102,24 @@ def _counting(worker: Specializer, iterable: Value) -> tuple[Value, Item]:
     if kind == "prim::enumerate":
         trip, item = _counting(worker, node.inputs[0])
         start = node.inputs[1]
-        return trip, lambda i: worker.tuple([worker.op("prim::add", start, i), item(i)])
+        return trip, lambda i: worker.make_tuple([worker.op("prim::add", start, i), item(i)])
     if kind == "prim::zip":
         parts = [_counting(worker, value) for value in node.inputs]
         trip = parts[0][0]
         for other, _ in parts[1:]:
             trip = worker.op("prim::min", trip, other)
-        return trip, lambda i: worker.tuple([item(i) for _, item in parts])
+        return trip, lambda i: worker.make_tuple([item(i) for _, item in parts])
     raise Untypable(f"{iterable.type} is iterated")
 
 
-def _choose(worker: Specializer, elements: Sequence[Value]) -> Item:
+def _choose(worker: BranchBuilder, elements: Sequence[Value]) -> Item:
     def item(i: Value) -> Value:
         raise Untypable("a tuple is iterated beside something of unknown length")
 
     return item
 
 
-def _range(worker: Specializer, node: Node) -> tuple[Value, Item]:
+def _range(worker: BranchBuilder, node: Node) -> tuple[Value, Item]:
     start, stop, step = node.inputs
     trip = worker.op("prim::range_length", start, stop, step)
 
@@ -139,7 +136,7 @@ def _is(value: Value, number: int) -> bool:
 
 
 def _unrolled(
-    worker: Specializer,
+    worker: BranchBuilder,
     node: Node,
     environment: Environment,
     items: Sequence[Value],
@@ -156,17 +153,16 @@ def _unrolled(
             continue
         if number + 1 == len(items) or go_on.constant is not None:
             break
-        so_far = values
-
-        def remaining() -> list[Value]:
-            return _unrolled(worker, node, environment, items[number + 1 :], so_far)
-
-        return worker.split(go_on, [remaining, lambda: so_far])
+        left = items[number + 1 :]
+        return worker.split(
+            go_on,
+            [partial(_unrolled, worker, node, environment, left, values), partial(list, values)],
+        )
     return values
 
 
 def _counted(
-    worker: Specializer,
+    worker: BranchBuilder,
     node: Node,
     environment: Environment,
     rest: tuple[Block, int],
@@ -205,7 +201,7 @@ def _counted(
 
 
 def _guarded(
-    worker: Specializer,
+    worker: BranchBuilder,
     node: Node,
     environment: Environment,
     rest: tuple[Block, int],
@@ -240,7 +236,7 @@ def _guarded(
 
 
 def _peeled(
-    worker: Specializer,
+    worker: BranchBuilder,
     node: Node,
     environment: Environment,
     trip: Value,
@@ -267,7 +263,7 @@ def _peeled(
 
 
 def _fixpoint(
-    worker: Specializer,
+    worker: BranchBuilder,
     node: Node,
     environment: Environment,
     trip: Value,
@@ -308,11 +304,11 @@ def _fixpoint(
             return [worker.rebuild(shape, outputs) for shape in skeletons]
         worker.discard(made)
         types = [one or ANY for one in joined]
-    raise AssertionError(f"the types of a loop variables do not settle {skeletons} {types}")
+    raise AssertionError("the types of a loop's variables do not settle")
 
 
 def _build(
-    worker: Specializer,
+    worker: BranchBuilder,
     node: Node,
     environment: Environment,
     inputs: Sequence[Value],
@@ -339,7 +335,7 @@ def _build(
 
 
 def _initial_leaves(
-    worker: Specializer,
+    worker: BranchBuilder,
     carried: Sequence[Value],
     skeletons: Sequence[Skeleton],
     unknown: set[int],
@@ -401,7 +397,7 @@ def _return_leaves(
 
 
 def _foreign(
-    worker: Specializer,
+    worker: BranchBuilder,
     node: Node,
     environment: Environment,
     iterable: Value,
@@ -440,7 +436,7 @@ def _foreign(
             return None
         worker.discard(made)
         types = joined
-    raise AssertionError(f"the types of a loop variables do not settle {skeletons} {types}")
+    raise AssertionError("the types of a loop's variables do not settle")
 
 
 def _count(block: Block) -> int:

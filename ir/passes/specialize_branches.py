@@ -1,0 +1,269 @@
+"""The part of ``specialize`` that treats branches: choosing, merging, and splitting the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from jitcore.ir.graph import Block, Node, Value
+from jitcore.ir.passes.skeletons import (
+    UNINITIALIZED,
+    Skeleton,
+    TupleSkeleton,
+    UnionSkeleton,
+    common_skeleton,
+    declared_types,
+    leaves_of,
+)
+from jitcore.ir.passes.typed_builder import TypedBuilder
+from jitcore.ir.types import ANY, NONE, Dim, TensorType, Type, UnionType
+
+__all__ = ["MAX_DUPLICATE", "BranchBuilder", "Environment"]
+
+MAX_DUPLICATE = 200
+"""The largest rest of a block that is specialized twice."""
+
+Environment = dict[Value, Value]
+"""From the old graph's values to the new one's."""
+
+
+class BranchBuilder(TypedBuilder):
+    """Emits ``prim::If`` nodes and merges what their branches give."""
+
+    def walk(self, block: Block, start: int, environment: Environment) -> list[Value]:
+        """Specialize a block's nodes from number ``start``; gives what the block returns."""
+        raise NotImplementedError
+
+    def uninitialized(self) -> Value:
+        """A value of no type, for paths that are never read."""
+        return self.emit("prim::Uninitialized", [], {}, UNINITIALIZED)
+
+    def visit_if(
+        self, node: Node, environment: Environment, rest: tuple[Block, int]
+    ) -> list[Value] | None:
+        """Specialize an ``If``; gives the block's returns where the rest was absorbed."""
+        condition = environment[node.inputs[0]]
+        if condition.constant is not None:
+            taken = node.blocks[0 if condition.constant.attributes["value"] else 1]
+            values = self.walk(taken, 0, environment)
+            if self.ends_in_raise(taken):
+                return [self.uninitialized() for _ in rest[0].returns]
+            environment.update(zip(node.outputs, values, strict=True))
+            return None
+        made, branches = self.build_branches(
+            condition,
+            [lambda block=block: self.walk(block, 0, dict(environment)) for block in node.blocks],
+        )
+        merged = self.merge(made, branches)
+        if merged is not None:
+            environment.update(zip(node.outputs, merged, strict=True))
+            return None
+        return self.absorb(made, condition, node, branches, environment, rest)
+
+    @staticmethod
+    def ends_in_raise(block: Block) -> bool:
+        """Whether this block surely raises."""
+        return any(node.kind == "prim::Raise" for node in block.nodes)
+
+    def absorb(
+        self,
+        made: Node,
+        condition: Value,
+        node: Node,
+        branches: list[list[Value]],
+        environment: Environment,
+        rest: tuple[Block, int],
+    ) -> list[Value] | None:
+        """Specialize the rest of the block in each branch, or merge what conflicts as ``Any``."""
+        block, start = rest
+        cost = 1 + sum(1 for _ in _nodes_after(block, start))
+        if cost > min(self.budget, MAX_DUPLICATE):
+            environment.update(zip(node.outputs, self.merge_as_any(made, branches), strict=True))
+            return None
+        self.budget -= cost
+        self.discard(made)
+
+        def branch(inner: Block) -> Callable[[], list[Value]]:
+            def run() -> list[Value]:
+                local = dict(environment)
+                values = self.walk(inner, 0, local)
+                if self.ends_in_raise(inner):
+                    return [self.uninitialized() for _ in block.returns]
+                local.update(zip(node.outputs, values, strict=True))
+                return self.walk(block, start, local)
+
+            return run
+
+        return self.split(condition, [branch(inner) for inner in node.blocks])
+
+    def split(self, condition: Value, runs: list[Callable[[], list[Value]]]) -> list[Value]:
+        """An ``If`` whose branches end the surrounding block."""
+        made, branches = self.build_branches(condition, runs)
+        merged = self.merge(made, branches)
+        return self.merge_as_any(made, branches) if merged is None else merged
+
+    def build_branches(
+        self, condition: Value, runs: list[Callable[[], list[Value]]]
+    ) -> tuple[Node, list[list[Value]]]:
+        """An ``If`` without outputs, and what each branch would return."""
+        made = self.block.append("prim::If", [condition], outputs=(), source=self.source)
+        branches = []
+        for run in runs:
+            outer = self.open_scope(made.add_block())
+            branches.append(run())
+            self.close_scope(outer)
+        return made, branches
+
+    def discard(self, node: Node) -> None:
+        """Take back a node whose outputs nobody reads."""
+        assert node.block is not None and node.block.nodes[-1] is node
+        node.drop_inputs()
+        node.block.nodes.pop()
+
+    def merge(
+        self, made: Node, branches: list[list[Value]], *, unions: bool = False
+    ) -> list[Value] | None:
+        """Give an ``If`` its outputs; None where some have no common type."""
+        plans = []
+        for pair in zip(*branches, strict=True):
+            skeleton = common_skeleton(pair, unions=unions)
+            if skeleton is None:
+                return None
+            rows = [
+                leaves_of(value, skeleton, block)
+                for value, block in zip(pair, made.blocks, strict=True)
+            ]
+            leaves = list(zip(*rows, strict=True))
+            types = [
+                declared or self.join([one.type for one in column])
+                for declared, column in zip(declared_types(skeleton), leaves, strict=True)
+            ]
+            if None in types:
+                return None
+            plans.append((skeleton, leaves, types))
+        return [self.add_merged(made, *plan) for plan in plans]
+
+    def add_merged(
+        self,
+        made: Node,
+        skeleton: Skeleton,
+        leaves: list[tuple[Value, ...]],
+        types: list[Type | None],
+    ) -> Value:
+        """One variable's outputs, put together again."""
+        outputs = []
+        for column, type_ in zip(leaves, types, strict=True):
+            assert type_ is not None
+            if all(value is column[0] for value in column) and self.is_outer(column[0], made):
+                outputs.append(column[0])
+                continue
+            outputs.append(made.add_output(type_, _given_name(column)))
+            for block, value in zip(made.blocks, column, strict=True):
+                block.add_return(value)
+        return self.rebuild(skeleton, iter(outputs))
+
+    @staticmethod
+    def is_outer(value: Value, made: Node) -> bool:
+        """Whether a value was made outside this node."""
+        block: Block | None = value.node.block if value.node is not None else value.block
+        while block is not None:
+            if block.owner is made:
+                return False
+            block = block.owner.block if block.owner is not None else None
+        return True
+
+    def rebuild(self, skeleton: Skeleton, leaves: Iterator[Value]) -> Value:
+        """Put leaves back into the tuples and unions they came from."""
+        if isinstance(skeleton, TupleSkeleton):
+            parts = [self.rebuild(part, leaves) for part in skeleton.parts]
+            return self.make_tuple(parts, skeleton.named)
+        if isinstance(skeleton, UnionSkeleton):
+            count = 1 + sum(one != NONE for one in skeleton.alternatives)
+            held = [next(leaves) for _ in range(count)]
+            type_ = UnionType(skeleton.alternatives)
+            return self.emit("prim::UnionConstruct", held, {"types": skeleton.alternatives}, type_)
+        return next(leaves)
+
+    def merge_as_any(self, made: Node, branches: list[list[Value]]) -> list[Value]:
+        """Give an ``If`` its outputs, unions or of type ``Any`` where there is no common type."""
+        as_unions = self.merge(made, branches, unions=True)
+        if as_unions is not None:
+            return as_unions
+        merged = []
+        for pair in zip(*branches, strict=True):
+            type_ = self.join([one.type for one in pair]) or ANY
+            for block, value in zip(made.blocks, pair, strict=True):
+                block.add_return(value)
+            merged.append(made.add_output(type_))
+        return merged
+
+    def join(self, types: Sequence[Type]) -> Type | None:
+        """The type that covers all of these, or None."""
+        known = [one for one in types if one != UNINITIALIZED]
+        if not known:
+            return UNINITIALIZED
+        result: Type | None = known[0]
+        for other in known[1:]:
+            result = None if result is None else self.join_two(result, other)
+        if isinstance(result, TensorType) and result.dims is not None:
+            dims = tuple(self.exported(dim) for dim in result.dims)
+            result = TensorType(result.dtype, dims, result.scalar)
+        return result
+
+    def exported(self, dim: Dim) -> Dim:
+        """A dim that may be named outside the scope just left."""
+        return self.fresh_dim() if dim in self.closed_symbols else dim
+
+    def widen(self, type_: Type, returned: Type, widened: set[Dim]) -> Type | None:
+        """The type of a loop's variable, given what it was and what an iteration returns.
+
+        A dim that varies gets a symbol of its own, once.
+        """
+        if returned == UNINITIALIZED or type_ == UNINITIALIZED:
+            return returned if type_ == UNINITIALIZED else type_
+        result = self.join_two(type_, returned)
+        if not isinstance(result, TensorType) or result.dims is None:
+            return result
+        assert isinstance(type_, TensorType) and isinstance(returned, TensorType)
+        dims = []
+        for old, new in zip(type_.dims or (), returned.dims or (), strict=True):
+            if old != new and old not in widened:
+                old = self.fresh_dim()
+                widened.add(old)
+            dims.append(old)
+        return TensorType(result.dtype, tuple(dims), result.scalar)
+
+    def join_two(self, first: Type, second: Type) -> Type | None:
+        """The type that covers both, with a fresh symbol for each dim that differs."""
+        if first == second:
+            return first
+        if ANY in (first, second):
+            return ANY
+        if not (isinstance(first, TensorType) and isinstance(second, TensorType)):
+            return None
+        if first.dtype is None or second.dtype is None:
+            return TensorType() if not (first.scalar or second.scalar) else None
+        if first.dtype != second.dtype or first.scalar != second.scalar:
+            return None
+        if first.dims is None or second.dims is None or first.rank != second.rank:
+            return None
+        dims = tuple(
+            one if one == other else self.fresh_dim()
+            for one, other in zip(first.dims, second.dims, strict=True)
+        )
+        return TensorType(first.dtype, dims)
+
+
+def _nodes_after(block: Block, start: int) -> Iterator[Node]:
+    def walk(nodes: Sequence[Node]) -> Iterator[Node]:
+        for node in nodes:
+            yield node
+            for inner in node.blocks:
+                yield from walk(inner.nodes)
+
+    return walk(block.nodes[start:])
+
+
+def _given_name(values: Sequence[Value]) -> str:
+    """The user's name among these values' names, if there is one."""
+    names = (value.name.split(".")[0] for value in values)
+    return next((name for name in names if not name.isdigit()), "")

@@ -1,0 +1,798 @@
+"""Host programs: what they look like, and that they do what the graph and Python itself do."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import gc
+import inspect
+import linecache
+import textwrap
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_checking import compiled_graph, specialized
+from control_flow_programs import random_program
+from checking import function_from_source
+
+from jitcore.codegen.host import build_host, print_host
+from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.interpreter import run
+from jitcore.ir.parser import parse_graph
+from jitcore.ir.types import ANY, INT
+
+
+def graph_of(text: str) -> Graph:
+    return parse_graph(textwrap.dedent(text).strip())
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    return print_host(compiled_graph(function)).source
+
+
+def expected(text: str) -> str:
+    return textwrap.dedent(text).lstrip()
+
+
+def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Result or exception and the arguments afterwards, as text."""
+    copies = copy.deepcopy(args)
+    with np.errstate(all="ignore"):
+        try:
+            result = repr(function(*copies))
+        except Exception as error:
+            result = f"{type(error).__name__}: {error}"
+    return f"{result}\n{copies!r}"
+
+
+def same_as_graph(graph: Graph, *args: Any) -> None:
+    assert outcome(build_host(graph), args) == outcome(lambda *copies: run(graph, copies), args)
+
+
+def same_as_python(function: Callable[..., Any], *args: Any) -> None:
+    """The host programs of the generic and the typed graph do what the function does."""
+    wanted = outcome(function, args)
+    graph = compiled_graph(function)
+    assert outcome(build_host(graph), args) == wanted
+    for dynamic in (False, True):
+        assert outcome(build_host(specialized(graph, args, dynamic=dynamic)), args) == wanted
+
+
+# What it looks like
+
+
+def test_expressions_are_written_as_the_user_wrote_them() -> None:
+    def f(x, w, b):
+        """Adds and multiplies."""
+        t = np.tanh(x @ w + b) * -2
+        return np.sum(t, axis=0, keepdims=True), t[1:-1, ::2], (t - b) ** 2
+
+    assert source_of(f) == expected(
+        '''
+        def f(x, w, b):
+            """Adds and multiplies."""
+            t = np.tanh(x @ w + b) * -2
+            return np.sum(t, axis=0, keepdims=True), t[1:-1, ::2], (t - b) ** 2
+        '''
+    )
+
+
+def test_statements_are_written_as_the_user_wrote_them() -> None:
+    def f(a, i, v, o):
+        a[1:-1, i] = v
+        a[i, 2] += v * 3
+        del a[0]
+        o.total += 1
+        o.name, (p, *q) = v
+        x, y = o.pair
+        x += y
+        np.copyto(a, x)
+        return f"{x} and {y:.3f}"
+
+    assert source_of(f) == expected(
+        """
+        def f(a, i, v, o):
+            a[1:-1, i] = v
+            a[i, 2] += v * 3
+            del a[0]
+            o.total += 1
+            t25, (p, *q) = v
+            o.name = t25
+            x, y = o.pair
+            x += y
+            np.copyto(a, x)
+            return f'{x} and {y:.3f}'
+        """
+    ).replace("t25", _temporary(source_of(f)))
+
+
+def _temporary(source: str) -> str:
+    """The first variable that has no name of the user's."""
+    names = [node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    return next(name for name in names if name[0] == "t" and name[1:].isdigit())
+
+
+def test_control_flow_is_written_as_the_user_wrote_it() -> None:
+    def f(xs, n):
+        best = 0
+        for i, x in enumerate(xs):
+            if x < 0:
+                break
+            best += x * i
+        while n > best and best > 0:
+            n -= 1
+        if n is None:
+            raise ValueError("nothing")
+        if n == 1:
+            return best
+        elif n < -5:
+            best = -best
+        return best or n
+
+    assert source_of(f) == expected(
+        """
+        def f(xs, n):
+            best = 0
+            for i, x in enumerate(xs):
+                if x < 0:
+                    break
+                best += x * i
+            while n > best and best > 0:
+                n -= 1
+            if n is None:
+                raise ValueError('nothing')
+            if n == 1:
+                return best
+            if n < -5:
+                best = -best
+            return best or n
+        """
+    )
+    for xs in ([], [1, 2, 3], [2, -1, 7]):
+        for n in (0, 1, -9, 20, None):
+            same_as_python(f, xs, n)
+
+
+def test_typed_graphs_are_written_in_the_operators_of_numpy() -> None:
+    graph = graph_of(
+        """
+        graph(%x : Float32[n, 4], %v : Float32[4], %i : int):
+          %c : Float32 = prim::Constant[value=np.float32(0.1)]()
+          %1 : Float32[n, 4] = np::multiply(%x, %c)
+          %2 : Float32[4] = np::view[index="$0, :"](%1, %i)
+          np::store(%2, %v)
+          %3 : int = prim::size[dim=0](%x)
+          %4 : Float64 = np::cast[dtype=dtype("float64")](%3)
+          %5 : Float64[n, 4] = np::cast[dtype=dtype("float64")](%1)
+          %6 : Float64[n, 4] = np::divide(%5, %4)
+          %7 : Float64[n] = np::sum[axis=(1,), keepdims=False](%6)
+          return (%7)
+        """
+    )
+    assert print_host(graph, name="f").source == expected(
+        """
+        def f(x, v, i):
+            t1 = x * 0.1
+            t1[i, :] = v
+            t4 = np.float64(x.shape[0])
+            return np.sum(t1.astype(np.float64) / t4, axis=(1,), keepdims=False)
+        """
+    )
+    same_as_graph(graph, np.ones((3, 4), np.float32), np.arange(4, dtype=np.float32), 2)
+
+
+def test_annotations_say_what_the_graph_knows() -> None:
+    def f(x, len: int, mode: str):
+        return x
+
+    source = print_host(compiled_graph(f), annotate=True).source
+    assert source.startswith("def f(x, len: int, mode: str)")
+    graph = graph_of("graph(%x : Float32[*], %y : Float32[n, 4]):\n  return (%x)")
+    source = print_host(graph, name="g", annotate=True).source
+    assert source.startswith("def g(x: 'Float32[*]', y: Float32[n, 4]) -> 'Float32[*]':")
+    ast.parse(source)
+
+
+# Views, items and writes
+
+
+@pytest.mark.parametrize(
+    ("index", "type_", "view"),
+    [
+        ("1:-1, $0", "Float64[m]", lambda x, i: x[1:-1, i]),
+        ("0, 1", "Float64[]", lambda x, i: x[0, 1, ...]),
+        ("$0, None, ::-1", "Float64[1, m]", lambda x, i: x[i, None, ::-1]),
+        ("$0", "Float64[m]", lambda x, i: x[i]),
+        ("-1", "Float64[*]", lambda x, i: x[-1, ...]),
+    ],
+)
+def test_a_view_is_a_view(index: str, type_: str, view: Callable[..., Any]) -> None:
+    graph = graph_of(
+        f"""
+        graph(%x : Float64[n, m], %i : int):
+          %v : {type_} = np::view[index="{index}"](%x, %i)
+          return (%v)
+        """
+    )
+    x = np.arange(12.0).reshape(3, 4)
+    result = build_host(graph)(x, 1)
+    assert isinstance(result, np.ndarray) and np.shares_memory(result, x)
+    np.testing.assert_array_equal(result, view(x, 1), strict=True)
+
+
+def test_an_item_is_a_scalar() -> None:
+    graph = graph_of(
+        """
+        graph(%x : Float32[n, m], %z : Float32[], %i : int):
+          %1 : Float32[] = np::view[index="$0, 1"](%x, %i)
+          %2 : Float32 = np::item(%1)
+          %3 : Float32 = np::item(%z)
+          return (%2, %3)
+        """
+    )
+    assert "return x[i, 1], z[()]" in print_host(graph).source
+    one, two = build_host(graph)(np.ones((2, 2), np.float32), np.float32(3) * np.ones((), "f"), 0)
+    assert type(one) is type(two) is np.float32
+
+
+@pytest.mark.parametrize("type_", ["Float64", "Float64[]", "Float64[1]"])
+def test_stores_into_one_element(type_: str) -> None:
+    graph = graph_of(
+        f"""
+        graph(%x : Float64[n, m], %v : {type_}):
+          %1 : Float64[] = np::view[index="0, 1"](%x)
+          %2 : None = np::store(%1, %v)
+          return (%2)
+        """
+    )
+    value: Any = {"Float64": np.float64(5), "Float64[]": np.array(5.0)}.get(type_, np.array([5.0]))
+    same_as_graph(graph, np.zeros((2, 2)), value)
+
+
+def test_the_value_of_an_assignment_comes_first() -> None:
+    graph = graph_of(
+        """
+        graph(%x : Float64[n], %i : int, %log : Any):
+          %1 : Float64[] = np::view[index="$0"](%x, %i)
+          %2 : Any = prim::Call(%log, %i)
+          %3 : None = np::store(%1, %2)
+          return (%3)
+        """
+    )
+    for index in (0, 7):
+        logged: list[Any] = []
+        wanted: list[Any] = []
+        for function, calls in ((build_host(graph), logged), (lambda *a: run(graph, a), wanted)):
+            try:
+                function(np.zeros(3), index, lambda x, calls=calls: calls.append(x) or 1.0)
+            except IndexError as error:
+                calls.append(str(error))
+        assert logged == wanted
+
+
+@pytest.mark.parametrize("number", [0, 300, -1, 2**40, 2**63, 2**64, -(2**63), 2**200, True])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "float32", "bool"])
+def test_casts_of_python_numbers(number: int, dtype: str) -> None:
+    graph = graph_of(
+        f"""
+        graph(%x : int):
+          %1 : Any = np::cast[dtype=dtype("{dtype}")](%x)
+          return (%1)
+        """
+    )
+    same_as_graph(graph, number)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint64", "float16", "float32", "complex64", "bool"])
+@pytest.mark.parametrize("value", [1.9, -1.9, 1e300, np.nan, np.inf, -0.0])
+def test_casts_of_floats(value: float, dtype: str) -> None:
+    text = 'graph(%x : {}):\n  %1 : Any = np::cast[dtype=dtype("{}")](%x)\n  return (%1)'
+    with np.errstate(all="ignore"):
+        same_as_graph(graph_of(text.format("float", dtype)), value)
+        same_as_graph(graph_of(text.format("Float64", dtype)), np.float64(value))
+        same_as_graph(graph_of(text.format("Float64[n]", dtype)), np.array([value]))
+
+
+# Constants
+
+
+CONSTANTS: list[Any] = [
+    0, -1, 2**70, -(2**70), 10**5000, True, None, ..., 0.0, -0.0, 0.1, 1e-320, 1e300, np.inf, -np.inf,
+    np.nan, -np.nan, 2j, -2j, complex(-0.0, 1.0), complex(1.0, -0.0), complex(np.nan, -np.inf),
+    complex(0.0, -0.0), complex(-0.0, -0.0), 1 + 2j, "it's", 'a "b"\n\\{x}', "\udc80\u202e", b"\x00'",
+    (), (1,), (1, (2.5, None)), slice(1, None, -1), range(1, 9, 2), np.dtype("float32"),
+    np.dtype(">f8"), np.float32(0.1), np.float16(0.1), np.float64(-0.0), np.float32(np.inf),
+    np.float32(np.nan), np.int8(-128), np.uint64(2**64 - 1), np.bool(True), np.complex64(1 - 2j),
+    np.longdouble(1) / 3, np.datetime64("2020-01-01"), int, np.float32, np.sum, len, ValueError,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", CONSTANTS, ids=lambda value: ascii(type(value).__name__))
+def test_constants_are_exact(value: Any) -> None:
+    graph = Graph("f")
+    graph.block.add_return(graph.block.constant(value, ANY))
+    found = build_host(graph)()
+    assert type(found) is type(value)
+    if isinstance(value, np.generic):
+        assert found.dtype == value.dtype and found.tobytes() == value.tobytes()
+    elif isinstance(value, float | complex):
+        assert np.asarray(found).tobytes() == np.asarray(value).tobytes()
+    else:
+        assert found == value
+
+
+@pytest.mark.parametrize(
+    "kind", "add sub mul truediv floordiv mod pow matmul and_ lt eq is_ in_ getitem".split()
+)
+@pytest.mark.parametrize("left", [-1, 2, 1.5, -2j, "ab", (1, 2), None])
+@pytest.mark.filterwarnings("error")
+def test_operators_on_constants(kind: str, left: Any) -> None:
+    """Neither precedence nor warnings of the compiler about literals get in the way."""
+    for right in (-1, 2, 0.5, "a", (1, 2)):
+        graph = Graph("f")
+        one, two = (graph.block.constant(value, ANY) for value in (left, right))
+        node = graph.block.append(f"prim::{kind}", [one, two])
+        negative = graph.block.append("prim::neg", node.outputs)
+        graph.block.add_return(negative.output)
+        same_as_graph(graph)
+
+
+def test_objects_are_named() -> None:
+    class Table:
+        def __call__(self, x: Any) -> Any:
+            return x + 1
+
+    table, array = Table(), np.arange(3)
+    graph = Graph("f")
+    block = graph.block
+    callee, held = block.constant(table, ANY), block.constant(array, ANY)
+    made = block.append("prim::Call", [callee, held])
+    again = block.append("prim::Call", [block.constant(table, ANY), made.output])
+    block.add_return(again.output)
+    block.add_return(held)
+    host = print_host(graph)
+    assert host.source == "def f():\n    return c0(c0(c1)), c1\n"
+    assert host.namespace["c0"] is table
+    assert build_host(graph)()[1] is array
+
+
+# Names
+
+
+def test_names_of_variables_and_of_globals_do_not_meet() -> None:
+    def f(np, len, range, c0):
+        UNINITIALIZED = [np, len]
+        for slice in c0:
+            UNINITIALIZED.append(slice + np)
+        return UNINITIALIZED
+
+    same_as_python(f, 1, 2, 3, [4, 5])
+    graph = graph_of(
+        """
+        graph(%np : Any, %len : int, %range : int, %operator : Any):
+          %1 : int = prim::Constant[value=3]()
+          %2 : bool = prim::Constant[value=True]()
+          %3 : int = prim::len(%np)
+          %4 : Any = np::sum(%np)
+          %5 : Any = prim::Loop(%len, %2, %4)
+            block0(%i : int, %s : Any):
+              %6 : Any = prim::add(%s, %3)
+              %7 : Any = prim::add(%6, %range)
+              -> (%2, %7)
+          %8 : Any = prim::iadd(%operator, %5)
+          return (%8, %operator)
+        """
+    )
+    same_as_graph(graph, [1, 2, 3], 3, 5, 1.0)
+
+
+@pytest.mark.parametrize(
+    "name", ["class", "None", "x y", "1x", "__debug__", "a'b\n", "ﬁ", "", "__builtins__", "é"]
+)
+def test_names_that_are_no_identifiers(name: str) -> None:
+    graph = Graph(name)
+    first, second = (graph.block.add_param(INT, "x") for _ in range(2))
+    first.name = second.name = name
+    total = graph.block.append("prim::sub", [first, second])
+    total.output.name = name
+    graph.block.add_return(total.output)
+    assert build_host(graph)(5, 3) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "prim::GetAttr[name=\"x); print('!')\"](%x)",
+        'prim::CallMethod[name="a b"](%x)',
+        'prim::SetAttr[name="a = 1"](%x, %x)',
+        'prim::GetAttr[name="lambda"](%x)',
+    ],
+)
+def test_attribute_names_do_not_become_code(line: str) -> None:
+    class Box:
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+
+        def __getattr__(self, name: str) -> Any:
+            self.__dict__["asked"].append(name)
+            return lambda: name
+
+        def __repr__(self) -> str:
+            return repr({name: value for name, value in vars(self).items() if value is not self})
+
+    graph = graph_of(f"graph(%x : Any):\n  %1 : Any = {line}\n  return (%x)")
+    boxes = [Box(), Box()]
+    build_host(graph)(boxes[0])
+    run(graph, [boxes[1]])
+    assert repr(boxes[0]) == repr(boxes[1])
+
+
+def test_names_of_arguments_do_not_become_code() -> None:
+    graph = Graph("f")
+    x = graph.block.add_param(ANY, "x")
+    callee = graph.block.constant(dict, ANY)
+    node = graph.block.append("prim::Call", [callee, x], keywords=["lambda"])
+    graph.block.add_return(node.output)
+    assert build_host(graph)(1) == {"lambda": 1}
+    node.keywords = ("a=1, b",)
+    with pytest.raises(ValueError, match="is no name of an argument"):
+        build_host(graph)
+
+
+def test_unknown_kinds_are_refused() -> None:
+    graph = graph_of("graph(%x : Any):\n  %1 : Any = nn::unheard_of(%x)\n  return (%1)")
+    with pytest.raises(NotImplementedError):
+        build_host(graph)
+    with pytest.raises(AttributeError):
+        build_host(graph_of('graph():\n  %1 : Any = np::call[name="_core.x"]()\n  return (%1)'))
+
+
+@pytest.mark.parametrize(
+    "doc", ["One line.", 'Ends with "', "Two\n\n    lines\\n", 'Has """ quotes', "tab\t\r\n", "\\", ""]
+)
+def test_docstrings_are_kept(doc: str) -> None:
+    graph = graph_of("graph(%x : Any):\n  return (%x)")
+    graph.doc = doc
+    assert build_host(graph, name="f").__doc__ == doc
+
+
+# Assignments of loops and branches
+
+
+def test_variables_that_swap() -> None:
+    def f(a, b, n):
+        c = 0
+        for _ in range(n):
+            a, b, c = b, a + c, a
+        return a, b, c
+
+    source = source_of(f)
+    assert "for" in source
+    for n in range(4):
+        same_as_python(f, 3, 5, n)
+
+
+def test_parallel_assignment_needs_no_more_variables_than_it_must() -> None:
+    graph = graph_of(
+        """
+        graph(%a : int, %b : int, %n : int):
+          %t : bool = prim::Constant[value=True]()
+          %p : int, %q : int = prim::Loop(%n, %t, %a, %b)
+            block0(%i : int, %x : int, %y : int):
+              -> (%t, %y, %x)
+          return (%p, %q)
+        """
+    )
+    assert "x, y = y, x" in print_host(graph).source
+    for n in range(3):
+        same_as_graph(graph, 1, 2, n)
+
+
+def test_conditions_that_read_what_the_iteration_assigns() -> None:
+    graph = graph_of(
+        """
+        graph(%a : int, %n : int):
+          %max : int = prim::Constant[value=9223372036854775807]()
+          %t : bool = prim::Constant[value=True]()
+          %one : int = prim::Constant[value=1]()
+          %p : int, %q : int = prim::Loop(%max, %t, %a, %a)
+            block0(%i : int, %x : int, %y : int):
+              %z : int = prim::add(%x, %one)
+              %c : bool = prim::lt(%x, %n)
+              -> (%c, %z, %x)
+          return (%p, %q)
+        """
+    )
+    for n in (-1, 0, 4):
+        same_as_graph(graph, 0, n)
+
+
+def test_loops_with_a_trip_count_and_a_condition() -> None:
+    graph = graph_of(
+        """
+        graph(%n : int, %c : Any, %x : Any):
+          %one : int = prim::Constant[value=1]()
+          %s : Any = prim::Loop(%n, %c, %x)
+            block0(%i : int, %a : Any):
+              %b : Any = prim::add(%a, %i)
+              %d : bool = prim::lt(%b, %n)
+              -> (%d, %b)
+          return (%s)
+        """
+    )
+    for n in (0, 3, 10):
+        for first in (True, False, [], "x"):
+            same_as_graph(graph, n, first, 0)
+
+
+def test_a_loop_over_the_variable_that_it_assigns() -> None:
+    graph = graph_of(
+        """
+        graph(%x : Any, %n : int):
+          %t : bool = prim::Constant[value=True]()
+          %e : Any = prim::ListConstruct()
+          %r : Any = prim::Loop(%n, %t, %x)
+            block0(%i : int, %0 : Any):
+              %1 : Any = prim::For(%0, %e)
+                block0(%item : Any, %2 : Any):
+                  %3 : Any = prim::ListConstruct(%item)
+                  %4 : Any = prim::add(%2, %3)
+                  -> (%t, %4)
+              -> (%t, %1)
+          return (%r)
+        """
+    )
+    same_as_graph(graph, (1, 2, 3), 2)
+
+
+def test_both_operands_of_and_and_or_are_evaluated_once() -> None:
+    def f(log, a, b):
+        c = log(a) and log(b) or log(a + b)
+        if log(a) and not log(b):
+            c += 1
+        return c, (log(1) if log(b) else log(2)), log(0) < log(a) < log(b)
+
+    for a in (0, 1):
+        for b in (0, 2):
+            found: list[Any] = []
+            wanted: list[Any] = []
+            result = build_host(compiled_graph(f))(lambda x: found.append(x) or x, a, b)
+            assert result == f(lambda x: wanted.append(x) or x, a, b)
+            assert found == wanted
+
+
+def test_errors_come_in_pythons_order() -> None:
+    def f(x, y, z):
+        return (x + 1, y[0], z.name, x[y])
+
+    for args in ((1, [1], 2), ("a", 1, 2), (1, [], 2), (1, [2], np)):
+        same_as_python(f, *args)
+
+
+def test_unbound_variables() -> None:
+    def f(n):
+        for i in range(n):
+            last = i
+        return last, i
+
+    for n in (0, 2):
+        same_as_python(f, n)
+
+
+def test_calls_with_all_kinds_of_arguments() -> None:
+    graph = Graph("f")
+    args, keywords, f = (graph.block.add_param(ANY, name) for name in ("args", "kw", "f"))
+    node = graph.block.append(
+        "prim::Call", [f, args, args, args, keywords], {"starred": (1,)}, keywords=["k", "**"]
+    )
+    graph.block.add_return(node.output)
+    assert "f(*args, args, k=args, **kw)" in print_host(graph).source
+    found = build_host(graph)((1, 2), {"z": 3}, lambda *a, **k: (a, k))
+    assert found == ((1, 2, (1, 2)), {"k": (1, 2), "z": 3})
+
+
+# Regions and called functions
+
+
+REGIONS = """
+graph(%x : Float64[n], %k : int):
+  %1 : Float64[n], %2 : Float64 = prim::FusionGroup_0(%x)
+  %3 : Float64[n] = prim::FusionGroup_1(%1)
+  %4 : int = prim::CallFunction[name="twice"](%k)
+  return (%3, %2, %4)
+with prim::FusionGroup_0 = graph(%x : Float64[n]):
+  %1 : Float64[n] = np::multiply(%x, %x)
+  %2 : Float64 = np::sum[axis=(0,), keepdims=False](%1)
+  return (%1, %2)
+with prim::FusionGroup_1 = graph(%x : Float64[n]):
+  %1 : Float64[n] = np::negative(%x)
+  return (%1)
+with function twice = graph(%k : int):
+  %1 : int = prim::add(%k, %k)
+  return (%1)
+"""
+
+
+def test_regions_are_called() -> None:
+    graph = graph_of(REGIONS)
+    first, second = graph.find_all_nodes("prim::FusionGroup")
+    regions = {first: lambda x: (x + 1, 7.0), second: lambda x: x * 2}
+    host = print_host(graph, name="f", regions=regions)
+    assert host.source == expected(
+        """
+        def f(x, k):
+            t1, t2 = FusionGroup_0(x)
+            return FusionGroup_1(t1), t2, twice(k)
+
+
+        def twice(k):
+            return k + k
+        """
+    )
+    array, number, count = build_host(graph, regions=regions)(np.ones(2), 4)
+    np.testing.assert_array_equal(array, [4.0, 4.0])
+    assert (number, count) == (7.0, 8)
+
+
+def test_graphs_without_a_region_are_functions() -> None:
+    graph = graph_of(REGIONS)
+    assert "def FusionGroup_0(x):" in print_host(graph).source
+    same_as_graph(graph, np.arange(3.0), 2)
+
+
+def test_captures_of_a_called_graph_are_read() -> None:
+    held = [5]
+    graph = graph_of(
+        """
+        graph(%x : int):
+          %1 : Any = prim::CallFunction[name="g"](%x)
+          return (%1)
+        with function g = graph(%x : int, %held : Any):
+          %1 : Any = prim::getitem(%held, %x)
+          return (%1)
+        """
+    )
+    callee = graph.find_all_nodes("prim::CallFunction")[0].attributes["graph"]
+    callee.captures.append(Capture("m.held", lambda: held, held, callee.inputs[1]))
+    assert build_host(graph)(0) == 5
+
+
+def test_recursive_graphs() -> None:
+    graph = Graph("factorial")
+    n = graph.block.add_param(INT, "n")
+    one = graph.block.constant(1, INT)
+    test = graph.block.append("prim::gt", [n, one])
+    branch = graph.block.append("prim::If", test.outputs)
+    then, orelse = branch.add_block(), branch.add_block()
+    less = then.append("prim::sub", [n, one])
+    rest = then.append("prim::CallFunction", less.outputs, {"graph": graph})
+    then.add_return(then.append("prim::mul", [n, rest.output]).output)
+    orelse.add_return(one)
+    graph.block.add_return(branch.output)
+    assert build_host(graph)(5) == 120
+
+
+def test_a_graph_with_no_or_several_results() -> None:
+    graph = graph_of("graph(%x : Any, %y : Any):\n  return (%y, %x)")
+    assert build_host(graph)(1, 2) == (2, 1)
+    assert build_host(graph_of("graph():\n  return ()"))() == ()
+
+
+# Size
+
+
+def test_long_graphs() -> None:
+    graph = Graph("long")
+    x = value = graph.block.add_param(INT, "x")
+    for _ in range(10_000):
+        value = graph.block.append("prim::sub", [x, value]).output
+    graph.block.add_return(value)
+    assert build_host(graph)(7) == run(graph, [7])
+
+
+def test_wide_graphs() -> None:
+    graph = Graph("wide")
+    x = graph.block.add_param(INT, "x")
+    values = [graph.block.append("prim::neg", [x]).output for _ in range(3000)]
+    graph.block.add_return(graph.block.append("prim::TupleConstruct", values).output)
+    assert build_host(graph)(7) == (-7,) * 3000
+
+
+def nested(graph: Graph, kind: str, depth: int) -> Graph:
+    """Blocks in blocks; each adds 1 to the innermost one's value before and after it."""
+    x = graph.block.add_param(INT, "x")
+    block, value = graph.block, x
+    true = block.constant(True, ANY)
+    one = block.constant(1, INT)
+    for _ in range(depth):
+        value = block.append("prim::add", [value, one]).output
+        inputs = [x] if kind == "prim::If" else [one, true, value]
+        node = block.append(kind, inputs)
+        inner = node.add_block()
+        if kind == "prim::Loop":
+            inner.add_param(INT, "i")
+            value = inner.add_param(INT, "x")
+        else:
+            node.add_block().add_return(one)
+        after = block.append("prim::add", [node.output, one]).output
+        for returned in ([true] if kind == "prim::Loop" and block.owner else []) + [after]:
+            block.add_return(returned)
+        block = inner
+    for returned in ([true] if kind == "prim::Loop" else []) + [value]:
+        block.add_return(returned)
+    return graph
+
+
+@pytest.mark.parametrize(("kind", "depth"), [("prim::Loop", 60), ("prim::If", 200)])
+def test_deep_graphs(kind: str, depth: int) -> None:
+    graph = nested(Graph("deep"), kind, depth)
+    function = build_host(graph)
+    assert function(1) == 1 + 2 * depth
+    if kind == "prim::If":
+        assert function(0) == 2
+
+
+def test_very_deep_branches() -> None:
+    assert build_host(nested(Graph("deep"), "prim::If", 3000))(0) == 2
+
+
+def test_long_chains_of_returns() -> None:
+    lines = ["def f(x):"]
+    for number in range(150):
+        lines += [f"    if x == {number}:", f"        return {number * 2}"]
+    function = function_from_source("\n".join([*lines, "    return -1", ""]))
+    host = build_host(compiled_graph(function))
+    assert [host(x) for x in (0, 77, 149, 150)] == [0, 154, 298, -1]
+    assert source_of(function).count("        ") == 150
+
+
+# Tracebacks
+
+
+def test_the_source_is_known_while_the_function_lives() -> None:
+    def f(x):
+        t = x + 1
+        return t[0]
+
+    function = build_host(compiled_graph(f))
+    assert inspect.getsource(function) == source_of(f)
+    with pytest.raises(TypeError) as caught:
+        function(1)
+    text = "".join(traceback.format_exception(caught.value))
+    assert "<jitcore host f " in text and "return t[0]" in text
+    file = function.__code__.co_filename
+    linecache.checkcache()
+    assert file in linecache.cache
+    del function, caught
+    gc.collect()
+    assert file not in linecache.cache
+
+
+# Random programs against Python
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs(seed: int) -> None:
+    function = function_from_source(random_program(seed))
+    graph = compiled_graph(function)
+    host = build_host(graph)
+    for a, b in ((0, 1), (3, -2)):
+        found, wanted = ([1, -2, 3], []), ([1, -2, 3], [])
+        assert call(host, a, b, *found) == call(function, a, b, *wanted), print_host(graph).source
+        assert found == wanted
+
+
+def call(function: Callable[..., Any], a: int, b: int, items: list[int], logged: list[Any]) -> str:
+    def log(x: Any) -> Any:
+        logged.append(x)
+        if len(logged) > 100:
+            raise OverflowError("too long")
+        return x
+
+    try:
+        return repr(function(a, b, items, log))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
