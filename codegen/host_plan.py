@@ -65,7 +65,7 @@ STATEMENTS: dict[str, Callable[[Sequence[Value]], list[Value]]] = {
 }
 """Kinds that are statements of Python, with the order in which these evaluate the operands."""
 
-_LONGEST = 76
+_LONGEST = 84
 _LONGEST_BRANCH = 36
 _NAME_WIDTH = 3
 _DEEPEST = 3
@@ -368,13 +368,15 @@ class _Stack:
         if value in self.widths:
             return self.widths[value]
         node = value.constant
-        if node is not None:
-            return min(len(repr(node.attributes["value"])), 12) if _is_short(node) else 4
-        return len(value.name)
+        return len(value.name) if node is None else _literal_width(node.attributes["value"])
 
 
-def _is_short(node: Node) -> bool:
-    return isinstance(node.attributes["value"], int | float | str | tuple | None)
+def _literal_width(value: object) -> int:
+    if value is None:
+        return 0  # most often it is an absent part of a slice
+    if isinstance(value, int) and value.bit_length() > 64:
+        return _LONGEST
+    return len(repr(value)) if isinstance(value, int | float | complex | str) else 4
 
 
 def _own_width(node: Node) -> int:

@@ -75,7 +75,8 @@ def fuse_groups(graph: Graph, decisions: list[Decision] | None = None) -> bool:
     fusers = [_BlockFuser(block, analysis) for block in _blocks(graph.block)]
     for fuser in fusers:
         fuser.plan()
-    return any([fuser.rebuild(decisions) for fuser in fusers])
+    changed = [fuser.rebuild(decisions) for fuser in fusers]
+    return any(changed)
 
 
 def _blocks(block: Block) -> Iterable[Block]:

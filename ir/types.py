@@ -98,7 +98,7 @@ DTYPES_BY_NAME = {text: np.dtype(name) for name, text in _DTYPE_NAMES.items()}
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """The IR's name of a dtype: ``Float32`` for ``float32``; others print as ``Array<dtype.str>``."""
+    """The IR's name of a dtype: ``Float32`` for ``float32``, or ``Array<dtype.str>``."""
     if dtype.isnative and dtype.name in _DTYPE_NAMES:
         return _DTYPE_NAMES[dtype.name]
     return f"Array<{dtype.str}>"

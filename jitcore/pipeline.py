@@ -177,7 +177,7 @@ def _layouts(params: Sequence[Param]) -> list[Layout | None]:
     return layouts
 
 
-def _with_writes(params: Sequence[Param], written: set[int]) -> tuple[Param, ...]:
+def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Param, ...]:
     """Mark the array parameters that the function writes to."""
     numbers = itertools.count()
 

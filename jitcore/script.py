@@ -54,6 +54,10 @@ class ScriptFunction:
         Name, parameters and return type.
     """
 
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[..., Any]
+
     def __init__(self, function: FunctionType, numerics: str | None = None) -> None:
         functools.update_wrapper(self, function)
         self.__wrapped_function__ = function

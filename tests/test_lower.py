@@ -1,5 +1,8 @@
 """Lowering of elementwise code, broadcasting, views, stores and new arrays, against NumPy."""
 
+# The functions under test are plain NumPy, as users write them.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
 from __future__ import annotations
 
 from collections.abc import Callable

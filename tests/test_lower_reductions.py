@@ -1,5 +1,8 @@
 """Lowering of reductions, scans and matrix products, against NumPy and ``math.fsum``."""
 
+# The functions under test are plain NumPy, as users write them.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
 from __future__ import annotations
 
 import math

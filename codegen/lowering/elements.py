@@ -131,7 +131,7 @@ class Elements:
             return self.bind(f"{name}_element", load(operand, index), "")
         if operand.is_reduction:
             return self.of_reduction(operand, index)
-        rule = _RULES.get(operand.node.kind, _elementwise)
+        rule = _RULES.get(operand.kind, _elementwise)
         element = rule(self, operand, index)
         return self.bind(operand.name, element, source_line(operand.node.source))
 
@@ -176,9 +176,7 @@ def operand_index(index: Index, modes: Modes) -> Index:
 # Rules ------------------------------------------------------------------------------------
 
 
-def scalar_result(
-    lowering: Lowering, kind: str, operands: Sequence[Element], dtype: Any
-) -> Element:
+def scalar_result(kind: str, operands: Sequence[Element], dtype: Any) -> Element:
     """An elementwise operation on operands in the dtype of its loop."""
     row = SCALARS[kind]
     text = row.text(dtype.kind)
@@ -198,7 +196,7 @@ def scalar_result(
 
 def _elementwise(elements: Elements, lazy: Lazy, index: Index) -> Element:
     operands = elements.operands(lazy, index)
-    return scalar_result(elements.lowering, lazy.node.kind, operands, lazy.detail)
+    return scalar_result(lazy.node.kind, operands, lazy.detail)
 
 
 def convert(element: Element, source: Any, target: Any) -> Element:

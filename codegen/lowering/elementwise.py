@@ -128,7 +128,8 @@ def _empty(lowering: Lowering, node: Node) -> Operand:
 
 def as_copy(node: Node, operand: ArrayRef | Lazy) -> Lazy:
     """The elements of an operand, unchanged."""
-    return Lazy(node, (operand,), operand.dims, operand.dtype, ((None,) * operand.rank,))
+    modes = ((None,) * operand.rank,)
+    return Lazy(node, (operand,), operand.dims, operand.dtype, modes, as_kind="np::copy")
 
 
 def _copy(lowering: Lowering, node: Node) -> Operand:
@@ -186,8 +187,27 @@ def stored(lowering: Lowering, node: Node, value: Operand, target: ArrayRef) -> 
         f"could not broadcast input array from shape {shape_template(rank)} "
         f"into shape {shape_template(target.rank, rank)}"
     )
+    if _is_in_place(node):
+        message = (
+            f"non-broadcastable output operand with shape {shape_template(target.rank, rank)} "
+            f"doesn't match the broadcast shape {shape_template(rank)}"
+        )
     modes = fit_dims(lowering, _dims(value), target.dims, message)
     return Lazy(node, (value,), target.dims, target.dtype, (modes,))
+
+
+def _is_in_place(node: Node) -> bool:
+    """Whether a store ends an augmented assignment: it writes what was computed from its target."""
+    target, value = node.inputs[0], node.inputs[-1]
+    return value.node is not None and target in _without_casts(value).inputs
+
+
+def _without_casts(value: Value) -> Node:
+    node = value.node
+    assert node is not None
+    while node.kind == "np::cast" and node.inputs[0].node is not None:
+        node = node.inputs[0].node
+    return node
 
 
 def _store(lowering: Lowering, node: Node) -> Operand:

@@ -46,7 +46,7 @@ def collapse(
 
 def is_aligned(lazy: Lazy) -> bool:
     """Whether a value reads its operands at its own place."""
-    return lazy.node.kind in _ALIGNED
+    return lazy.kind in _ALIGNED
 
 
 def _rank(operand: Operand) -> int:

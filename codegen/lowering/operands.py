@@ -159,6 +159,8 @@ class Lazy:
         What else the node's kind needs, such as the axes of a view.
     is_reduction : bool
         ``detail`` is a ``Reduction`` that is computed where its row begins.
+    as_kind : str
+        What is done to the operands on the way to what the node does, such as ``np::copy``.
     """
 
     node: Node
@@ -168,6 +170,12 @@ class Lazy:
     modes: tuple[tuple[Expr | None, ...], ...] = ()
     detail: Any = None
     is_reduction: bool = False
+    as_kind: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What it does to its operands: the node's kind, unless ``as_kind`` says otherwise."""
+        return self.as_kind or self.node.kind
 
     @property
     def name(self) -> str:

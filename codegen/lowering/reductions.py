@@ -29,7 +29,7 @@ from jitcore.codegen.lowering.arithmetic import (
     select,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims
-from jitcore.codegen.lowering.elements import Elements, Index, load, store
+from jitcore.codegen.lowering.elements import Elements, Index, load, scalar_result, store
 from jitcore.codegen.lowering.nest import INDEX_NAMES, collapse, nest
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
@@ -150,12 +150,10 @@ def _mean_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Eleme
 
 
 def divided(element: Element, divisor: Expr, dtype: np.dtype[Any]) -> Element:
-    """An element divided by a real number."""
+    """An element divided by a real number; NumPy makes that a complex number for complex ones."""
     part = expression_dtype(dtype)
     if isinstance(element, Pair):
-        return Pair(
-            Binary("div", element.re, divisor, part), Binary("div", element.im, divisor, part)
-        )
+        return scalar_result("np::divide", [element, Pair(divisor, constant(0, part))], dtype)
     return Binary("div", element, divisor, part)
 
 

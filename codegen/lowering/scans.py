@@ -46,12 +46,18 @@ def _scan(lowering: Lowering, node: Node) -> Operand:
 
 
 def _along_last(lowering: Lowering, operand: Operand, target: ArrayRef, op: str) -> None:
-    """The running value stays in a variable."""
+    """The running value stays in a variable; it begins as the first element itself."""
     elements = Elements(lowering)
     emitter = lowering.emitter
+    length = target.dims[-1]
     with nest(lowering, target.dims[:-1], parallel=True) as outer:
-        running = _variables(lowering, op, target)
-        with emitter.loop("k", ZERO, target.dims[-1]) as k:
+        running = _variables(lowering, target)
+        with emitter.branch(compare("gt", length, ZERO)):
+            first = uncollapsed([*outer.entries, ZERO])
+            value = Elements(lowering)(operand, first)
+            _assign(lowering, running, value)
+            store(lowering, target, first, value)
+        with emitter.loop("k", ONE, length) as k:
             index = uncollapsed([*outer.entries, k])
             value = combined(op, _value(running), elements(operand, index), target.dtype)
             bound = elements.bind("running", value, "")
@@ -59,13 +65,12 @@ def _along_last(lowering: Lowering, operand: Operand, target: ArrayRef, op: str)
             store(lowering, target, index, bound)
 
 
-def _variables(lowering: Lowering, op: str, target: ArrayRef) -> tuple[Var, ...]:
-    part = expression_dtype(target.dtype)
-    first = constant(int(op == "mul"), part)
+def _variables(lowering: Lowering, target: ArrayRef) -> tuple[Var, ...]:
+    zero = constant(0, expression_dtype(target.dtype))
     mutable = lowering.emitter.mutable
     if target.dtype.kind == "c":
-        return mutable("running_re", first), mutable("running_im", constant(0, part))
-    return (mutable("running", first),)
+        return mutable("running_re", zero), mutable("running_im", zero)
+    return (mutable("running", zero),)
 
 
 def _value(variables: tuple[Var, ...]) -> Element:

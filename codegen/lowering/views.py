@@ -33,6 +33,7 @@ from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Axis,
+    Element,
     Lazy,
     NewAxis,
     NotNative,
@@ -226,14 +227,22 @@ def _in_order(lowering: Lowering, node: Node, base: ArrayRef) -> ArrayRef:
     return target
 
 
+def _in_memory(lowering: Lowering, node: Node, element: Element) -> ArrayRef:
+    """A 0-d array of a scalar."""
+    type_ = node.output.type
+    assert isinstance(type_, TensorType) and type_.dtype is not None
+    escapes = lowering.escapes(node.output)
+    target = lowering.allocate(node.output.name, (), type_.dtype, escapes=escapes)
+    write(lowering, [(target, element)])
+    return target
+
+
 def _broadcast_to(lowering: Lowering, node: Node) -> Operand:
     base = lowering.operand(node.inputs[0])
     wanted = tuple(lowering.scalar(value) for value in node.inputs[1:])
     dims = define_dims(lowering, node.output, wanted)
     if not isinstance(base, (ArrayRef, Lazy)):
-        (dtype,) = {node.output.type.dtype} if isinstance(node.output.type, TensorType) else {None}
-        assert dtype is not None
-        return Lazy(node, (base,), dims, dtype, ((),))
+        base = _in_memory(lowering, node, base)
     message = (
         f"operands could not be broadcast together with remapped shapes [original->remapped]: "
         f"{shape_template(base.rank)}  and requested shape {shape_template(len(dims), base.rank)}"

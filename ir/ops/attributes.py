@@ -28,7 +28,8 @@ def _getattr_rule(b: Builder, call: Call) -> Value:
     if isinstance(x.type, TensorType):
         return _array_attribute(b, x, name)
     if isinstance(x.type, TupleType) and x.type.named and name in x.type.named._fields:
-        return b.elements(x)[x.type.named._fields.index(name)]
+        number: int = x.type.named._fields.index(name)
+        return b.elements(x)[number]
     if x.constant is not None and not isinstance(x.constant.attributes["value"], (list, dict)):
         held = x.constant.attributes["value"]
         if hasattr(held, name):

@@ -19,7 +19,7 @@ __all__ = ["OPS"]
 
 def _dtype(value: Any) -> np.dtype[Any]:
     try:
-        dtype = np.dtype(value)
+        dtype: np.dtype[Any] = np.dtype(value)
     except TypeError as error:
         raise Untypable(str(error)) from None
     if dtype.char not in SUPPORTED or not dtype.isnative:
@@ -143,7 +143,8 @@ def _arange_rule(b: Builder, call: Call) -> Value:
     ]
     if any(one is None for one in known) or dtype is not None:
         raise Untypable("np.arange of floats that are not known")
-    sample = np.arange(*known)
+    arguments: list[Any] = known
+    sample = np.arange(*arguments)
     if sample.dtype.char not in SUPPORTED:
         raise Untypable("np.arange of something else than numbers")
     start, _, step_value = known

@@ -255,9 +255,10 @@ def _cast_rule(b: Builder, call: Call) -> Value:
 
 def _as_dtype(value: Any) -> np.dtype[Any]:
     try:
-        return np.dtype(value)
+        dtype: np.dtype[Any] = np.dtype(value)
     except TypeError as error:
         raise Untypable(str(error)) from None
+    return dtype
 
 
 def _astype_rule(b: Builder, call: Call) -> Value:

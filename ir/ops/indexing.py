@@ -15,7 +15,7 @@ import numpy as np
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Untypable, static_value, tensor
 from jitcore.ir.shapes import BroadcastError, broadcast_dims, slice_length
 from jitcore.ir.types import (
     ANY,
@@ -255,7 +255,7 @@ def _gather_dims(b: Builder, built: _Index) -> tuple[Dim, ...]:
     before: list[Dim] = []
     after: list[Dim] = []
     slices = iter(built.dims)
-    for number, entry in enumerate(built.entries):
+    for number in range(len(built.entries)):
         if number in places:
             continue
         (before if number < places[0] else after).append(next(slices))
@@ -291,7 +291,7 @@ def _entry_value(b: Builder, entry: str, operands: Sequence[Value]) -> Value:
     if entry == "None":
         return b.constant(None)
     if ":" in entry:
-        pieces = (entry.split(":") + [""])[:3]
+        pieces = [*entry.split(":"), ""][:3]
         return b.op("prim::slice", *(part(piece) for piece in pieces))
     return part(entry)
 
@@ -352,9 +352,7 @@ def _tuple_item(b: Builder, x: Value, index: Value) -> Value:
         bounds = _slice_parts(b, index)
         known = []
         for bound in bounds:
-            if bound is not None and bound.constant is None:
-                raise NeedsConstant("a tuple's slice bound", bound)
-            known.append(None if bound is None else bound.constant.attributes["value"])
+            known.append(None if bound is None else static_value(bound, "a tuple's slice bound"))
         return b.make_tuple(elements[slice(*known)])
     if index.constant is None:
         raise NeedsConstant("a tuple's index", index)
@@ -389,7 +387,7 @@ def _setitem_rule(b: Builder, call: Call) -> Value:
 
 
 def _is_same_place(value: Value, x: Value, built: _Index) -> bool:
-    """``x[i] = x[i]`` after an in-place operation: the write that augmented assignment ends with."""
+    """``x[i] = x[i]`` after an in-place operation, with which augmented assignment ends."""
     node = value.node
     return (
         node is not None

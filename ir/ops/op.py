@@ -274,8 +274,8 @@ def bind(
             raise Untypable(f"argument {name!r} is not compiled")
         bound[name] = value
     for name, value in bound.items():
-        parameter = by_name.get(name)
-        if parameter is not None and not parameter.compiled and not _is_default(value, parameter):
+        known = by_name.get(name)
+        if known is not None and not known.compiled and not _is_default(value, known):
             raise Untypable(f"argument {name!r} is not compiled")
     return bound
 

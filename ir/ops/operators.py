@@ -32,7 +32,7 @@ from jitcore.ir.types import (
 __all__ = ["OPS", "is_tensor", "known_types"]
 
 
-_ORDER = [BOOL, INT, FLOAT, COMPLEX]
+_ORDER: list[Type] = [BOOL, INT, FLOAT, COMPLEX]
 
 
 # name, NumPy counterpart, Python function

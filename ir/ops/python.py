@@ -85,7 +85,7 @@ def _abs_rule(b: Builder, call: Call) -> Value:
     known_types(x)
     if not is_number(x.type):
         return b.op("np::absolute", x)
-    result = {BOOL: INT, COMPLEX: FLOAT}.get(x.type, x.type)
+    result = INT if x.type == BOOL else FLOAT if x.type == COMPLEX else x.type
     return b.emit("prim::abs", [x], {}, result)
 
 

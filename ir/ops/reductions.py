@@ -65,9 +65,7 @@ def _emit(b: Builder, call: Call, x: Value, dtype: Any, name: str, **extra: Any)
 def _accumulator(call: Call, function: Callable[..., Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype NumPy accumulates in, asked of NumPy itself."""
     asked = call.static("dtype")
-    if asked is not None:
-        return np.dtype(asked)
-    result: np.dtype[Any] = function(np.zeros(1, dtype)).dtype
+    result: np.dtype[Any] = function(np.zeros(1, dtype)).dtype if asked is None else np.dtype(asked)
     return result
 
 

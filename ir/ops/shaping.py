@@ -50,7 +50,7 @@ def shape_values(b: Builder, shape: Value) -> list[Value]:
 
 
 def dims_of_values(b: Builder, values: Sequence[Value]) -> tuple[Dim, ...]:
-    """The dims that these extents make: numbers, the symbol they are the size of, or new symbols."""
+    """The dims these extents make: numbers, symbols they are the size of, or new symbols."""
     dims: list[Dim] = []
     for value in values:
         node = value.node
@@ -168,7 +168,7 @@ def _resolve_unknown(b: Builder, x: Value, extents: list[Value]) -> list[Value]:
 def _cancelled(b: Builder, x: Value, dims: list[Dim], known: list[Value]) -> Value | None:
     """The extent left for -1 where the known extents are all extents of the array."""
     axes = list(range(len(dims)))
-    for value, dim in zip(known, dims_of_values(b, known), strict=True):
+    for dim in dims_of_values(b, known):
         match = next((axis for axis in axes if dims[axis] == dim), None)
         if match is None and dim != 1:
             return None

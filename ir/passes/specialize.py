@@ -19,8 +19,8 @@ It is an abstract interpreter: it walks the old graph with an environment from o
 lets the op table's rules emit typed nodes.  Branches on constants vanish, loops over tuples unroll,
 calls are inlined.  Where the two branches of an ``If`` give a variable types that have no common
 type (``None`` and an array, ``int`` and ``float``), the rest of the block is specialized twice,
-once in each branch.  A loop whose variables change their type in the first iteration (``s = 0`` before
-``s = s + x[i]``) has that iteration peeled.  Both are limited by a budget; beyond it such a
+once in each branch.  A loop whose variables change their type in the first iteration (``s = 0``
+before ``s = s + x[i]``) has that iteration peeled.  Both are limited by a budget; beyond it such a
 variable has type ``Any`` and its users run in the host program.
 """
 
@@ -43,7 +43,6 @@ from jitcore.ir.types import (
     NONE,
     OBJECT,
     TensorType,
-    TupleType,
     Type,
     UnionType,
 )
@@ -109,14 +108,6 @@ def _input_numbers(graph: Graph, values: Sequence[Value]) -> Iterator[int]:
 
 class Specializer(BranchBuilder):
     """Walks the old graph and emits the new one."""
-
-    def open_tuple(self, value: Value) -> Value:
-        """Give a tuple that came from outside visible elements."""
-        if not isinstance(value.type, TupleType):
-            return value
-        types = value.type.elements
-        node = self.block.append("prim::Unpack", [value], {"count": len(types)}, outputs=types)
-        return self.make_tuple([self.open_tuple(one) for one in node.outputs], value.type.named)
 
     def inline(self, graph: Graph, args: Sequence[Value]) -> Value:
         """Walk another graph in place with these values for its inputs."""
@@ -209,7 +200,7 @@ class Specializer(BranchBuilder):
         return self.constant(value, None if known in (ANY, OBJECT) else known)
 
     def visit_unpack(self, node: Node, inputs: list[Value]) -> list[Value]:
-        """``a, b = x``: the elements of a tuple, the rows of an array of known length, or generic."""
+        """``a, b = x``: the elements of a tuple, or the rows of an array of known length."""
         (value,) = inputs
         count = len(node.outputs)
         if "star" not in node.attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.passes.skeletons import (
@@ -15,7 +16,7 @@ from jitcore.ir.passes.skeletons import (
     leaves_of,
 )
 from jitcore.ir.passes.typed_builder import TypedBuilder
-from jitcore.ir.types import ANY, NONE, Dim, TensorType, Type, UnionType
+from jitcore.ir.types import ANY, NONE, Dim, TensorType, TupleType, Type, UnionType
 
 __all__ = ["MAX_DUPLICATE", "BranchBuilder", "Environment"]
 
@@ -32,6 +33,14 @@ class BranchBuilder(TypedBuilder):
     def walk(self, block: Block, start: int, environment: Environment) -> list[Value]:
         """Specialize a block's nodes from number ``start``; gives what the block returns."""
         raise NotImplementedError
+
+    def open_tuple(self, value: Value) -> Value:
+        """Give a tuple that came from outside visible elements."""
+        if not isinstance(value.type, TupleType):
+            return value
+        types = value.type.elements
+        node = self.block.append("prim::Unpack", [value], {"count": len(types)}, outputs=types)
+        return self.make_tuple([self.open_tuple(one) for one in node.outputs], value.type.named)
 
     def uninitialized(self) -> Value:
         """A value of no type, for paths that are never read."""
@@ -51,7 +60,7 @@ class BranchBuilder(TypedBuilder):
             return None
         made, branches = self.build_branches(
             condition,
-            [lambda block=block: self.walk(block, 0, dict(environment)) for block in node.blocks],
+            [partial(self.walk, block, 0, dict(environment)) for block in node.blocks],
         )
         merged = self.merge(made, branches)
         if merged is not None:

@@ -72,7 +72,7 @@ def _known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
         return None
     length = min(map(len, known))
     rows: list[list[Value]] = [[] for _ in range(length)]
-    for value, column in zip(node.inputs, columns, strict=True):
+    for column in columns:
         if column is None:
             return None
         for row, one in zip(rows, column, strict=False):
