@@ -287,7 +287,7 @@ class Expressions:
     def _branch(self, node: Node, write: Callable[[Value], Text]) -> Text:
         """An ``If`` as an expression; ``write`` writes its possible values."""
         short = self.plan.short_circuit(node)
-        if short is not None:
+        if short is not None and (not short.tested or short.tested.output in self.plan.nested):
             return self._short_circuit(short, write)
         (then,), (orelse,) = (block.returns for block in node.blocks)
         condition = self.condition(node.inputs[0]).at(P.OR)

@@ -16,7 +16,7 @@ from jitcore.ir.graph import Block, Node, Value
 __all__ = ["LoopForm", "loop_form"]
 
 _UNLIMITED = 2**63 - 1
-_COMPARABLE = (type(None), bool, int, float, complex, str)
+_COMPARABLE = (bool, int, float, complex, str, tuple)
 
 
 @dataclass(slots=True)
@@ -109,6 +109,7 @@ class _Condition:
         self.before: list[Node] = []
         self.inside: list[Node] = []
         self.overrides: dict[Value, Value] = {}
+        self.unchanged: set[Value] = set()
 
     def find(self) -> LoopForm | None:
         """The loop as ``while``, or None."""
@@ -132,9 +133,12 @@ class _Condition:
         return None
 
     def _try(self, first: Value, last: Value, block: Block) -> LoopForm | None:
-        self.before, self.inside, self.overrides = [], [], {}
+        self.before, self.inside, self.overrides, self.unchanged = [], [], {}, set()
         assert self.node.block is not None
         if not self._match(first, last, self.node.block, block):
+            return None
+        if self.overrides.keys() & self.unchanged:
+            # ``d is b`` where the body ends with ``d = b``: both are one value there.
             return None
         outer = self.node.block.nodes
         before = visible(outer[: outer.index(self.node)])[-len(self.before) :]
@@ -183,18 +187,16 @@ class _Condition:
     def _is_leaf(self, first: Value, last: Value) -> bool:
         """Whether both are the same value, constant or variable of the loop."""
         if first is last:
+            self.unchanged.add(first)
             return True
-        if first.constant is not None and last.constant is not None:
-            held, other = (one.constant.attributes["value"] for one in (first, last))  # type: ignore[union-attr]
-            if type(held) is type(other) and isinstance(held, _COMPARABLE) and held == other:
-                return repr(held) == repr(other)
+        one, two = first.constant, last.constant
+        if one is not None and two is not None:
+            return _is_same(one.attributes["value"], two.attributes["value"])
         params = self.body.params[1:]
         rows = zip(self.node.inputs[2:], self.body.returns[1:], params, strict=True)
         for initial, returned, param in rows:
             if initial is first and returned is last:
-                if last.constant is None:
-                    self.overrides[last] = param
-                return last.constant is None
+                return last.constant is None and self.overrides.setdefault(last, param) is param
         return False
 
 
@@ -212,4 +214,6 @@ def _are_alike(one: Node, two: Node) -> bool:
 def _is_same(held: object, other: object) -> bool:
     if held is other:
         return True
-    return type(held) is type(other) and isinstance(held, str | int | tuple) and held == other
+    # 0.0 and -0.0 are equal, and so are (1,) and (True,).
+    comparable = type(held) is type(other) and isinstance(held, _COMPARABLE)
+    return comparable and held == other and repr(held) == repr(other)

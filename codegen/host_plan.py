@@ -9,7 +9,7 @@ it becomes a statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from jitcore.codegen.host_variables import Variables, is_constant, is_literal, is_repeatable
@@ -191,9 +191,9 @@ class Plan:
                 return ShortCircuit("or", first, orelse, test)
         if condition.type != BOOL and (test is None or test.kind not in _ALWAYS_BOOL):
             return None
-        if _is_constant(orelse, False):
+        if _is_constant(orelse, False) or orelse is condition:
             return ShortCircuit("and", condition, then, None)
-        if _is_constant(then, True):
+        if _is_constant(then, True) or then is condition:
             return ShortCircuit("or", condition, orelse, None)
         return None
 
@@ -236,16 +236,23 @@ class Plan:
         users = [use.user for use in node.output.uses]
         if len(users) != 2 or node.block is None:
             return False
-        tests = [user for user in users if isinstance(user, Node) and user.kind == "prim::bool"]
-        if len(tests) != 1 or len(tests[0].outputs[0].uses) != 1:
-            return False
-        branch = tests[0].output.uses[0].user
-        if not isinstance(branch, Node) or branch.kind != "prim::If":
-            return False
-        if not any(user in branch.blocks for user in users) or branch.block is not node.block:
-            return False
+        # The branch comes next, or after the node that takes the value's truth.
         following = _following(node, 2)
-        return following == [tests[0], branch] and self.is_expression(branch, depth)
+        if following and following[0].kind == "prim::bool" and len(following[0].output.uses) == 1:
+            tested = following.pop(0).output
+        else:
+            tested = node.output
+        if not following or tested is node.output and users[0] is not following[0]:
+            return False
+        branch = following[0]
+        if branch.kind != "prim::If" or branch.inputs != [tested]:
+            return False
+        if not any(user in branch.blocks for user in users) or not self.is_expression(
+            branch, depth
+        ):
+            return False
+        short = self.short_circuit(branch)
+        return short is not None and short.first is node.output
 
 
 def _is_named(value: Value) -> bool:
@@ -299,13 +306,13 @@ class _Stack:
         for node in visible(nodes):
             self._visit(node)
         self.nested.update(self._take(final))
-        return self.nested, sum(map(self._width, final.values))
+        return self.nested, sum(self._width(value, self.nested) for value in final.values)
 
     def _visit(self, node: Node) -> None:
         inner = self.plan.expression(node, self.depth) if node is not self.statement else None
         operands = self._operands(node, inner is not None)
         taken = self._take(operands)
-        width = _own_width(node) + sum(map(self._width, operands.values))
+        width = _own_width(node) + sum(self._width(value, taken) for value in operands.values)
         width += inner[1] if inner else 0
         # The condition of an expression may be the first operand of ``and``, without a variable.
         while taken and self.limit is not None and width > self.limit and inner is None:
@@ -364,8 +371,8 @@ class _Stack:
         del self.waiting[-count:]
         return taken
 
-    def _width(self, value: Value) -> int:
-        if value in self.widths:
+    def _width(self, value: Value, nested: Container[Value]) -> int:
+        if value in nested:
             return self.widths[value]
         node = value.constant
         return len(value.name) if node is None else _literal_width(node.attributes["value"])
@@ -382,9 +389,9 @@ def _literal_width(value: object) -> int:
 def _own_width(node: Node) -> int:
     """About how many characters a node adds to those of its operands."""
     separators = 2 * len(node.inputs)
-    if node.kind in _SIGNS:
-        return separators
     namespace, _, name = node.kind.partition("::")
+    if name in _SIGNS.get(namespace, ()):
+        return separators
     if "name" in node.attributes:
         name = str(node.attributes["name"])
     extra = sum(len(key) + 8 for key in node.attributes if key not in ("name", "scope", "index"))
@@ -392,29 +399,17 @@ def _own_width(node: Node) -> int:
     return prefix + len(name) + separators + extra + sum(map(len, node.keywords))
 
 
-_SIGNS = frozenset(
-    f"prim::{name}"
-    for name in [
-        "TupleConstruct",
-        "ListConstruct",
-        "SetConstruct",
-        "DictConstruct",
-        "FormatString",
-        "getitem",
-        "slice",
-        "Call",
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "mod",
-        "pow",
-        "and_",
-        "or_",
-        "xor",
-        "lt",
-        "gt",
-        "eq",
-        "neg",
-    ]
-)
+_SIGNS = {
+    namespace: frozenset(names.split())
+    for namespace, names in {
+        "prim": """
+            TupleConstruct ListConstruct SetConstruct DictConstruct FormatString getitem slice Call
+            add sub mul truediv floordiv mod pow and_ or_ xor lt le gt ge eq ne neg
+            """,
+        "np": """
+            add subtract multiply divide floor_divide remainder negative less less_equal greater
+            greater_equal equal not_equal view item
+            """,
+    }.items()
+}
+"""Names of kinds that are written with signs only, by namespace."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from jitcore.codegen.host_expressions import Expressions
@@ -166,6 +167,8 @@ class Statements:
             decides = any(value in values for value in node.outputs)
             return node if decides and not self.plan.is_expression(node) else None
         if isinstance(ending, _Assign) or values[0] not in node.outputs:
+            return None
+        if self.plan.is_expression(node) and self.plan.short_circuit(node) is not None:
             return None
         arms = [self._substituted(node, number, values) for number in (0, 1)]
         return node if any(_is_bool(arm[0], False) for arm in arms) else None
@@ -461,7 +464,7 @@ class Statements:
             block = node.blocks[number]
             exits[number] = self._block(block.nodes, list(block.returns), _Assign(node.outputs))
 
-        then, orelse = (self._captured(lambda number=number: write(number)) for number in (0, 1))
+        then, orelse = (self._captured(partial(write, number)) for number in (0, 1))
         if (not then and orelse) or (exits[1] and not exits[0]):
             self._nest(f"if {self._test(node, negated=True)}:", orelse)
             self.lines += then

@@ -58,7 +58,7 @@ def is_identifier(name: str) -> bool:
 
 
 def identifier(name: str, default: str) -> str:
-    """A valid identifier like ``name``: ``x_1`` for ``x.1``, ``t7`` for ``7`` with default ``t``."""
+    """A valid identifier like ``name``: ``x_1`` for ``x.1``; ``t7`` for ``7``, by default ``t``."""
     word = _NOT_IN_WORDS.sub("_", unicodedata.normalize("NFKC", name))
     if word[:1].isdecimal():
         word = f"{default}{word}"

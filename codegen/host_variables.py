@@ -57,7 +57,7 @@ def is_repeatable(value: Value) -> bool:
     node = value.node
     if node is None or node.kind not in ("prim::slice", "prim::TupleConstruct"):
         return False
-    if "named" in node.attributes or not base_name(value.name) == "":
+    if "named" in node.attributes or base_name(value.name):
         return False
     uses = value.uses
     return bool(uses) and (

@@ -18,6 +18,7 @@ from jitcore.codegen.lowering import (
     python_numbers,
     reductions,
     scans,
+    stores,
     structure,
     views,
 )
@@ -33,6 +34,7 @@ __all__ = ["RULES", "Lowered", "NotNative", "lower"]
 RULES: dict[str, Rule] = {
     **elementwise.RULES,
     **groups.RULES,
+    **stores.RULES,
     **views.RULES,
     **python_numbers.RULES,
     **python_math.RULES,

@@ -11,10 +11,14 @@ __all__ = ["Line", "render", "shrink"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A statement; a compound one has a body, and its text ends with a colon."""
+    """A statement; a compound one has a body, and its text ends with a colon.
+
+    A line with ``kept`` stays as long as its block does: without it a loop would not end.
+    """
 
     text: str
     body: tuple[Line, ...] = ()
+    kept: bool = False
 
 
 Lines = tuple[Line, ...]
@@ -54,6 +58,8 @@ def shrink(lines: Lines, still_fails: Callable[[Lines], bool], seconds: float = 
 
 def _smaller(lines: Lines) -> Iterator[Lines]:
     for number, line in enumerate(lines):
+        if line.kept:
+            continue
         before, after = lines[:number], lines[number + 1 :]
         yield before + after
         if line.body:

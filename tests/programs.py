@@ -425,7 +425,7 @@ class _Generator:
             condition += f" and {self._condition(nested=True)}"
         scope.lines.append(Line(f"{counter} = 0"))
         # The counter goes first, so that no continue can skip it.
-        scope.lines.append(Line(f"while {condition}:", (Line(f"{counter} += 1"), *body)))
+        scope.lines.append(Line(f"while {condition}:", (Line(f"{counter} += 1", kept=True), *body)))
         return True
 
     def _early_return(self, scope: _Scope) -> bool:

@@ -17,15 +17,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_checking import compiled_graph, specialized
 from control_flow_programs import random_program
-from checking import function_from_source
+from graph_checking import compiled_graph, specialized
 
+from checking import function_from_source
 from jitcore.codegen.host import build_host, print_host
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.interpreter import run
 from jitcore.ir.parser import parse_graph
 from jitcore.ir.types import ANY, INT
+
+
+def noting(calls: list[Any]) -> Callable[[Any], Any]:
+    """A function that gives its argument back and notes it."""
+
+    def note(x: Any) -> Any:
+        calls.append(x)
+        return x
+
+    return note
 
 
 def graph_of(text: str) -> Graph:
@@ -91,7 +101,7 @@ def test_statements_are_written_as_the_user_wrote_them() -> None:
         o.total += 1
         m, (p, *q) = v
         x, y = o.pair
-        x += y
+        x += y * m(p, *q)
         np.copyto(a, x)
         return f"{x} and {y:.3f}"
 
@@ -104,7 +114,7 @@ def test_statements_are_written_as_the_user_wrote_them() -> None:
             o.total += 1
             m, (p, *q) = v
             x, y = o.pair
-            x += y
+            x += y * m(p, *q)
             np.copyto(a, x)
             return f'{x} and {y:.3f}'
         """
@@ -263,7 +273,7 @@ def test_the_value_of_an_assignment_comes_first() -> None:
         wanted: list[Any] = []
         for function, calls in ((build_host(graph), logged), (lambda *a: run(graph, a), wanted)):
             try:
-                function(np.zeros(3), index, lambda x, calls=calls: calls.append(x) or 1.0)
+                function(np.zeros(3), index, noting(calls))
             except IndexError as error:
                 calls.append(str(error))
         assert logged == wanted
@@ -296,10 +306,10 @@ def test_casts_of_floats(value: float, dtype: str) -> None:
 
 
 CONSTANTS: list[Any] = [
-    0, -1, 2**70, -(2**70), 10**5000, True, None, ..., 0.0, -0.0, 0.1, 1e-320, 1e300, np.inf, -np.inf,
-    np.nan, -np.nan, 2j, -2j, complex(-0.0, 1.0), complex(1.0, -0.0), complex(np.nan, -np.inf),
-    complex(0.0, -0.0), complex(-0.0, -0.0), 1 + 2j, "it's", 'a "b"\n\\{x}', "\udc80\u202e", b"\x00'",
-    (), (1,), (1, (2.5, None)), slice(1, None, -1), range(1, 9, 2), np.dtype("float32"),
+    0, -1, 2**70, -(2**70), 10**5000, True, None, ..., 0.0, -0.0, 0.1, 1e-320, 1e300, np.inf,
+    -np.inf, np.nan, -np.nan, 2j, -2j, complex(-0.0, 1.0), complex(1.0, -0.0), complex(np.nan, -np.inf),
+    complex(0.0, -0.0), complex(-0.0, -0.0), 1 + 2j, "it's", 'a "b"\n\\{x}', "\udc80\u202e",
+    b"\x00'", (), (1,), (1, (2.5, None)), slice(1, None, -1), range(1, 9, 2), np.dtype("float32"),
     np.dtype(">f8"), np.float32(0.1), np.float16(0.1), np.float64(-0.0), np.float32(np.inf),
     np.float32(np.nan), np.int8(-128), np.uint64(2**64 - 1), np.bool(True), np.complex64(1 - 2j),
     np.longdouble(1) / 3, np.datetime64("2020-01-01"), int, np.float32, np.sum, len, ValueError,
@@ -547,7 +557,7 @@ def test_a_loop_over_the_variable_that_it_assigns() -> None:
 
 def test_both_operands_of_and_and_or_are_evaluated_once() -> None:
     def f(log, a, b):
-        c = log(a) and log(b) or log(a + b)
+        c = (log(a) and log(b)) or log(a + b)
         if log(a) and not log(b):
             c += 1
         return c, (log(1) if log(b) else log(2)), log(0) < log(a) < log(b)
@@ -556,8 +566,8 @@ def test_both_operands_of_and_and_or_are_evaluated_once() -> None:
         for b in (0, 2):
             found: list[Any] = []
             wanted: list[Any] = []
-            result = build_host(compiled_graph(f))(lambda x: found.append(x) or x, a, b)
-            assert result == f(lambda x: wanted.append(x) or x, a, b)
+            result = build_host(compiled_graph(f))(noting(found), a, b)
+            assert result == f(noting(wanted), a, b)
             assert found == wanted
 
 
@@ -777,7 +787,8 @@ def test_random_programs(seed: int) -> None:
     graph = compiled_graph(function)
     host = build_host(graph)
     for a, b in ((0, 1), (3, -2)):
-        found, wanted = ([1, -2, 3], []), ([1, -2, 3], [])
+        found: tuple[list[int], list[Any]] = ([1, -2, 3], [])
+        wanted: tuple[list[int], list[Any]] = ([1, -2, 3], [])
         assert call(host, a, b, *found) == call(function, a, b, *wanted), print_host(graph).source
         assert found == wanted
 

@@ -379,15 +379,15 @@ class LoopAttempt:
 def _call(lowering: Lowering, node: Node) -> Operand:
     """A call that makes an exception of a built-in class with constant arguments."""
     callee, *args = (lowering.operand(value) for value in node.inputs)
-    known = isinstance(callee, Static) and isinstance(callee.value, type)
-    if not known or not issubclass(callee.value, Exception) or node.keywords:
+    made: Any = callee.value if isinstance(callee, Static) else None
+    if not (isinstance(made, type) and issubclass(made, Exception)) or node.keywords:
         raise NotNative("a call of a Python object")
-    if getattr(builtins, callee.value.__name__, None) is not callee.value:
-        raise NotNative(f"{callee.value.__name__} is not a built-in exception")
+    if made not in vars(builtins).values():
+        raise NotNative(f"{made.__name__} is not a built-in exception")
     message = [one.value if isinstance(one, Static) else None for one in args]
     if len(message) > 1 or not all(isinstance(one, str) for one in message):
         raise NotNative("an exception whose message is not constant")
-    return Static(callee.value(*message))
+    return Static(made(*message))
 
 
 def _raise(lowering: Lowering, node: Node) -> Operand:

@@ -20,6 +20,7 @@ from jitcore.codegen.lowering.arithmetic import (
     select,
 )
 from jitcore.codegen.lowering.broadcasting import Modes, stretched
+from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Element,
@@ -32,10 +33,8 @@ from jitcore.codegen.lowering.operands import (
     Slice,
 )
 from jitcore.codegen.lowering.state import Lowering, source_line
-from jitcore.ir.ops import elementwise
 
 __all__ = [
-    "SCALARS",
     "Elements",
     "Index",
     "NotByRows",
@@ -48,9 +47,6 @@ __all__ = [
     "store",
     "uncollapsed",
 ]
-
-SCALARS = {op.kind: op.scalar for op in elementwise.OPS if op.scalar is not None}
-"""The value at one element of every elementwise kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,12 @@ from jitcore.codegen.lowering.arithmetic import (
     either,
 )
 from jitcore.codegen.lowering.broadcasting import (
-    Modes,
     broadcast,
     define_dims,
-    fit_dims,
-    shape_template,
 )
-from jitcore.codegen.lowering.elements import SCALARS, Elements, Index, convert, load
-from jitcore.codegen.lowering.nest import is_aligned, write
+from jitcore.codegen.lowering.elements import Elements, Index, convert, load
+from jitcore.codegen.lowering.kinds import SCALARS
+from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Element,
@@ -30,6 +28,7 @@ from jitcore.codegen.lowering.operands import (
     Operand,
     Pair,
 )
+from jitcore.codegen.lowering.orders import prefers_columns
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, Type
@@ -37,11 +36,10 @@ from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, Type
 __all__ = [
     "PYTHON_DTYPES",
     "RULES",
+    "allocate_result",
     "as_copy",
     "dtype_of",
     "materialize",
-    "overwrites_itself",
-    "stored",
 ]
 
 PYTHON_DTYPES: dict[Type, np.dtype[Any]] = {
@@ -65,9 +63,18 @@ def dtype_of(value: Value) -> np.dtype[Any]:
 
 def materialize(lowering: Lowering, value: Value, lazy: Lazy) -> ArrayRef:
     """Compute a lazy value into new memory."""
-    target = lowering.allocate(value.name, lazy.dims, lazy.dtype, escapes=lowering.escapes(value))
+    target = allocate_result(lowering, value, lazy)
     write(lowering, [(target, lazy)])
     return target
+
+
+def allocate_result(lowering: Lowering, value: Value, lazy: Lazy) -> ArrayRef:
+    """Memory for a value, in the order NumPy gives it."""
+    by_columns = lazy.kind in SCALARS and prefers_columns(lazy)
+    escapes = lowering.escapes(value)
+    return lowering.allocate(
+        value.name, lazy.dims, lazy.dtype, escapes=escapes, by_columns=by_columns
+    )
 
 
 def _delivered(lowering: Lowering, node: Node, lazy: Lazy) -> Operand:
@@ -151,73 +158,6 @@ def _item(lowering: Lowering, node: Node) -> Element:
     return lowering.emitter.copy(name, element)
 
 
-# Stores -----------------------------------------------------------------------------------
-
-
-def overwrites_itself(value: Operand, target: ArrayRef, *, in_place: bool = True) -> bool:
-    """Whether writing a value element by element could change elements it still has to read.
-
-    ``in_place`` says that the value is read at the place that is being written.
-    """
-    if isinstance(value, ArrayRef):
-        return value.may_overlap(target) and not (in_place and value.same_place(target))
-    if not isinstance(value, Lazy):
-        return False
-    if not is_aligned(value):
-        return any(overwrites_itself(one, target, in_place=False) for one in value.operands)
-    return any(
-        overwrites_itself(one, target, in_place=in_place and _is_identity(modes, value.rank))
-        for one, modes in zip(value.operands, value.modes, strict=True)
-    )
-
-
-def _is_identity(modes: Modes, rank: int) -> bool:
-    return len(modes) == rank and all(mode is None for mode in modes)
-
-
-def stored(lowering: Lowering, node: Node, value: Operand, target: ArrayRef) -> Operand:
-    """A value in a form that can be written to ``target`` while it is computed."""
-    if overwrites_itself(value, target):
-        name = f"{target.root or 'array'}_new"
-        temporary = lowering.allocate(name, value.dims, value.dtype, escapes=False)
-        write(lowering, [(temporary, as_copy(node, value))])
-        value = temporary
-    rank = len(_dims(value))
-    message = (
-        f"could not broadcast input array from shape {shape_template(rank)} "
-        f"into shape {shape_template(target.rank, rank)}"
-    )
-    if _is_in_place(node):
-        message = (
-            f"non-broadcastable output operand with shape {shape_template(target.rank, rank)} "
-            f"doesn't match the broadcast shape {shape_template(rank)}"
-        )
-    modes = fit_dims(lowering, _dims(value), target.dims, message)
-    return Lazy(node, (value,), target.dims, target.dtype, (modes,))
-
-
-def _is_in_place(node: Node) -> bool:
-    """Whether a store ends an augmented assignment: it writes what was computed from its target."""
-    target, value = node.inputs[0], node.inputs[-1]
-    return value.node is not None and target in _without_casts(value).inputs
-
-
-def _without_casts(value: Value) -> Node:
-    node = value.node
-    assert node is not None
-    while node.kind == "np::cast" and node.inputs[0].node is not None:
-        node = node.inputs[0].node
-    return node
-
-
-def _store(lowering: Lowering, node: Node) -> Operand:
-    target = lowering.array(node.inputs[0])
-    value = lowering.operand(node.inputs[1])
-    write(lowering, [(target, stored(lowering, node, value, target))])
-    lowering.mark_written(target)
-    return ()
-
-
 RULES: dict[str, Rule] = {
     **dict.fromkeys(SCALARS, _elementwise),
     "np::full": _full,
@@ -225,5 +165,4 @@ RULES: dict[str, Rule] = {
     "np::empty": _empty,
     "np::copy": _copy,
     "np::item": _item,
-    "np::store": _store,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jitcore.codegen.loops import Expr
+from jitcore.codegen.lowering.elementwise import allocate_result
 from jitcore.codegen.lowering.facts import FUSED, last_uses
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import Lazy, Operand, arrays_in
@@ -83,9 +84,7 @@ def _compute_outputs(lowering: Lowering, graph: Graph) -> None:
         pairs = []
         for value in values:
             lazy = lowering.operand(value)
-            escapes = lowering.escapes(value)
-            target = lowering.allocate(value.name, lazy.dims, lazy.dtype, escapes=escapes)
-            pairs.append((target, lazy))
+            pairs.append((allocate_result(lowering, value, lazy), lazy))
         write(lowering, pairs)
         for value, (target, _) in zip(values, pairs, strict=True):
             lowering.bind(value, target)

@@ -21,10 +21,11 @@ from jitcore.codegen.lowering.elements import (
     store,
     uncollapsed,
 )
-from jitcore.codegen.lowering.elementwise import as_copy, overwrites_itself
+from jitcore.codegen.lowering.elementwise import as_copy
 from jitcore.codegen.lowering.nest import nest, write
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, NotNative, Operand, arrays_in
 from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.codegen.lowering.stores import overwrites_itself
 from jitcore.ir.graph import Node
 
 __all__ = ["RULES"]

@@ -7,16 +7,14 @@ from contextlib import ExitStack, contextmanager
 
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, multiply, product
-from jitcore.codegen.lowering.elements import SCALARS, Elements, Index, store
+from jitcore.codegen.lowering.elements import Elements, Index, store
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
+from jitcore.codegen.lowering.orders import Reverser, is_by_columns
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["INDEX_NAMES", "collapse", "is_aligned", "nest", "write"]
+__all__ = ["INDEX_NAMES", "collapse", "nest", "write"]
 
 INDEX_NAMES = "ijklmnpq"
-
-_ALIGNED = frozenset({*SCALARS, "np::broadcast_to", "np::full", "np::store", "np::copy"})
-"""Kinds whose operands are read at the place of the result."""
 
 
 def collapse(
@@ -44,11 +42,6 @@ def collapse(
     return tuple(groups)
 
 
-def is_aligned(lazy: Lazy) -> bool:
-    """Whether a value reads its operands at its own place."""
-    return lazy.kind in _ALIGNED
-
-
 def _rank(operand: Operand) -> int:
     return operand.rank if isinstance(operand, (ArrayRef, Lazy)) else 0
 
@@ -73,7 +66,7 @@ def _restrict(
             if walked[axis] and walked[axis + 1] and not _adjacent(lowering, operand, axis - first):
                 joined[axis] = False
         return
-    if not is_aligned(operand):
+    if not operand.is_aligned:
         for axis in range(max(first, 0), len(joined)):
             joined[axis] = False
         return
@@ -130,6 +123,9 @@ def nest(
 
 def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None:
     """One nest that writes values, all of the same extents, to arrays."""
+    if all(is_by_columns(target) for target, _ in pairs):
+        reverser = Reverser(lowering, pairs[0][0].rank)
+        pairs = [(reverser(target), reverser(value)) for target, value in pairs]
     dims = pairs[0][0].dims
     groups = collapse(lowering, dims, [one for pair in pairs for one in pair])
     elements = Elements(lowering)

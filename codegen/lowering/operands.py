@@ -10,6 +10,7 @@ import numpy as np
 
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
+from jitcore.codegen.lowering.kinds import ALIGNED
 
 if TYPE_CHECKING:
     from jitcore.ir.graph import Node, Value
@@ -96,7 +97,7 @@ class ArrayRef:
     owner : Owner or None
         The allocation that keeps the memory alive; None for arguments.
     whole : bool
-        It is all of its owner's memory in C order, or an argument itself.
+        It is all of its owner's memory, as it was allocated, or an argument itself.
     input : int or None
         The number of the argument it is.
     """
@@ -176,6 +177,11 @@ class Lazy:
     def kind(self) -> str:
         """What it does to its operands: the node's kind, unless ``as_kind`` says otherwise."""
         return self.as_kind or self.node.kind
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether it reads its operands at its own place."""
+        return self.kind in ALIGNED
 
     @property
     def name(self) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from jitcore.codegen.loops import Binary, Call, Expr, Unary
 from jitcore.codegen.lowering.arithmetic import FALSE, both, compare, constant, either, not_
 from jitcore.codegen.lowering.operands import Operand
-from jitcore.codegen.lowering.python_numbers import INFINITY, as_float, float_to_int, is_finite
+from jitcore.codegen.lowering.python_floats import INFINITY, is_finite
+from jitcore.codegen.lowering.python_numbers import as_float, float_to_int
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
 

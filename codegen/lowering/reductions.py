@@ -39,6 +39,7 @@ from jitcore.codegen.lowering.operands import (
     Operand,
     Pair,
 )
+from jitcore.codegen.lowering.orders import Reverser, prefers_columns
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.walks import reduce_elements
@@ -370,15 +371,28 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     if lowering.reduces_lazily:
         return _lazy(lowering, reduction)
     if type_.scalar:
+        if prefers_columns(operand) and not node.kind.startswith("np::arg"):
+            reduction = _reversed(lowering, reduction)
         return _reduce_inner(lowering, reduction, None)
     target = _target(lowering, reduction)
     lowering.notes.append(f"reduction {node.kind} into {target.root}")
-    inner = _without_kept_axes(lowering, reduction, target)
-    if rank - 1 in reduced or node.kind not in _ROW_OPS:
-        _reduce_inner(lowering, reduction, inner)
+    results = _without_kept_axes(lowering, reduction, target)
+    if prefers_columns(operand) and not node.kind.startswith("np::arg"):
+        reduction = _reversed(lowering, reduction)
+        results = Reverser(lowering, results.rank)(results)
+    if rank - 1 in reduction.reduced or node.kind not in _ROW_OPS:
+        _reduce_inner(lowering, reduction, results)
     else:
-        _rows(lowering, reduction, inner)
+        _rows(lowering, reduction, results)
     return target
+
+
+def _reversed(lowering: Lowering, reduction: Reduction) -> Reduction:
+    """The same reduction of the operand with its axes reversed."""
+    rank = reduction.operand.rank
+    operand = Reverser(lowering, rank)(reduction.operand)
+    reduced = frozenset(rank - 1 - axis for axis in reduction.reduced)
+    return Reduction(reduction.node, operand, reduced, reduction.dtype)
 
 
 def _lazy(lowering: Lowering, reduction: Reduction) -> Lazy:

@@ -13,13 +13,13 @@ from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.accumulators import Accumulator
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.elements import (
-    SCALARS,
     Elements,
     Index,
     NotByRows,
     store,
     uncollapsed,
 )
+from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand
 from jitcore.codegen.lowering.reductions import (

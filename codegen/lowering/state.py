@@ -312,14 +312,23 @@ class Lowering:
         )
 
     def allocate(
-        self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any], *, escapes: bool
+        self,
+        name: str,
+        dims: Sequence[Expr],
+        dtype: np.dtype[Any],
+        *,
+        escapes: bool,
+        by_columns: bool = False,
     ) -> ArrayRef:
-        """New uninitialized memory in C order; an ``ndarray`` where it may leave its block."""
+        """New uninitialized memory, in C or Fortran order.
+
+        It is an ``ndarray`` where it may leave its block.
+        """
         if len(dims) > MAX_RANK:
             raise NotNative(f"an array of more than {MAX_RANK} dimensions")
         extents = tuple(self.emitter.shared("extent", dim) for dim in dims)
         if escapes:
-            owner = self._new_object(name, extents, dtype)
+            owner = self._new_object(name, extents, dtype, by_columns)
             pointer = self.emitter.let(name, Load(owner.pointer, integer(2), "ptr"))
         else:
             owner = self._new_temporary(name, extents, dtype)
@@ -327,13 +336,17 @@ class Lowering:
         assert isinstance(pointer, Var)
         self._owners[-1].append(owner)
         strides = self.strides(extents)
+        if by_columns:
+            strides = tuple(reversed(self.strides(extents[::-1])))
         return ArrayRef(
             pointer, extents, strides, dtype, frozenset({pointer.name}), owner=owner, whole=True
         )
 
-    def _new_object(self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any]) -> Owner:
+    def _new_object(
+        self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any], by_columns: bool
+    ) -> Owner:
         padding = [ONE] * (MAX_RANK - len(dims))
-        header = (integer(dtype.num), integer(0), integer(len(dims)))
+        header = (integer(dtype.num), integer(int(by_columns)), integer(len(dims)))
         call = Call("jc_empty", (*header, *dims, *padding), "ptr", external=True)
         address = self.emitter.let(f"{name}_object", call)
         self.fail(compare("eq", address, NULL), MemoryError)

@@ -1,0 +1,12 @@
+"""Which kinds of nodes read their operands at the place of their result."""
+
+from __future__ import annotations
+
+from jitcore.ir.ops import elementwise
+
+__all__ = ["ALIGNED", "SCALARS"]
+
+SCALARS = {op.kind: op.scalar for op in elementwise.OPS if op.scalar is not None}
+"""The value at one element of every elementwise kind."""
+
+ALIGNED = frozenset({*SCALARS, "np::broadcast_to", "np::full", "np::store", "np::copy"})

@@ -1,0 +1,162 @@
+"""Stores: a value is written as if all of it were computed first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jitcore.codegen.loops import Expr, If, Stmt
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    ONE,
+    ZERO,
+    add,
+    both,
+    cast,
+    compare,
+    either,
+    integer,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
+from jitcore.codegen.lowering.broadcasting import Modes, fit_dims, shape_template
+from jitcore.codegen.lowering.elementwise import as_copy
+from jitcore.codegen.lowering.nest import write
+from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node, Value
+
+__all__ = ["RULES", "overwrites_itself"]
+
+
+def conflicts(value: Operand, target: ArrayRef, *, in_place: bool = True) -> Iterator[ArrayRef]:
+    """The arrays a value reads that may change while it is written, element by element.
+
+    ``in_place`` says that the value is read at the place that is being written.
+    """
+    if isinstance(value, ArrayRef):
+        if value.may_overlap(target) and not (in_place and value.same_place(target)):
+            yield value
+    elif isinstance(value, Lazy):
+        for number, one in enumerate(value.operands):
+            is_same = in_place and value.is_aligned
+            is_same = is_same and _is_identity(value.modes[number], value.rank)
+            yield from conflicts(one, target, in_place=is_same)
+
+
+def overwrites_itself(value: Operand, target: ArrayRef) -> bool:
+    """Whether writing a value could change elements it still has to read."""
+    return any(True for _ in conflicts(value, target))
+
+
+def _is_identity(modes: Modes, rank: int) -> bool:
+    return len(modes) == rank and all(mode is None for mode in modes)
+
+
+def _store(lowering: Lowering, node: Node) -> Operand:
+    target = lowering.array(node.inputs[0])
+    value = lowering.operand(node.inputs[1])
+    modes = fit_dims(lowering, _dims(value), target.dims, _message(node, value, target))
+    reads = list(conflicts(value, target))
+    if not reads:
+        write(lowering, [(target, _broadcast(node, value, target, modes))])
+    elif all(_may_be_apart(read, target) for read in reads):
+        _store_checked(lowering, node, value, target, modes, reads)
+    else:
+        _store_by_copy(lowering, node, value, target, modes)
+    lowering.mark_written(target)
+    return ()
+
+
+def _dims(operand: Operand) -> tuple[Expr, ...]:
+    return operand.dims if isinstance(operand, (ArrayRef, Lazy)) else ()
+
+
+def _broadcast(node: Node, value: Operand, target: ArrayRef, modes: Modes) -> Lazy:
+    return Lazy(node, (value,), target.dims, target.dtype, (modes,), as_kind="np::store")
+
+
+def _store_by_copy(
+    lowering: Lowering, node: Node, value: ArrayRef | Lazy, target: ArrayRef, modes: Modes
+) -> None:
+    name = f"{target.root or 'array'}_new"
+    temporary = lowering.allocate(name, value.dims, value.dtype, escapes=False)
+    write(lowering, [(temporary, as_copy(node, value))])
+    write(lowering, [(target, _broadcast(node, temporary, target, modes))])
+
+
+def _may_be_apart(read: ArrayRef, target: ArrayRef) -> bool:
+    """Whether it is worth asking, at run time, if two arrays share memory after all.
+
+    It is for variables that hold one of several arrays, and for rows of one array.
+    """
+    return len(read.roots) > 1 or len(target.roots) > 1 or target.rank == 1
+
+
+def _store_checked(
+    lowering: Lowering,
+    node: Node,
+    value: Operand,
+    target: ArrayRef,
+    modes: Modes,
+    reads: list[ArrayRef],
+) -> None:
+    low, high = _extent(lowering, target)
+    overlaps: Expr = FALSE
+    for read in reads:
+        start, stop = _extent(lowering, read)
+        meets = both(compare("lt", start, high), compare("lt", low, stop))
+        overlaps = either(overlaps, meets)
+    shared: list[Stmt] = []
+    apart: list[Stmt] = []
+    with lowering.scope(shared):
+        _store_by_copy(lowering, node, value, target, modes)
+    with lowering.scope(apart):
+        write(lowering, [(target, _broadcast(node, value, target, modes))])
+    lowering.emitter.emit(If(overlaps, shared, apart))
+
+
+def _extent(lowering: Lowering, array: ArrayRef) -> tuple[Expr, Expr]:
+    """The addresses of the first byte of an array and of the one after its last."""
+    low: Expr = array.offset
+    high: Expr = array.offset
+    for dim, stride in zip(array.dims, array.strides, strict=True):
+        span = lowering.emitter.shared("span", multiply(subtract(dim, ONE), stride))
+        low = add(low, minimum(span, ZERO))
+        high = add(high, maximum(span, ZERO))
+    size = integer(array.dtype.itemsize)
+    base = lowering.emitter.shared("address", cast(array.pointer, "int64"))
+    let = lowering.emitter.shared
+    start = let("start", add(base, multiply(low, size)))
+    return start, let("stop", add(base, multiply(add(high, ONE), size)))
+
+
+def _message(node: Node, value: Operand, target: ArrayRef) -> str:
+    rank = len(_dims(value))
+    if _is_in_place(node):
+        return (
+            f"non-broadcastable output operand with shape {shape_template(target.rank, rank)} "
+            f"doesn't match the broadcast shape {shape_template(rank)}"
+        )
+    return (
+        f"could not broadcast input array from shape {shape_template(rank)} "
+        f"into shape {shape_template(target.rank, rank)}"
+    )
+
+
+def _is_in_place(node: Node) -> bool:
+    """Whether a store ends an augmented assignment: it writes what was computed from its target."""
+    target, value = node.inputs[0], node.inputs[-1]
+    return value.node is not None and target in _without_casts(value).inputs
+
+
+def _without_casts(value: Value) -> Node:
+    node = value.node
+    assert node is not None
+    while node.kind == "np::cast" and node.inputs[0].node is not None:
+        node = node.inputs[0].node
+    return node
+
+
+RULES: dict[str, Rule] = {"np::store": _store}
