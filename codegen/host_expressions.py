@@ -159,6 +159,8 @@ class Expressions:
                 tighter = Precedence(precedence + 1)
                 left, right = (self.at(operand, tighter) for operand in node.inputs)
                 return f"{left} {sign} {right}"
+            if node.kind == "prim::not_":
+                return self.condition(node.inputs[0]).text
             if node.kind == "prim::bool":
                 return self.negation(node.inputs[0])
         return f"not {self.condition(value).at(P.NOT)}"

@@ -242,14 +242,11 @@ class Plan:
             tested = following.pop(0).output
         else:
             tested = node.output
-        if not following or tested is node.output and users[0] is not following[0]:
+        if not following or following[0].kind != "prim::If" or following[0].inputs != [tested]:
             return False
         branch = following[0]
-        if branch.kind != "prim::If" or branch.inputs != [tested]:
-            return False
-        if not any(user in branch.blocks for user in users) or not self.is_expression(
-            branch, depth
-        ):
+        returned = any(user in branch.blocks for user in users)
+        if not returned or not self.is_expression(branch, depth):
             return False
         short = self.short_circuit(branch)
         return short is not None and short.first is node.output

@@ -238,7 +238,9 @@ def _compare_arrays(expected: Any, actual: Any, tolerance: Tolerance, where: str
 
 def _compare_values(expected: Any, actual: Any, tolerance: Tolerance, where: str) -> None:
     if expected.dtype == object:
-        good = np.array([one is two or one == two for one, two in zip(expected.flat, actual.flat)])
+        good = np.array(
+            [one is two or one == two for one, two in zip(expected.flat, actual.flat, strict=True)]
+        )
     elif expected.dtype.kind == "c":
         good = _complex_agree(expected, actual, tolerance)
     elif expected.dtype.kind == "f":
@@ -282,7 +284,7 @@ def _complex_agree(expected: Any, actual: Any, tolerance: Tolerance) -> Any:
 
 def _ulps_apart(expected: Any, actual: Any) -> Any:
     """How many floats lie between two, as a float; NaN where one of them is NaN."""
-    integer = {2: np.int16, 4: np.int32, 8: np.int64}[expected.dtype.itemsize]
+    integer: Any = {2: np.int16, 4: np.int32, 8: np.int64}[expected.dtype.itemsize]
 
     def ordered(values: Any) -> Any:
         bits = np.ascontiguousarray(values).view(integer).reshape(values.shape).astype(object)

@@ -10,7 +10,7 @@ VARIABLES = "abcd"
 
 
 def random_program(seed: int) -> str:
-    """The source of ``f(a, b, xs, log)``: two ints, a list of three, a function that notes calls."""
+    """The source of ``f(a, b, xs, log)``: two ints, a list of three, a noting function."""
     return _Program(random.Random(seed)).source()
 
 

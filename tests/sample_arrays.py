@@ -84,46 +84,35 @@ def in_layout(
     def made(*extents: int) -> Array:
         return values(dtype, extents, seed, tame=tame)
 
-    match layout:
-        case "C":
-            return made(rows, columns)
-        case "F":
-            return np.asfortranarray(made(rows, columns))
-        case "strided":
-            return made(2 * rows, 3 * columns)[::2, 1::3]
-        case "reversed":
-            return made(rows, columns)[::-1, ::-1]
-        case "repeated":
-            return np.broadcast_to(made(1, columns), (rows, columns))
-        case "read-only":
-            result = made(rows, columns)
-            result.flags.writeable = False
-            return result
-        case "0-d":
-            return made()
-        case "size 1":
-            return made(1, 1)
-        case "one row":
-            return made(1, columns)
-        case "empty":
-            return made(0, columns)
-        case "vector":
-            return made(columns)
-        case "stack":
-            return made(2, rows, columns)
-    raise ValueError(f"no layout {layout!r}")
+    shapes: dict[str, tuple[int, ...]] = {
+        "0-d": (),
+        "size 1": (1, 1),
+        "one row": (1, columns),
+        "empty": (0, columns),
+        "vector": (columns,),
+        "stack": (2, rows, columns),
+    }
+    if layout in shapes:
+        return made(*shapes[layout])
+    if layout == "strided":
+        return made(2 * rows, 3 * columns)[::2, 1::3]
+    if layout == "repeated":
+        return np.broadcast_to(made(1, columns), (rows, columns))
+    matrix = made(rows, columns)
+    if layout == "read-only":
+        matrix.flags.writeable = False
+    if layout == "reversed":
+        return matrix[::-1, ::-1]
+    return np.asfortranarray(matrix) if layout == "F" else matrix
 
 
 def overlapping(kind: str, dtype: Any, seed: int = 0) -> tuple[Array, Array]:
     """Two square matrices that share memory."""
     area = values(dtype, (5, 4), seed, tame=True)
-    match kind:
-        case "same":
-            return area[:4], area[:4]
-        case "shifted":
-            return area[1:], area[:4]
-        case "reversed over":
-            return area[:4], area[3::-1]
-        case "transposed over":
-            return area[:4], area[:4].T
-    raise ValueError(f"no overlap {kind!r}")
+    base = area[:4]
+    return {
+        "same": (base, base),
+        "shifted": (area[1:], base),
+        "reversed over": (base, area[3::-1]),
+        "transposed over": (base, base.T),
+    }[kind]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from graph_checking import interpreted
+from op_samples import Sample, samples
 from sample_arrays import OVERLAPS, overlapping
 
 from checking import Tolerance, assert_same, check, function_from_source, outcome_of
 from jitcore.ir.ops import TABLE
 from jitcore.script import script
-from opinfos import OPINFOS, Sample, samples
+from opinfos import OPINFOS
 
 KINDS = sorted(OPINFOS)
 

@@ -1,0 +1,113 @@
+"""Samples of NumPy's ufuncs and casts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from op_samples import TRANSCENDENTAL, OpInfo, row
+from sample_arrays import DTYPES
+
+__all__ = ["casts_rows", "ufuncs_rows"]
+
+
+def ufuncs_rows() -> Iterator[OpInfo]:
+    exact = {"dtypes": DTYPES, "layouts": True}
+    for name in (
+        "negative positive absolute fabs sign rint floor ceil trunc sqrt square reciprocal degrees "
+        "radians rad2deg deg2rad logical_not invert bitwise_count isnan isinf isfinite signbit "
+        "spacing conjugate"
+    ).split():
+        yield row(f"np::{name}", f"np.{name}(x)", complex_ulp=4, **exact)
+        yield row(f"np::{name}", f"np.{name}(s)", dtypes="?iBfD", complex_ulp=4)
+    for name in (
+        "cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
+        "arcsinh arccosh arctanh"
+    ).split():
+        yield row(f"np::{name}", f"np.{name}(x)", ulp=TRANSCENDENTAL, **exact)
+        yield row(f"np::{name}", f"np.{name}(s)", dtypes="ifd", ulp=TRANSCENDENTAL)
+    # NumPy's own fmax and fmin give either zero for two zeros of unlike sign.
+    for name in ("fmax", "fmin"):
+        yield row(f"np::{name}", f"np.{name}(x, y)", mixed=True, ulp=1, **exact)
+    for name in (
+        "add subtract multiply divide floor_divide remainder fmod maximum minimum equal "
+        "not_equal less less_equal greater greater_equal logical_and logical_or logical_xor "
+        "bitwise_and bitwise_or bitwise_xor left_shift right_shift copysign nextafter heaviside "
+        "gcd lcm"
+    ).split():
+        yield row(f"np::{name}", f"np.{name}(x, y)", complex_ulp=4, mixed=True, **exact)
+        yield row(
+            f"np::{name}",
+            f"np.{name}(s, t)",
+            f"np.{name}(x, v)",
+            f"np.{name}(x, 3)",
+            f"np.{name}(a, x)",
+            f"np.{name}(s, i)",
+            dtypes="?Bif",
+            complex_ulp=4,
+        )
+    for name in ("power", "float_power", "logaddexp", "logaddexp2", "arctan2", "hypot"):
+        yield row(
+            f"np::{name}",
+            f"np.{name}(x, y)",
+            ulp=TRANSCENDENTAL,
+            complex_ulp=16,
+            mixed=True,
+            **exact,
+        )
+    yield row(
+        "np::power",
+        "np.power(x, 2)",
+        "np.power(x, 3)",
+        "np.power(p, q)",
+        "np.power(x, -1)",
+        dtypes=DTYPES,
+        ulp=TRANSCENDENTAL,
+        complex_ulp=16,
+    )
+    yield row("np::ldexp", "np.ldexp(x, places[:3, None])", "np.ldexp(x, 3)", dtypes="lfd")
+
+
+def casts_rows() -> Iterator[OpInfo]:
+    yield row("np::cast", "np.add(x, 2.5)", "x + y.astype(np.float64)", dtypes=DTYPES)
+    yield row("np::astype", *(f"x.astype(np.{name})" for name in _DTYPE_NAMES), dtypes=DTYPES)
+    yield row(
+        "np::astype",
+        "x.astype(x.dtype)",
+        "x.astype(float)",
+        "s.astype(np.int8)",
+        "x.astype(int, copy=False)",
+        "x.astype('f4')",
+        "np.astype(x, np.float32)",
+        dtypes="ld",
+        layouts=True,
+    )
+    for name in _DTYPE_NAMES:
+        yield row(f"np::{name}", f"np.{name}(i)", f"np.{name}(i + 1)",
+                   numbers=((1,), (2.5,), (True,), (300,), (-1,), (np.float32(1.5),), (1j,),
+                            (2**70,)))  # fmt: skip
+    yield row(
+        "np::round",
+        "np.round(x)",
+        "x.round()",
+        "np.round(x, 1)",
+        "np.round(s)",
+        dtypes=DTYPES,
+        layouts=True,
+    )
+    yield row("np::real", "np.real(x)", "x.real", "s.real", dtypes=DTYPES, layouts=True)
+    yield row("np::imag", "np.imag(x)", "x.imag", "s.imag", dtypes="ldFD", layouts=True)
+    yield row(
+        "np::nan_to_num",
+        "np.nan_to_num(x)",
+        "np.nan_to_num(x, nan=1.0, posinf=2.0)",
+        "np.nan_to_num(s)",
+        dtypes="lfdD",
+        layouts=True,
+    )
+    yield row("np::angle", "np.angle(x)", "np.angle(x, deg=True)", dtypes="dFD", ulp=TRANSCENDENTAL)
+
+
+_DTYPE_NAMES = (
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
+).split()

@@ -1,0 +1,116 @@
+"""Samples of reductions, scans and products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from op_samples import OpInfo, row
+
+__all__ = ["linalg_rows", "reductions_rows"]
+
+
+def reductions_rows() -> Iterator[OpInfo]:
+    def forms(name: str, *more: str, method: bool = True) -> tuple[str, ...]:
+        texts = [
+            f"np.{name}(x)",
+            f"np.{name}(x, axis=0)",
+            f"np.{name}(x, axis=-1, keepdims=True)",
+            f"np.{name}(x, keepdims=True)",
+            f"np.{name}(x.T, axis=1)",
+            f"np.{name}(x, axis=5)",
+        ]
+        if method:
+            texts += [f"x.{name}()", f"x.{name}(1)"]
+        return (*texts, *more)
+
+    wide = {"dtypes": "?bBilfdD", "layouts": True}
+    for name in ("sum", "prod"):
+        texts = forms(
+            name,
+            f"np.{name}(x, axis=(0, 1))",
+            f"np.{name}(x, dtype=np.float64)",
+            f"np.{name}(x, where=mask)",
+            f"x.{name}(initial=2)",
+            f"np.{name}(s)",
+            f"np.{name}([s, t])",
+            f"np.{name}(x, axis=())",
+        )
+        yield row(f"np::{name}", *texts, reduction=True, **wide)
+    for name in ("min", "max"):
+        yield row(
+            f"np::{name}",
+            *forms(name, f"np.{name}(x, axis=(0, 1))", f"np.{name}(s)", f"np.{name}(x, initial=2)"),
+            **wide,
+        )
+    for name in ("all", "any"):
+        yield row(f"np::{name}", *forms(name, f"np.{name}(s)", f"np.{name}(x > 0, axis=1)"), **wide)
+    for name in ("argmin", "argmax"):
+        yield row(f"np::{name}", *forms(name), **wide)
+    yield row("np::count_nonzero", *forms("count_nonzero", method=False), **wide)
+    yield row(
+        "np::mean",
+        *forms("mean", "np.mean(x, axis=(0, 1))", "np.mean(x, dtype=np.float32)"),
+        reduction=True,
+        **wide,
+    )
+    for name in ("var", "std"):
+        texts = forms(name, f"np.{name}(x, ddof=1)", f"np.{name}(x, axis=0, ddof=1)")
+        yield row(
+            f"np::{name}",
+            *(one.replace("x", "p") for one in texts if "x." not in one),
+            reduction=True,
+            **wide,
+        )
+    yield row("np::ptp", *forms("ptp", method=False), **wide)
+    for name in ("nansum", "nanprod"):
+        yield row(f"np::{name}", *forms(name, method=False), reduction=True, **wide)
+    for name in ("cumsum", "cumprod"):
+        yield row(
+            f"np::{name}",
+            f"np.{name}(x)",
+            f"np.{name}(v)",
+            f"np.{name}(x, axis=0)",
+            f"x.{name}(axis=-1)",
+            f"np.{name}(x, axis=1, dtype=np.float64)",
+            f"np.{name}(x, axis=3)",
+            reduction=True,
+            **wide,
+        )
+
+
+def linalg_rows() -> Iterator[OpInfo]:
+    products = {"dtypes": "?blfdD", "reduction": True, "layouts": True}
+    yield row(
+        "np::matmul",
+        "np.matmul(p, q.T)",
+        "p @ q.T",
+        "np.matmul(p, v[:, None])",
+        "v @ w",
+        "p @ q",
+        "np.matmul(p[None], q.T)",
+        "p[:0] @ q.T",
+        "p[:, :0] @ q[:, :0].T",
+        **products,
+    )
+    yield row(
+        "np::dot",
+        "np.dot(p, q.T)",
+        "v.dot(w)",
+        "np.dot(p, 2)",
+        "np.dot(s, v)",
+        "np.dot(p, v)",
+        "np.dot(p[None], q.T)",
+        **products,
+    )
+    yield row("np::inner", "np.inner(p, q)", "np.inner(v, w)", "np.inner(s, 2)", **products)
+    yield row("np::vdot", "np.vdot(v, w)", "np.vdot(p, q)", **products)
+    yield row(
+        "np::outer",
+        "np.outer(p[0], q[0])",
+        "np.outer(p, q[0])",
+        "np.outer(v, 2)",
+        "np.outer(s, p[0])",
+        dtypes="?blfdD",
+        mixed=True,
+        complex_ulp=4,
+    )
