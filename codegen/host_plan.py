@@ -252,6 +252,14 @@ class Plan:
         return short is not None and short.first is node.output
 
 
+def _is_augmented_assignment(node: Node) -> bool:
+    """Whether this is the last part of ``a[i] += y`` or ``a.b += y``."""
+    if node.kind not in ("prim::setitem", "prim::SetAttr"):
+        return False
+    value = node.inputs[-1].node
+    return value is not None and is_augmented(value)
+
+
 def _is_named(value: Value) -> bool:
     """Whether the user gave a value its name; the front end calls what is returned ``result``."""
     base = base_name(value.name)
@@ -312,7 +320,8 @@ class _Stack:
         width = _own_width(node) + sum(self._width(value, taken) for value in operands.values)
         width += inner[1] if inner else 0
         # The condition of an expression may be the first operand of ``and``, without a variable.
-        while taken and self.limit is not None and width > self.limit and inner is None:
+        fixed = inner is not None or self.limit is None or _is_augmented_assignment(node)
+        while taken and not fixed and width > (self.limit or 0):
             # Whatever was computed before the value that gets a variable must get one, too.
             width -= self.widths[taken.pop(0)] - _NAME_WIDTH
             self.waiting.clear()

@@ -93,6 +93,7 @@ class Variables:
         self._leaders: dict[Value, Value] = {}
         self._members: dict[Value, list[Value]] = {}
         self._spans: dict[Value, list[Span]] = {}
+        self._bases: dict[Value, frozenset[str]] = {}
         self._names: dict[Value, str] = {}
         self._used: set[str] = set()
         for value in graph.inputs:
@@ -151,16 +152,31 @@ class Variables:
                     self._unite(param, output)
         for node in nodes:
             for source, target in _copies(node):
-                if _may_share(source, target) and not self._overlap(source, target):
+                if self._may_share(source, target) and not self._overlap(source, target):
                     self._unite(target, source)
 
     def _unite(self, one: Value, other: Value) -> None:
         first, second = self._leader(one), self._leader(other)
         spans = sorted([*self._class_spans(first), *self._class_spans(second)])
         members = [*self._members.get(first, [first]), *self._members.get(second, [second])]
+        self._bases[first] = self._class_bases(first) | self._class_bases(second)
         self._leaders[second] = first
         self._spans[first] = spans
         self._members[first] = members
+
+    def _may_share(self, source: Value, target: Value) -> bool:
+        """Whether two values look as if they were one variable of the user's."""
+        if is_literal(source) or is_repeatable(source):
+            return False
+        bases = self._class_bases(self._leader(source))
+        return not bases or bool(bases & self._class_bases(self._leader(target)))
+
+    def _class_bases(self, leader: Value) -> frozenset[str]:
+        """The names that the user gave to the values of a variable."""
+        if leader not in self._bases:
+            base = base_name(leader.name)
+            self._bases[leader] = frozenset({base} if base else ())
+        return self._bases[leader]
 
     def _class_spans(self, leader: Value) -> list[Span]:
         if leader not in self._spans:
@@ -211,13 +227,6 @@ _AUGMENTED = frozenset(
 def _is_augmented(node: Node) -> bool:
     """Whether this is ``x += y``; both ``prim::iand`` and ``prim::iand_`` are in use."""
     return node.kind.rstrip("_") in _AUGMENTED
-
-
-def _may_share(source: Value, target: Value) -> bool:
-    if is_literal(source) or is_repeatable(source):
-        return False
-    base = base_name(source.name)
-    return base in ("", base_name(target.name))
 
 
 def _preference(value: Value) -> tuple[bool, int, str]:

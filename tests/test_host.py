@@ -308,7 +308,8 @@ def test_casts_of_floats(value: float, dtype: str) -> None:
 CONSTANTS: list[Any] = [
     0, -1, 2**70, -(2**70), 10**5000, True, None, ..., 0.0, -0.0, 0.1, 1e-320, 1e300, np.inf,
     -np.inf, np.nan, -np.nan, 2j, -2j, complex(-0.0, 1.0), complex(1.0, -0.0),
-    complex(np.nan, -np.inf), complex(0.0, -0.0), complex(-0.0, -0.0), 1 + 2j, "it's", 'a "b"\n\\{x}', "\udc80\u202e",
+    complex(np.nan, -np.inf), complex(0.0, -0.0), complex(-0.0, -0.0), 1 + 2j, "it's",
+    'a "b"\n\\{x}', "\udc80\u202e",
     b"\x00'", (), (1,), (1, (2.5, None)), slice(1, None, -1), range(1, 9, 2), np.dtype("float32"),
     np.dtype(">f8"), np.float32(0.1), np.float16(0.1), np.float64(-0.0), np.float32(np.inf),
     np.float32(np.nan), np.int8(-128), np.uint64(2**64 - 1), np.bool(True), np.complex64(1 - 2j),

@@ -31,7 +31,7 @@ from jitcore.codegen.lowering.arithmetic import (
     not_,
 )
 from jitcore.codegen.lowering.broadcasting import type_dims
-from jitcore.codegen.lowering.merging import Merge
+from jitcore.codegen.lowering.merging import Merge, is_placeholder, placeholder
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     NotNative,
@@ -138,6 +138,8 @@ class Form:
 
 
 def _form(lowering: Lowering, array: ArrayRef) -> Form:
+    if is_placeholder(array):
+        return Form(True, True, True, False, False, frozenset())
     return Form(
         array.offset == ZERO,
         lowering.is_contiguous(array),
@@ -228,7 +230,9 @@ class Carried:
     def prepare(self, operand: Operand) -> list[tuple[Var, Expr]]:
         """Keep what an iteration returns; gives the assignments that make it current."""
         if isinstance(operand, Static):
-            return []
+            operand = placeholder(self.param)
+            if isinstance(operand, Static):
+                return []
         assignments = [(self.vars[key], value) for key, value in self._pieces(operand).items()]
         if self.owner is not None:
             self.lowering.keep(operand.owner)
@@ -250,8 +254,11 @@ def _address(array: ArrayRef) -> Expr:
 
 
 def _loop(lowering: Lowering, node: Node) -> Operand:
-    initial = [lowering.operand(value) for value in node.inputs[2:]]
     block = node.blocks[0]
+    initial = [lowering.operand(value) for value in node.inputs[2:]]
+    for number, param in enumerate(block.params[1:]):
+        if initial[number] == Static(None):
+            initial[number] = placeholder(param)
     forms = lowering.loop_forms.setdefault(
         node,
         [_form(lowering, one) if isinstance(one, ArrayRef) else None for one in initial],
@@ -407,7 +414,8 @@ def _check_bound(lowering: Lowering, node: Node) -> Operand:
     name = node.attributes["name"]
     message = f"cannot access local variable '{name}' where it is not associated with a value"
     lowering.fail(not_(lowering.scalar(flag)), UnboundLocalError, message)
-    return lowering.operand(value)
+    operand = lowering.operand(value)
+    return placeholder(node.output) if operand == Static(None) else operand
 
 
 RULES: dict[str, Rule] = {

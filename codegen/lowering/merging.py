@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jitcore.codegen.loops import Expr, Var
-from jitcore.codegen.lowering.arithmetic import constant
+from jitcore.codegen.lowering.arithmetic import ZERO, constant, expression_dtype, integer
 from jitcore.codegen.lowering.broadcasting import type_dims
+from jitcore.codegen.lowering.elementwise import PYTHON_DTYPES, dtype_of
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Lazy,
@@ -19,13 +20,32 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.state import NULL, Lowering
 from jitcore.ir.graph import Value
+from jitcore.ir.types import TensorType
 
-__all__ = ["Merge"]
+__all__ = ["Merge", "is_placeholder", "placeholder"]
 
 
 def nothing(dtype: str) -> Expr:
     """A value of a dtype for paths that never read it."""
     return NULL if dtype == "ptr" else constant(0, dtype)
+
+
+def placeholder(value: Value) -> Operand:
+    """An operand of a value's type for paths that never read it."""
+    type_ = value.type
+    if not isinstance(type_, TensorType) and type_ not in PYTHON_DTYPES:
+        return Static(None)
+    dtype = dtype_of(value)
+    if isinstance(type_, TensorType) and not type_.scalar:
+        empty = tuple(integer(d) if isinstance(d, int) else ZERO for d in type_dims(value))
+        return ArrayRef(NULL, empty, (ZERO,) * len(empty), dtype, frozenset(), whole=True)
+    zero = nothing(expression_dtype(dtype))
+    return Pair(zero, zero) if dtype.kind == "c" else zero
+
+
+def is_placeholder(operand: Operand) -> bool:
+    """Whether an operand stands for a variable without a value."""
+    return operand == Static(None) or (isinstance(operand, ArrayRef) and operand.pointer == NULL)
 
 
 @dataclass(slots=True)
@@ -49,9 +69,9 @@ class Merge:
         found = [None if one is None else one[number] for one in self.branches]
         if any(isinstance(one, Lazy) for one in found):
             raise NotNative("a lazy value is merged")
-        live = [one for one in found if one is not None and one != Static(None)]
+        live = [one for one in found if not is_placeholder(one) and one is not None]
         if not live:
-            return Static(None)
+            return placeholder(value)
         if isinstance(live[0], ArrayRef):
             return self._array(found, value)
         if isinstance(live[0], Pair):
@@ -81,7 +101,9 @@ class Merge:
 
     def _array(self, found: Sequence[Operand], value: Value) -> ArrayRef:
         name = value.name
-        arrays = [one if isinstance(one, ArrayRef) else None for one in found]
+        arrays = [
+            one if isinstance(one, ArrayRef) and not is_placeholder(one) else None for one in found
+        ]
         live = [one for one in arrays if one is not None]
         if len({id(one) for one in live}) == 1 and len(live) == len(found):
             return live[0]

@@ -17,7 +17,7 @@ from jitcore.ir.passes.skeletons import (
     leaves_of,
 )
 from jitcore.ir.passes.specialize_branches import MAX_DUPLICATE, BranchBuilder, Environment
-from jitcore.ir.types import ANY, INT, Dim, TensorType, TupleType, Type
+from jitcore.ir.types import ANY, BOOL, INT, Dim, TensorType, TupleType, Type
 
 __all__ = ["visit_loop"]
 
@@ -91,7 +91,7 @@ def _counting(worker: BranchBuilder, iterable: Value) -> tuple[Value, Item]:
     if isinstance(iterable.type, TupleType):
         elements = worker.elements(iterable)
         return worker.constant(len(elements)), _choose(worker, elements)
-    if node is None:
+    if node is None or iterable.type == ANY:
         raise Untypable(f"{iterable.type} is iterated")
     if kind == "prim::range":
         return _range(worker, node)
@@ -181,7 +181,7 @@ def _counted(
         environment.update(zip(node.outputs, values, strict=True))
         return None
     cost = _count(body)
-    if cost > worker.budget or trip.type != INT:
+    if cost > worker.budget or trip.type != INT or condition.type != BOOL:
         values = _fixpoint(worker, node, environment, trip, condition, carried, item, as_any=True)
         assert values is not None
         environment.update(zip(node.outputs, values, strict=True))
