@@ -71,7 +71,7 @@ class _Boxes:
         if isinstance(result, UnionResult):
             return self._union(result)
         if isinstance(result, ArrayResult):
-            return self.slot("ptr")
+            return self._array()
         if isinstance(result, InputResult):
             return self.reference(self._objects[result.index])
         return self._constant(result)
@@ -98,6 +98,15 @@ class _Boxes:
         if result.named is None:
             return code.call("ptr", "jc_tuple", *operands)
         return code.call("ptr", "jc_named_tuple", f"ptr {code.constant(result.named)}", *operands)
+
+    def _array(self) -> str:
+        """The array in the slot, or None in place of a variable that has no value on this path."""
+        code = self._code
+        array = self.slot("ptr")
+        none = code.constant(None)
+        is_null = code.same(array, "null")
+        code.call("void", "Py_IncRef", f"ptr {code.value(f'select i1 {is_null}, ptr {none}, ptr null')}")
+        return code.value(f"select i1 {is_null}, ptr {none}, ptr {array}")
 
     def _union(self, result: UnionResult) -> str:
         """All alternatives are boxed, as that takes no branch; the one that counts is kept."""

@@ -9,78 +9,27 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jitcore.codegen.host_arrays import ARRAY_WRITERS, is_typed
 from jitcore.codegen.host_globals import Globals
-from jitcore.codegen.host_plan import AUGMENTED, Plan, ShortCircuit
+from jitcore.codegen.host_operators import (
+    ARRAY_OPERATORS,
+    AUGMENTED,
+    BINARY,
+    OPPOSITES,
+    UNARY,
+    augmented_name,
+)
+from jitcore.codegen.host_plan import Plan, ShortCircuit
 from jitcore.codegen.host_text import Precedence, Text, is_identifier
 from jitcore.codegen.host_variables import is_literal, is_repeatable
 from jitcore.ir import interpreter
 from jitcore.ir.graph import Node, Value
-from jitcore.ir.reference import IndexOperand, IndexPart, IndexSlice, parse_index
-from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType
+from jitcore.ir.types import TensorType
 
 __all__ = ["Expressions", "Functions"]
 
 P = Precedence
 
-_BINARY: dict[str, tuple[str, Precedence]] = {
-    "prim::add": ("+", P.SUM),
-    "prim::sub": ("-", P.SUM),
-    "prim::mul": ("*", P.PRODUCT),
-    "prim::matmul": ("@", P.PRODUCT),
-    "prim::truediv": ("/", P.PRODUCT),
-    "prim::floordiv": ("//", P.PRODUCT),
-    "prim::mod": ("%", P.PRODUCT),
-    "prim::lshift": ("<<", P.SHIFT),
-    "prim::rshift": (">>", P.SHIFT),
-    "prim::and_": ("&", P.BIT_AND),
-    "prim::or_": ("|", P.BIT_OR),
-    "prim::xor": ("^", P.BIT_XOR),
-    "prim::eq": ("==", P.COMPARISON),
-    "prim::ne": ("!=", P.COMPARISON),
-    "prim::lt": ("<", P.COMPARISON),
-    "prim::le": ("<=", P.COMPARISON),
-    "prim::gt": (">", P.COMPARISON),
-    "prim::ge": (">=", P.COMPARISON),
-    "prim::is_": ("is", P.COMPARISON),
-    "prim::isnot": ("is not", P.COMPARISON),
-    "prim::in_": ("in", P.COMPARISON),
-    "prim::notin": ("not in", P.COMPARISON),
-}
-_UNARY: dict[str, tuple[str, Precedence]] = {
-    "prim::neg": ("-", P.UNARY),
-    "prim::pos": ("+", P.UNARY),
-    "prim::invert": ("~", P.UNARY),
-    "prim::not_": ("not ", P.NOT),
-}
-# NumPy's operators on arrays are these ufuncs; ``**`` is not, it knows some exponents itself.
-_ARRAY_OPERATORS: dict[str, str] = {
-    "np::add": "prim::add",
-    "np::subtract": "prim::sub",
-    "np::multiply": "prim::mul",
-    "np::divide": "prim::truediv",
-    "np::floor_divide": "prim::floordiv",
-    "np::remainder": "prim::mod",
-    "np::left_shift": "prim::lshift",
-    "np::right_shift": "prim::rshift",
-    "np::bitwise_and": "prim::and_",
-    "np::bitwise_or": "prim::or_",
-    "np::bitwise_xor": "prim::xor",
-    "np::equal": "prim::eq",
-    "np::not_equal": "prim::ne",
-    "np::less": "prim::lt",
-    "np::less_equal": "prim::le",
-    "np::greater": "prim::gt",
-    "np::greater_equal": "prim::ge",
-    "np::negative": "prim::neg",
-    "np::invert": "prim::invert",
-}
-# Only of these can it be said that one is true where the other is false.
-_OPPOSITES = {
-    "prim::is_": "prim::isnot",
-    "prim::isnot": "prim::is_",
-    "prim::in_": "prim::notin",
-    "prim::notin": "prim::in_",
-}
 _OPERATOR_NAMES = {"prim::is_": "is_", "prim::isnot": "is_not"}
 
 _KIND = re.compile(r"[^\W\d]\w*::[^\W\d][\w.]*")
@@ -153,9 +102,9 @@ class Expressions:
         """A condition that holds where the truth of a value is false."""
         node = value.node
         if node is not None and value in self.plan.nested and value not in self.overrides:
-            opposite = _OPPOSITES.get(node.kind)
+            opposite = OPPOSITES.get(node.kind)
             if opposite is not None:
-                sign, precedence = _BINARY[opposite]
+                sign, precedence = BINARY[opposite]
                 tighter = Precedence(precedence + 1)
                 left, right = (self.at(operand, tighter) for operand in node.inputs)
                 return f"{left} {sign} {right}"
@@ -231,15 +180,15 @@ class Expressions:
         return self._apply(node.kind, node)
 
     def _apply(self, kind: str, node: Node, *, weak: bool = False) -> Text | None:
-        if node.keywords or len(node.inputs) != (1 if kind in _UNARY else 2):
+        if node.keywords or len(node.inputs) != (1 if kind in UNARY else 2):
             return None
         operand = self._weak_operand if weak else self._operand
-        if kind in _UNARY:
-            sign, precedence = _UNARY[kind]
+        if kind in UNARY:
+            sign, precedence = UNARY[kind]
             if kind == "prim::not_":
                 return Text(f"not {self.condition(node.inputs[0]).at(P.NOT)}", precedence)
             return Text(f"{sign}{operand(node, 0).at(precedence)}", precedence)
-        sign, precedence = _BINARY[kind]
+        sign, precedence = BINARY[kind]
         left, right = operand(node, 0), operand(node, 1)
         if kind in _OPERATOR_NAMES and not (_has_identity(node.inputs)):
             function = f"{self.globals.module('operator')}.{_OPERATOR_NAMES[kind]}"
@@ -276,11 +225,11 @@ class Expressions:
         plain = not node.attributes.keys() - _NOTES and not node.keywords
         if not plain or not any(map(_is_array, node.inputs)):
             return None
-        return self._apply(_ARRAY_OPERATORS[node.kind], node, weak=True)
+        return self._apply(ARRAY_OPERATORS[node.kind], node, weak=True)
 
     def _augmented(self, node: Node) -> Text:
-        name = node.kind.removeprefix("prim::").rstrip("_")
         left, right = (self.at(value) for value in node.inputs)
+        name = augmented_name(node)
         return Text(f"{self.globals.module('operator')}.{name}({left}, {right})")
 
     def _if(self, node: Node) -> Text:
@@ -411,115 +360,6 @@ class Expressions:
         function = self.globals.builtin("getattr")
         return Text(f"{function}({self.at(node.inputs[0])}, {name!r})")
 
-    def index(self, node: Node, operands: Sequence[Value], *, view: bool, scalar: bool) -> str:
-        """The text of an attribute ``index``, with its operands written in.
-
-        ``view`` asks for a form that never gives a scalar, unless ``scalar`` wants one.
-        """
-        parts = parse_index(node.attributes["index"])
-        texts = [self._index_part(part, operands) for part in parts]
-        has_axis = any(part is None or isinstance(part, IndexSlice) for part in parts)
-        if view and not scalar and not (has_axis or _rank(node) not in (None, 0)):
-            texts.append("...")
-        if not texts:
-            return "()" if scalar or not view else "..."
-        return ", ".join(texts)
-
-    def _index_part(self, part: IndexPart, operands: Sequence[Value]) -> str:
-        def bound(one: int | IndexOperand | None) -> str:
-            if isinstance(one, IndexOperand):
-                return self.at(operands[one.number], P.OR)
-            return "" if one is None else str(one)
-
-        if part is None:
-            return "None"
-        if not isinstance(part, IndexSlice):
-            return bound(part)
-        text = f"{bound(part.start)}:{bound(part.stop)}"
-        return text if part.step is None else f"{text}:{bound(part.step)}"
-
-    def _view(self, node: Node) -> Text:
-        index = self.index(node, node.inputs[1:], view=True, scalar=False)
-        return Text(f"{self.primary(node.inputs[0])}[{index}]")
-
-    def _item(self, node: Node) -> Text:
-        (value,) = node.inputs
-        found = value.node
-        if found is not None and found.kind == "np::view" and value in self.plan.nested:
-            if _rank(found) == 0:
-                index = self.index(found, found.inputs[1:], view=True, scalar=True)
-                return Text(f"{self.primary(found.inputs[0])}[{index}]")
-        return Text(f"{self.primary(value)}[()]")
-
-    def _gather(self, node: Node) -> Text:
-        index = self.index(node, node.inputs[1:], view=False, scalar=False)
-        return Text(f"{self.primary(node.inputs[0])}[{index}]")
-
-    def _compress(self, node: Node) -> Text:
-        return Text(f"{self.primary(node.inputs[0])}[{self.at(node.inputs[1])}]")
-
-    # NumPy's functions in their typed forms
-
-    def _cast(self, node: Node) -> Text | None:
-        (value,) = node.inputs
-        dtype = node.attributes["dtype"]
-        name = self.globals.dtype(dtype)
-        if name is None:
-            return None
-        if _is_typed(value):
-            return Text(f"{self.primary(value)}.astype({name})")
-        exact = _EXACT_CONVERSIONS.get(str(value.type), "")
-        return Text(f"{name}({self.at(value)})") if dtype.char in exact else None
-
-    def _size(self, node: Node) -> Text:
-        (value,) = node.inputs
-        axis = self.globals.constant(node.attributes["dim"]).text
-        if isinstance(value.type, TensorType) and _is_typed(value) and not value.type.scalar:
-            return Text(f"{self.primary(value)}.shape[{axis}]")
-        return Text(f"{self.globals.module('np')}.shape({self.at(value)})[{axis}]")
-
-    def _shaped(self, node: Node) -> Text | None:
-        """``np.reshape`` and ``np.broadcast_to`` with the extents together."""
-        extents = node.inputs[1:]
-        if node.keywords or not all(value.type == INT for value in extents):
-            return None
-        function = f"{self.globals.module('np')}.{node.kind.removeprefix('np::')}"
-        attributes = self.attributes(node)
-        shape = self._shape(extents)
-        return Text(f"{function}({', '.join([self.at(node.inputs[0]), shape, *attributes])})")
-
-    def _empty(self, node: Node) -> Text | None:
-        if node.keywords or "dtype" not in node.attributes:
-            return None
-        dtype = self.attribute(node.attributes["dtype"])
-        return Text(f"{self.globals.module('np')}.empty({self._shape(node.inputs)}, {dtype})")
-
-    def _full(self, node: Node) -> Text | None:
-        if node.keywords or "dtype" not in node.attributes or not node.inputs:
-            return None
-        value, *extents = node.inputs
-        dtype = self.attribute(node.attributes["dtype"])
-        arguments = f"{self._shape(extents)}, {self.at(value)}, {dtype}"
-        return Text(f"{self.globals.module('np')}.full({arguments})")
-
-    def _shape(self, extents: Sequence[Value]) -> str:
-        texts = [self.at(value) for value in extents]
-        return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
-
-    def _concatenate(self, node: Node) -> Text | None:
-        if node.keywords or "starred" in node.attributes:
-            return None
-        attributes = self.attributes(node)
-        arguments = [self._shape(node.inputs), *attributes]
-        return Text(f"{self.globals.module('np')}.concatenate({', '.join(arguments)})")
-
-    def _part(self, node: Node) -> Text | None:
-        """``np.real`` and ``np.imag`` of arrays are attributes."""
-        (value,) = node.inputs
-        if not _is_typed(value):
-            return None
-        return Text(f"{self.primary(value)}.{node.kind.removeprefix('np::')}")
-
     # Calls
 
     def _call(self, node: Node) -> Text:
@@ -545,13 +385,6 @@ class Expressions:
 
 _FORMATTED = re.compile(r"[^\W\d][\w.\[\], ()+*/-]*")
 _SPECIFICATION = re.compile(r"[\w.,<>^+#% -]*")
-# From Python's numbers, the dtypes whose own constructor converts exactly as ``astype`` does.
-_EXACT_CONVERSIONS = {
-    str(BOOL): "?bhilqBHILQefdFD",
-    str(INT): "?dD",
-    str(FLOAT): "?efdFD",
-    str(COMPLEX): "?FD",
-}
 
 
 def _keyword(name: str, text: str) -> str:
@@ -583,29 +416,20 @@ def _has_identity(values: Sequence[Value]) -> bool:
     return True
 
 
-def _is_typed(value: Value) -> bool:
-    """Whether this is an array or a NumPy scalar; ``Tensor`` alone may be anything."""
-    return isinstance(value.type, TensorType) and value.type.dtype is not None
-
-
 def _is_array(value: Value) -> bool:
-    return _is_typed(value) and value.constant is None
+    return is_typed(value) and value.constant is None
 
 
 def _has_dtype(value: Value, dtype: np.dtype[Any]) -> bool:
     return _is_array(value) and isinstance(value.type, TensorType) and value.type.dtype == dtype
 
 
-def _rank(node: Node) -> int | None:
-    type_ = node.output.type
-    return type_.rank if isinstance(type_, TensorType) else None
-
-
 _Writer = Callable[[Expressions, Node], Text | None]
 
 _WRITERS: dict[str, _Writer] = {
-    **dict.fromkeys((*_BINARY, *_UNARY), Expressions._operator),
-    **dict.fromkeys(_ARRAY_OPERATORS, Expressions._elementwise),
+    **ARRAY_WRITERS,
+    **dict.fromkeys((*BINARY, *UNARY), Expressions._operator),
+    **dict.fromkeys(ARRAY_OPERATORS, Expressions._elementwise),
     **{f"prim::{name}": Expressions._augmented for name in AUGMENTED},
     **{f"prim::{name}_": Expressions._augmented for name in AUGMENTED},
     "prim::pow": Expressions._power,
@@ -618,20 +442,7 @@ _WRITERS: dict[str, _Writer] = {
     "prim::slice": Expressions._slice,
     "prim::getitem": Expressions._getitem,
     "prim::GetAttr": Expressions._get_attribute,
-    "prim::size": Expressions._size,
     "prim::Call": Expressions._call,
     "prim::CallMethod": Expressions._call_method,
     "np::call": Expressions._call_numpy,
-    "np::view": Expressions._view,
-    "np::item": Expressions._item,
-    "np::gather": Expressions._gather,
-    "np::compress": Expressions._compress,
-    "np::cast": Expressions._cast,
-    "np::reshape": Expressions._shaped,
-    "np::broadcast_to": Expressions._shaped,
-    "np::empty": Expressions._empty,
-    "np::full": Expressions._full,
-    "np::concatenate": Expressions._concatenate,
-    "np::real": Expressions._part,
-    "np::imag": Expressions._part,
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
+from jitcore.codegen.host_operators import ARRAY_OPERATORS, BINARY, UNARY, augmented_name
 from jitcore.codegen.host_variables import Variables, is_constant, is_literal, is_repeatable
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.names import base_name
@@ -27,23 +28,6 @@ __all__ = [
     "is_augmented",
     "visible",
 ]
-
-AUGMENTED = {
-    "iadd": "+=",
-    "isub": "-=",
-    "imul": "*=",
-    "itruediv": "/=",
-    "ifloordiv": "//=",
-    "imod": "%=",
-    "ipow": "**=",
-    "imatmul": "@=",
-    "ilshift": "<<=",
-    "irshift": ">>=",
-    "iand": "&=",
-    "ior": "|=",
-    "ixor": "^=",
-}
-"""The operators of augmented assignment by the names of their kinds."""
 
 LOOPS = ("prim::Loop", "prim::For")
 
@@ -219,7 +203,7 @@ class Plan:
         value = node.output
         if _is_named(value) or (node.blocks and not self.is_expression(node, depth)):
             return False
-        if is_augmented(node) and base_name(node.inputs[0].name):
+        if augmented_name(node) and base_name(node.inputs[0].name):
             # ``x += y`` is a statement.
             if self.variables.are_same(node.inputs[0], value):
                 return False
@@ -257,7 +241,7 @@ def _is_augmented_assignment(node: Node) -> bool:
     if node.kind not in ("prim::setitem", "prim::SetAttr"):
         return False
     value = node.inputs[-1].node
-    return value is not None and is_augmented(value)
+    return value is not None and augmented_name(value) is not None
 
 
 def _is_named(value: Value) -> bool:
@@ -266,11 +250,6 @@ def _is_named(value: Value) -> bool:
     if base != "result":
         return bool(base)
     return len(value.uses) != 1 or not isinstance(value.uses[0].user, Block)
-
-
-def is_augmented(node: Node) -> bool:
-    """Whether this is ``x += y``; kinds are spelled ``prim::iand`` and ``prim::iand_``."""
-    return node.kind.startswith("prim::") and node.kind[6:].rstrip("_") in AUGMENTED
 
 
 def _is_constant(value: Value, expected: bool) -> bool:
@@ -395,9 +374,9 @@ def _literal_width(value: object) -> int:
 def _own_width(node: Node) -> int:
     """About how many characters a node adds to those of its operands."""
     separators = 2 * len(node.inputs)
-    namespace, _, name = node.kind.partition("::")
-    if name in _SIGNS.get(namespace, ()):
+    if node.kind in _SIGNS:
         return separators
+    namespace, _, name = node.kind.partition("::")
     if "name" in node.attributes:
         name = str(node.attributes["name"])
     extra = sum(len(key) + 8 for key in node.attributes if key not in ("name", "scope", "index"))
@@ -405,17 +384,19 @@ def _own_width(node: Node) -> int:
     return prefix + len(name) + separators + extra + sum(map(len, node.keywords))
 
 
-_SIGNS = {
-    namespace: frozenset(names.split())
-    for namespace, names in {
-        "prim": """
-            TupleConstruct ListConstruct SetConstruct DictConstruct FormatString getitem slice Call
-            add sub mul truediv floordiv mod pow and_ or_ xor lt le gt ge eq ne neg
-            """,
-        "np": """
-            add subtract multiply divide floor_divide remainder negative less less_equal greater
-            greater_equal equal not_equal view item
-            """,
-    }.items()
-}
-"""Names of kinds that are written with signs only, by namespace."""
+_DISPLAYS = frozenset(
+    f"prim::{name}"
+    for name in (
+        "TupleConstruct",
+        "ListConstruct",
+        "SetConstruct",
+        "DictConstruct",
+        "FormatString",
+        "Call",
+        "getitem",
+        "slice",
+        "pow",
+    )
+)
+_SIGNS = _DISPLAYS | BINARY.keys() | UNARY.keys() | ARRAY_OPERATORS.keys() | {"np::view", "np::item"}
+"""Kinds that are written with signs only."""

@@ -306,7 +306,7 @@ class Statements:
             writer(self, node)
             return
         if is_augmented(node) and self._is_in_place(node):
-            sign = AUGMENTED[node.kind.removeprefix("prim::").rstrip("_")]
+            sign = AUGMENTED[name]
             target = self.variables.name(node.output)
             self.lines.append(f"{target} {sign} {self.expressions.at(node.inputs[1])}")
             return
@@ -347,7 +347,7 @@ class Statements:
             if read is not None and node.inputs[0] in self.plan.nested and read.kind == kind:
                 same = all(read.attributes.get(name) == held for name, held in attributes.items())
                 if same and read.inputs == inputs:
-                    sign = AUGMENTED[node.kind.removeprefix("prim::").rstrip("_")]
+                    sign = AUGMENTED[name]
                     self.lines.append(f"{target} {sign} {self.expressions.at(node.inputs[1])}")
                     return
         self.lines.append(f"{target} = {self.expressions.at(value)}")

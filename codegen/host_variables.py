@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jitcore.codegen.host_globals import Globals
+from jitcore.codegen.host_operators import augmented_name
 from jitcore.codegen.host_text import identifier
 from jitcore.ir.graph import Block, Graph, Node, Use, Value
 from jitcore.ir.names import base_name
@@ -200,33 +201,8 @@ def _copies(node: Node) -> Iterable[tuple[Value, Value]]:
         params = body.params[1:]
         yield from zip(body.returns[1:], params, strict=True)
         yield from zip(node.inputs[-len(params) :] if params else (), params, strict=True)
-    elif node.kind == "prim::CheckBound" or _is_augmented(node):
+    elif node.kind == "prim::CheckBound" or augmented_name(node):
         yield node.inputs[0], node.output
-
-
-_AUGMENTED = frozenset(
-    f"prim::i{name}"
-    for name in [
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "pow",
-        "matmul",
-        "lshift",
-        "rshift",
-        "and",
-        "or",
-        "xor",
-    ]
-)
-
-
-def _is_augmented(node: Node) -> bool:
-    """Whether this is ``x += y``; both ``prim::iand`` and ``prim::iand_`` are in use."""
-    return node.kind.rstrip("_") in _AUGMENTED
 
 
 def _preference(value: Value) -> tuple[bool, int, str]:

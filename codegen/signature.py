@@ -86,7 +86,10 @@ Param = ArrayParam | ScalarParam | ConstantParam | TupleParam
 
 @dataclass(frozen=True, slots=True)
 class ArrayResult:
-    """A new ``ndarray``; its slot holds the object's address, one reference owned by the caller."""
+    """A new ``ndarray``; its slot holds the object's address, one reference owned by the caller.
+
+    A null address stands for a variable that has no value, and becomes None.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ def _form_region(block: Block, nodes: list[Node]) -> None:
     """Append the run as a region; views that leave it follow in the host program."""
     kept, after = _without_escaping_views(nodes)
     if sum(map(_weight, kept)) < MIN_WEIGHT:
-        block.nodes.extend(nodes)
+        block.nodes.extend([*nodes, *(node for node in after if node not in nodes)])
         return
     _make_region(block, kept)
     block.nodes.extend(after)

@@ -44,10 +44,13 @@ class Tolerance:
     scale : float or None
         For reductions: the largest magnitude that went in.  Then floats may be 1e-6 (single) or
         1e-12 (double precision) of it, or of the value, apart.
+    single : bool
+        Doubles may be as far apart as singles, because they come of singles.
     """
 
     ulp: int = 0
     scale: float | None = None
+    single: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +267,7 @@ def _floats_agree(expected: Any, actual: Any, tolerance: Tolerance) -> Any:
         if tolerance.ulp:
             good |= _ulps_apart(expected, actual) <= tolerance.ulp
         if tolerance.scale is not None:
-            allowed = _REDUCTION_TOLERANCE[expected.dtype.char]
+            allowed = _REDUCTION_TOLERANCE["f" if tolerance.single else expected.dtype.char]
             # Two zeros of unlike sign, or tiny rests of a cancellation, are near in this sense.
             size = np.abs(expected) + tolerance.scale
             good |= np.abs(expected - actual) <= allowed * size

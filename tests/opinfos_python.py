@@ -168,6 +168,12 @@ def python_rows() -> Iterator[OpInfo]:
         "for n in range(i - 2):\n    pass\nreturn n",
         dtypes="ld",
     )
+    yield row(
+        "prim::UnionConstruct",
+        "n = None\nif i > 0:\n    n = 2.5\nreturn n",
+        "n = i\nif i > 1:\n    n = n / 2\nn = n + 1\nreturn n",
+        numbers=((0,), (1,), (7,)),
+    )
     yield row("prim::Call", "(lambda n: n + 1)(x)", "np.vectorize(abs)(x)")
     yield row(
         "prim::CallMethod", "x.sum()", "x.tolist()", "x.nosuch()", "x.sum(0).mean()", reduction=True

@@ -130,6 +130,20 @@ def store_into_copy(x):
     return y, x + 0
 
 
+def store_rows(x):
+    for i in range(1, x.shape[0]):
+        x[i] = x[i - 1] * 0.5 + x[i]
+        x[i, 1:] = x[i, :-1] + x[i, 1:]
+
+
+def swap_and_store(x, y):
+    a, b = x.copy(), y.copy()
+    for _ in range(3):
+        b[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1])
+        a, b = b, a
+    return a, b
+
+
 def store_broadcast(x, row):
     x[:] = row
     x[1:3] = row[::-1] + 1
@@ -143,6 +157,8 @@ def store_broadcast(x, row):
         (reverse, (X,)),
         (reverse, (ROW,)),
         (store_into_copy, (X,)),
+        (store_rows, (X,)),
+        (swap_and_store, (X, Y)),
         (store_broadcast, (X, ROW)),
         (store_broadcast, (X, COLUMN)),
         (store_broadcast, (X, ROW[:5])),

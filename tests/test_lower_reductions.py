@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lowering import check, native
+from lowering import check, compile_graph, fuse_all, lowered, native, outcome, same, typed
 
 rng = np.random.default_rng(2)
 X = rng.standard_normal((5, 7))
@@ -140,6 +140,67 @@ def test_rows() -> None:
     check(softmax, BIG, exact=False)
     check(softmax, CUBE, exact=False)
     check(layer_norm, X, X[0], exact=False)
+
+
+def means_and_rows(x, w):
+    m = x.mean(axis=-1)
+    v = x.var(axis=-1)
+    return (x - m[:, None]) / np.sqrt(v[:, None] + 1e-5) * w, m, v
+
+
+def log_sum_exp(x):
+    m = x.max(axis=1)
+    return np.log(np.exp(x - m[:, None]).sum(axis=1)) + m, m
+
+
+def several_results(q):
+    s = q.sum(axis=-1, keepdims=True)
+    t = q.max(axis=-1)
+    return q / s, t, np.exp(q) - t[:, :, None]
+
+
+def along_another_axis(x):
+    return x + x.sum(axis=1)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "by_rows"),
+    [
+        (softmax, (X,), True),
+        (softmax, (BIG,), True),
+        (softmax, (CUBE,), True),
+        (softmax, (X[:, ::2],), True),
+        (softmax, (X[:0],), True),
+        (softmax, (X[:, :0],), True),
+        (layer_norm, (X, X[0]), True),
+        (means_and_rows, (X, X[0]), True),
+        (log_sum_exp, (BIG,), True),
+        (several_results, (CUBE,), True),
+        (along_another_axis, (X[:, :5],), False),
+    ],
+)
+def test_groups_by_rows(f: Callable[..., Any], args: tuple[Any, ...], by_rows: bool) -> None:
+    graph = fuse_all(typed(f, *args))
+    made = lowered(graph, *args)
+    assert any("by rows" in note for note in made.notes) == by_rows
+    assert not by_rows or not any("temporary" in note for note in made.notes)
+    compiled = compile_graph(graph, *args)
+    same(outcome(lambda: compiled(*args)), outcome(lambda: f(*args)), exact=False)
+
+
+def test_columns_of_fortran_ordered_arrays() -> None:
+    x = np.asfortranarray(X)
+
+    def f(x, y):
+        return np.sqrt(np.abs(x)) * y + 1
+
+    found = native(f, x, x)
+    assert found.flags.f_contiguous and not found.flags.c_contiguous
+    same(found, f(x, x))
+    check(f, x, X)
+    check(f, x, X[:, :1])
+    check(over_first, x, exact=False)
+    check(over_last, x, exact=False)
 
 
 def total(x):

@@ -43,7 +43,10 @@ def _matmul_rule(b: Builder, call: Call) -> Value:
     rows = left[-2:-1]
     columns = right[-1:] if len(right) > 1 else ()
     dims = (*batch, *rows, *columns)
-    return b.emit("np::matmul", [x, y], {}, TensorType(dtype, dims, dims == ()))
+    function = call.static("function")
+    # Where operands do not fit, NumPy's error names the function that was called.
+    attributes = {} if function == "matmul" else {"function": function}
+    return b.emit("np::matmul", [x, y], attributes, TensorType(dtype, dims, dims == ()))
 
 
 def _dot_rule(b: Builder, call: Call) -> Value:
@@ -52,7 +55,7 @@ def _dot_rule(b: Builder, call: Call) -> Value:
     if not left or not right:
         return b.op("np::multiply", x, y)
     if len(left) <= 2 and len(right) <= 2:
-        return b.op("np::matmul", x, y)
+        return b.op("np::matmul", x, y, function="dot")
     raise Untypable("np.dot of stacks of matrices")
 
 
@@ -89,6 +92,10 @@ def _flat(b: Builder, value: Value) -> Value:
     return value if len(tensor(value).dims or ()) == 1 else b.op("np::ravel", value)
 
 
+def _matmul(x: Any, y: Any, function: str = "matmul") -> Any:
+    return getattr(np, function)(x, y)
+
+
 def _named(name: str, rule: Any, parameters: str, doc: str, **more: Any) -> Op:
     function = getattr(np, name)
     return Op(f"np::{name}", function, rule, parameters, functions=(function,), doc=doc, **more)
@@ -98,7 +105,14 @@ _UFUNC = "out!=None, casting!='same_kind', order!='K', dtype!=None, subok!=True"
 
 
 OPS: tuple[Op, ...] = (
-    _named("matmul", _matmul_rule, f"x, y, {_UFUNC}", "Matrix product."),
+    Op(
+        "np::matmul",
+        _matmul,
+        _matmul_rule,
+        f"x, y, {_UFUNC}, function='matmul'",
+        functions=(np.matmul,),
+        doc="Matrix product.",
+    ),
     _named("dot", _dot_rule, "a, b, out!=None", "Dot product.", methods={"dot": "b, out!=None"}),
     _named("inner", _inner_rule, "a, b", "Inner product over the last axes."),
     _named("vdot", _vdot_rule, "a, b", "Dot product of conjugate and vector."),

@@ -90,7 +90,7 @@ def _union_skeleton(values: Sequence[Value]) -> Skeleton | None:
     for value in values:
         type_ = value.type
         found.update(dict.fromkeys(type_.alternatives if isinstance(type_, UnionType) else [type_]))
-    if len(found) == 1:
+    if len(found) < 2:
         return LEAF
     if not all(map(_is_single, found)):
         return LEAF if not any(isinstance(value.type, UnionType) for value in values) else None
