@@ -26,7 +26,7 @@ _EXACT_CONVERSIONS = {
 }
 
 
-def _is_typed(value: Value) -> bool:
+def is_typed(value: Value) -> bool:
     """Whether this is an array or a NumPy scalar; ``Tensor`` alone may be anything."""
     return isinstance(value.type, TensorType) and value.type.dtype is not None
 
@@ -36,12 +36,14 @@ def _rank(node: Node) -> int | None:
     return type_.rank if isinstance(type_, TensorType) else None
 
 
-def index_text(writer: Expressions, node: Node, operands: Sequence[Value], *, view: bool, scalar: bool) -> str:
+def index_text(
+    writer: Expressions, node: Node, operands: Sequence[Value], *, view: bool, scalar: bool
+) -> str:
     """The text of an attribute ``index``, with its operands written in.
 
-    ``view`` asks for a form that never gives a scalar, unless ``scalar`` wants onwriter.
+    ``view`` asks for a form that never gives a scalar, unless ``scalar`` wants one.
     """
-    parts = parse_index(nodwriter.attributes["index"])
+    parts = parse_index(node.attributes["index"])
     texts = [_index_part(writer, part, operands) for part in parts]
     has_axis = any(part is None or isinstance(part, IndexSlice) for part in parts)
     if view and not scalar and not (has_axis or _rank(node) not in (None, 0)):
@@ -54,7 +56,7 @@ def index_text(writer: Expressions, node: Node, operands: Sequence[Value], *, vi
 def _index_part(writer: Expressions, part: IndexPart, operands: Sequence[Value]) -> str:
     def bound(one: int | IndexOperand | None) -> str:
         if isinstance(one, IndexOperand):
-            return writer.at(operands[onwriter.number], P.OR)
+            return writer.at(operands[one.number], P.OR)
         return "" if one is None else str(one)
 
     if part is None:
@@ -66,13 +68,13 @@ def _index_part(writer: Expressions, part: IndexPart, operands: Sequence[Value])
 
 
 def _view(writer: Expressions, node: Node) -> Text:
-    index = index_text(writer, node, nodwriter.inputs[1:], view=True, scalar=False)
-    return Text(f"{writer.primary(nodwriter.inputs[0])}[{index}]")
+    index = index_text(writer, node, node.inputs[1:], view=True, scalar=False)
+    return Text(f"{writer.primary(node.inputs[0])}[{index}]")
 
 
 def _item(writer: Expressions, node: Node) -> Text:
-    (value,) = nodwriter.inputs
-    found = valuwriter.node
+    (value,) = node.inputs
+    found = value.node
     if found is not None and found.kind == "np::view" and value in writer.plan.nested:
         if _rank(found) == 0:
             index = index_text(writer, found, found.inputs[1:], view=True, scalar=True)
@@ -81,59 +83,60 @@ def _item(writer: Expressions, node: Node) -> Text:
 
 
 def _gather(writer: Expressions, node: Node) -> Text:
-    index = index_text(writer, node, nodwriter.inputs[1:], view=False, scalar=False)
-    return Text(f"{writer.primary(nodwriter.inputs[0])}[{index}]")
+    index = index_text(writer, node, node.inputs[1:], view=False, scalar=False)
+    return Text(f"{writer.primary(node.inputs[0])}[{index}]")
 
 
 def _compress(writer: Expressions, node: Node) -> Text:
-    return Text(f"{writer.primary(nodwriter.inputs[0])}[{writer.at(nodwriter.inputs[1])}]")
+    return Text(f"{writer.primary(node.inputs[0])}[{writer.at(node.inputs[1])}]")
+
 
 # NumPy's functions in their typed forms
 
 
 def _cast(writer: Expressions, node: Node) -> Text | None:
-    (value,) = nodwriter.inputs
-    dtype = nodwriter.attributes["dtype"]
+    (value,) = node.inputs
+    dtype = node.attributes["dtype"]
     name = writer.globals.dtype(dtype)
     if name is None:
         return None
     if is_typed(value):
         return Text(f"{writer.primary(value)}.astype({name})")
-    exact = _EXACT_CONVERSIONS.get(str(valuwriter.type), "")
-    return Text(f"{name}({writer.at(value)})") if dtypwriter.char in exact else None
+    exact = _EXACT_CONVERSIONS.get(str(value.type), "")
+    return Text(f"{name}({writer.at(value)})") if dtype.char in exact else None
 
 
 def _size(writer: Expressions, node: Node) -> Text:
-    (value,) = nodwriter.inputs
-    axis = writer.globals.constant(nodwriter.attributes["dim"]).text
-    if isinstance(valuwriter.type, TensorType) and is_typed(value) and not valuwriter.typwriter.scalar:
+    (value,) = node.inputs
+    axis = writer.globals.constant(node.attributes["dim"]).text
+    if isinstance(value.type, TensorType) and is_typed(value) and not value.type.scalar:
         return Text(f"{writer.primary(value)}.shape[{axis}]")
     return Text(f"{writer.globals.module('np')}.shape({writer.at(value)})[{axis}]")
 
 
 def _shaped(writer: Expressions, node: Node) -> Text | None:
     """``np.reshape`` and ``np.broadcast_to`` with the extents together."""
-    extents = nodwriter.inputs[1:]
-    if nodwriter.keywords or not all(valuwriter.type == INT for value in extents):
+    extents = node.inputs[1:]
+    if node.keywords or not all(value.type == INT for value in extents):
         return None
-    function = f"{writer.globals.module('np')}.{nodwriter.kind.removeprefix('np::')}"
+    function = f"{writer.globals.module('np')}.{node.kind.removeprefix('np::')}"
     attributes = writer.attributes(node)
     shape = _shape(writer, extents)
-    return Text(f"{function}({', '.join([writer.at(nodwriter.inputs[0]), shape, *attributes])})")
+    return Text(f"{function}({', '.join([writer.at(node.inputs[0]), shape, *attributes])})")
 
 
 def _empty(writer: Expressions, node: Node) -> Text | None:
-    if nodwriter.keywords or "dtype" not in nodwriter.attributes:
+    if node.keywords or "dtype" not in node.attributes:
         return None
-    dtype = writer.attribute(nodwriter.attributes["dtype"])
-    return Text(f"{writer.globals.module('np')}.empty({_shape(writer, nodwriter.inputs)}, {dtype})")
+    dtype = writer.attribute(node.attributes["dtype"])
+    return Text(f"{writer.globals.module('np')}.empty({_shape(writer, node.inputs)}, {dtype})")
 
 
 def _full(writer: Expressions, node: Node) -> Text | None:
-    if nodwriter.keywords or "dtype" not in nodwriter.attributes or not nodwriter.inputs:
+    if node.keywords or "dtype" not in node.attributes or not node.inputs:
         return None
-    value, *extents = nodwriter.inputs
-    dtype = writer.attribute(nodwriter.attributes["dtype"])
+    value, *extents = node.inputs
+    dtype = writer.attribute(node.attributes["dtype"])
     arguments = f"{_shape(writer, extents)}, {writer.at(value)}, {dtype}"
     return Text(f"{writer.globals.module('np')}.full({arguments})")
 
@@ -144,19 +147,19 @@ def _shape(writer: Expressions, extents: Sequence[Value]) -> str:
 
 
 def _concatenate(writer: Expressions, node: Node) -> Text | None:
-    if nodwriter.keywords or "starred" in nodwriter.attributes:
+    if node.keywords or "starred" in node.attributes:
         return None
     attributes = writer.attributes(node)
-    arguments = [_shape(writer, nodwriter.inputs), *attributes]
+    arguments = [_shape(writer, node.inputs), *attributes]
     return Text(f"{writer.globals.module('np')}.concatenate({', '.join(arguments)})")
 
 
 def _part(writer: Expressions, node: Node) -> Text | None:
     """``np.real`` and ``np.imag`` of arrays are attributes."""
-    (value,) = nodwriter.inputs
+    (value,) = node.inputs
     if not is_typed(value):
         return None
-    return Text(f"{writer.primary(value)}.{nodwriter.kind.removeprefix('np::')}")
+    return Text(f"{writer.primary(value)}.{node.kind.removeprefix('np::')}")
 
 
 ARRAY_WRITERS: dict[str, Callable[[Expressions, Node], Text | None]] = {

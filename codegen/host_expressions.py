@@ -17,7 +17,6 @@ from jitcore.codegen.host_operators import (
     BINARY,
     OPPOSITES,
     UNARY,
-    augmented_name,
 )
 from jitcore.codegen.host_plan import Plan, ShortCircuit
 from jitcore.codegen.host_text import Precedence, Text, is_identifier
@@ -229,7 +228,7 @@ class Expressions:
 
     def _augmented(self, node: Node) -> Text:
         left, right = (self.at(value) for value in node.inputs)
-        name = augmented_name(node)
+        name = node.kind.removeprefix("prim::").rstrip("_")
         return Text(f"{self.globals.module('operator')}.{name}({left}, {right})")
 
     def _if(self, node: Node) -> Text:
@@ -430,8 +429,8 @@ _WRITERS: dict[str, _Writer] = {
     **ARRAY_WRITERS,
     **dict.fromkeys((*BINARY, *UNARY), Expressions._operator),
     **dict.fromkeys(ARRAY_OPERATORS, Expressions._elementwise),
-    **{f"prim::{name}": Expressions._augmented for name in AUGMENTED},
-    **{f"prim::{name}_": Expressions._augmented for name in AUGMENTED},
+    **dict.fromkeys(AUGMENTED, Expressions._augmented),
+    **{f"{kind}_": Expressions._augmented for kind in AUGMENTED},
     "prim::pow": Expressions._power,
     "prim::If": Expressions._if,
     "prim::TupleConstruct": Expressions._tuple,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jitcore.codegen.host_text import Precedence
 from jitcore.ir.graph import Node
 
-__all__ = ["ARRAY_OPERATORS", "AUGMENTED", "BINARY", "OPPOSITES", "UNARY", "augmented_name"]
+__all__ = ["ARRAY_OPERATORS", "AUGMENTED", "BINARY", "OPPOSITES", "UNARY", "augmented_sign"]
 
 P = Precedence
 
@@ -69,25 +69,23 @@ OPPOSITES = {
     "prim::notin": "prim::in_",
 }
 AUGMENTED = {
-    "iadd": "+=",
-    "isub": "-=",
-    "imul": "*=",
-    "itruediv": "/=",
-    "ifloordiv": "//=",
-    "imod": "%=",
-    "ipow": "**=",
-    "imatmul": "@=",
-    "ilshift": "<<=",
-    "irshift": ">>=",
-    "iand": "&=",
-    "ior": "|=",
-    "ixor": "^=",
+    "prim::iadd": "+=",
+    "prim::isub": "-=",
+    "prim::imul": "*=",
+    "prim::itruediv": "/=",
+    "prim::ifloordiv": "//=",
+    "prim::imod": "%=",
+    "prim::ipow": "**=",
+    "prim::imatmul": "@=",
+    "prim::ilshift": "<<=",
+    "prim::irshift": ">>=",
+    "prim::iand": "&=",
+    "prim::ior": "|=",
+    "prim::ixor": "^=",
 }
-"""The operators of augmented assignment by the names of their kinds."""
+"""The operators of augmented assignment."""
 
 
-def augmented_name(node: Node) -> str | None:
-    """The function of ``operator`` for ``x += y``; kinds are ``prim::iand`` or ``prim::iand_``."""
-    namespace, _, name = node.kind.partition("::")
-    name = name.rstrip("_")
-    return name if namespace == "prim" and name in AUGMENTED else None
+def augmented_sign(node: Node) -> str | None:
+    """``+=`` for ``prim::iadd``, None for kinds that are no augmented assignments."""
+    return AUGMENTED.get(node.kind.rstrip("_"))  # prim::iand and prim::iand_ are one kind

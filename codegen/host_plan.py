@@ -12,20 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from jitcore.codegen.host_operators import ARRAY_OPERATORS, BINARY, UNARY, augmented_name
+from jitcore.codegen.host_operators import ARRAY_OPERATORS, BINARY, UNARY, augmented_sign
 from jitcore.codegen.host_variables import Variables, is_constant, is_literal, is_repeatable
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.names import base_name
 from jitcore.ir.types import BOOL
 
 __all__ = [
-    "AUGMENTED",
     "LOOPS",
     "STATEMENTS",
     "Late",
     "Plan",
     "ShortCircuit",
-    "is_augmented",
     "visible",
 ]
 
@@ -203,7 +201,7 @@ class Plan:
         value = node.output
         if _is_named(value) or (node.blocks and not self.is_expression(node, depth)):
             return False
-        if augmented_name(node) and base_name(node.inputs[0].name):
+        if augmented_sign(node) and base_name(node.inputs[0].name):
             # ``x += y`` is a statement.
             if self.variables.are_same(node.inputs[0], value):
                 return False
@@ -241,7 +239,7 @@ def _is_augmented_assignment(node: Node) -> bool:
     if node.kind not in ("prim::setitem", "prim::SetAttr"):
         return False
     value = node.inputs[-1].node
-    return value is not None and augmented_name(value) is not None
+    return value is not None and augmented_sign(value) is not None
 
 
 def _is_named(value: Value) -> bool:
@@ -398,5 +396,5 @@ _DISPLAYS = frozenset(
         "pow",
     )
 )
-_SIGNS = _DISPLAYS | BINARY.keys() | UNARY.keys() | ARRAY_OPERATORS.keys() | {"np::view", "np::item"}
+_SIGNS = _DISPLAYS.union(BINARY, UNARY, ARRAY_OPERATORS, ("np::view", "np::item"))
 """Kinds that are written with signs only."""

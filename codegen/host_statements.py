@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from jitcore.codegen.host_arrays import index_text
 from jitcore.codegen.host_expressions import Expressions
 from jitcore.codegen.host_loops import LoopForm, loop_form
-from jitcore.codegen.host_plan import AUGMENTED, LOOPS, Late, is_augmented, visible
+from jitcore.codegen.host_operators import augmented_sign
+from jitcore.codegen.host_plan import LOOPS, Late, visible
 from jitcore.codegen.host_variables import is_literal
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.types import TensorType
@@ -305,8 +307,8 @@ class Statements:
         if writer is not None:
             writer(self, node)
             return
-        if is_augmented(node) and self._is_in_place(node):
-            sign = AUGMENTED[name]
+        sign = augmented_sign(node)
+        if sign is not None and self._is_in_place(node):
             target = self.variables.name(node.output)
             self.lines.append(f"{target} {sign} {self.expressions.at(node.inputs[1])}")
             return
@@ -342,12 +344,12 @@ class Statements:
     ) -> None:
         """``target = value``, or ``target += y`` where the value is that of it."""
         node = value.node
-        if node is not None and value in self.plan.nested and is_augmented(node):
+        sign = augmented_sign(node) if node is not None else None
+        if node is not None and value in self.plan.nested and sign is not None:
             read = node.inputs[0].node
             if read is not None and node.inputs[0] in self.plan.nested and read.kind == kind:
                 same = all(read.attributes.get(name) == held for name, held in attributes.items())
                 if same and read.inputs == inputs:
-                    sign = AUGMENTED[name]
                     self.lines.append(f"{target} {sign} {self.expressions.at(node.inputs[1])}")
                     return
         self.lines.append(f"{target} = {self.expressions.at(value)}")
@@ -365,12 +367,12 @@ class Statements:
             self.lines.append(f"{self.expressions.primary(target)}[...] = {text}")
             return
         scalar = isinstance(value.type, TensorType) and value.type.dims == ()
-        index = self.expressions.index(view, view.inputs[1:], view=True, scalar=scalar)
+        index = index_text(self.expressions, view, view.inputs[1:], view=True, scalar=scalar)
         self.lines.append(f"{self.expressions.primary(view.inputs[0])}[{index}] = {text}")
 
     def _scatter(self, node: Node) -> None:
         target, *operands, value = node.inputs
-        index = self.expressions.index(node, operands, view=False, scalar=False)
+        index = index_text(self.expressions, node, operands, view=False, scalar=False)
         text = self.expressions.at(value)
         self.lines.append(f"{self.expressions.primary(target)}[{index}] = {text}")
 

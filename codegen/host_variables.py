@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jitcore.codegen.host_globals import Globals
-from jitcore.codegen.host_operators import augmented_name
+from jitcore.codegen.host_operators import augmented_sign
 from jitcore.codegen.host_text import identifier
 from jitcore.ir.graph import Block, Graph, Node, Use, Value
 from jitcore.ir.names import base_name
@@ -201,7 +201,7 @@ def _copies(node: Node) -> Iterable[tuple[Value, Value]]:
         params = body.params[1:]
         yield from zip(body.returns[1:], params, strict=True)
         yield from zip(node.inputs[-len(params) :] if params else (), params, strict=True)
-    elif node.kind == "prim::CheckBound" or augmented_name(node):
+    elif node.kind == "prim::CheckBound" or augmented_sign(node):
         yield node.inputs[0], node.output
 
 

@@ -7,6 +7,7 @@ import linecache
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from jitcore.codegen.engine import require_symbols
 from jitcore.codegen.loops import Function
 from jitcore.codegen.printers.llvm_instructions import Instructions, memory_type
 from jitcore.codegen.printers.numba_source import parameter_type, print_function, python_name
@@ -42,8 +43,6 @@ def compile_numba(function: Function, *, contract: bool = False) -> tuple[int, o
         When the function calls a C function that this process does not have.
     """
     import numba
-
-    from jitcore.codegen.engine import require_symbols
 
     source = print_function(function)
     filename = _register(function.name, source)
