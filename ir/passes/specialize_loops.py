@@ -424,7 +424,7 @@ def _foreign(
             worker.block.add_return(value)
         worker.close_scope(outer)
         joined = [
-            worker.widen(one, two.type, widened) or ANY
+            _foreign_type(worker, one, two.type, widened)
             for one, two in zip(types, returned[1:], strict=True)
         ]
         if joined == types:
@@ -437,6 +437,13 @@ def _foreign(
         worker.discard(made)
         types = joined
     raise AssertionError("the types of a loop's variables do not settle")
+
+
+def _foreign_type(worker: BranchBuilder, before: Type, after: Type, widened: set[Dim]) -> Type:
+    """The type of a variable of a foreign loop, whose tuples stay in one piece."""
+    if isinstance(after, TupleType) and before != after:
+        return ANY
+    return worker.widen(before, after, widened) or ANY
 
 
 def _count(block: Block) -> int:
