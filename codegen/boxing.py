@@ -105,7 +105,9 @@ class _Boxes:
         array = self.slot("ptr")
         none = code.constant(None)
         is_null = code.same(array, "null")
-        code.call("void", "Py_IncRef", f"ptr {code.value(f'select i1 {is_null}, ptr {none}, ptr null')}")
+        code.call(
+            "void", "Py_IncRef", f"ptr {code.value(f'select i1 {is_null}, ptr {none}, ptr null')}"
+        )
         return code.value(f"select i1 {is_null}, ptr {none}, ptr {array}")
 
     def _union(self, result: UnionResult) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from op_samples import OpInfo
+from opinfos_arrangements import arrangements_rows, contractions_rows
 from opinfos_arrays import creation_rows, indexing_rows, shapes_rows
 from opinfos_elementwise import casts_rows, ufuncs_rows
 from opinfos_python import math_rows, operators_rows, python_rows
@@ -25,6 +26,8 @@ def _all() -> Iterator[OpInfo]:
     yield from shapes_rows()
     yield from creation_rows()
     yield from linalg_rows()
+    yield from arrangements_rows()
+    yield from contractions_rows()
 
 
 def _by_kind(rows: Iterator[OpInfo]) -> dict[str, tuple[OpInfo, ...]]:

@@ -64,6 +64,12 @@ def reductions_rows() -> Iterator[OpInfo]:
     yield row("np::ptp", *forms("ptp", method=False), **wide)
     for name in ("nansum", "nanprod"):
         yield row(f"np::{name}", *forms(name, method=False), reduction=True, **wide)
+    for name in ("nanmean", "nanvar", "nanstd"):
+        texts = forms(name, method=False)
+        yield row(f"np::{name}", *texts, reduction=True, **wide)
+        if name != "nanmean":
+            more = (f"np.{name}(x, ddof=1)", f"np.{name}(x, axis=0, ddof=3)")
+            yield row(f"np::{name}", *more, reduction=True, dtypes="lfd")
     for name in ("cumsum", "cumprod"):
         yield row(
             f"np::{name}",

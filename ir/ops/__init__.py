@@ -11,7 +11,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from jitcore.ir.ops import (
+    arrangements,
     attributes,
+    contractions,
     creation,
     elementwise,
     indexing,
@@ -40,6 +42,8 @@ _ROWS: tuple[Op, ...] = (
     *joining.OPS,
     *creation.OPS,
     *linalg.OPS,
+    *arrangements.OPS,
+    *contractions.OPS,
 )
 
 TABLE: dict[str, Op] = {op.kind: op for op in _ROWS}

@@ -20,6 +20,7 @@ _NO_DTYPE = "axis=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVA
 _LOGICAL = "axis=None, out!=None, keepdims=False, where!=NOVALUE"
 _MEAN = "axis=None, dtype=None, out!=None, keepdims=False, where!=NOVALUE"
 _VARIANCE = "axis=None, dtype=None, out!=None, ddof=0, keepdims=False, where!=NOVALUE"
+_NAN_VARIANCE = f"{_VARIANCE}, mean!=NOVALUE, correction!=NOVALUE"
 _SCAN = "axis=None, dtype=None, out!=None"
 
 
@@ -174,6 +175,64 @@ def _nan_rule(kind: str, fill: Any) -> Rule:
     return rule
 
 
+def _nan_mean_rule(b: Builder, call: Call) -> Value:
+    x = _array(b, call)
+    axis, keepdims = call.static("axis"), call.static("keepdims")
+    dtype = _nan_dtype(call, x)
+    if dtype.kind != "f":
+        return b.op("np::mean", x, axis=axis, keepdims=keepdims)
+    return _mean_of_numbers(b, x, dtype, axis, keepdims)
+
+
+def _nan_dtype(call: Call, x: Value) -> np.dtype[Any]:
+    dtype = tensor(x).dtype
+    assert dtype is not None
+    if dtype.kind == "c" or call.static("dtype") is not None:
+        raise Untypable("NaN reductions of complex numbers or in a given dtype")
+    return dtype
+
+
+def _mean_of_numbers(
+    b: Builder, x: Value, dtype: np.dtype[Any], axis: Any, keepdims: bool, ddof: float = 0
+) -> Value:
+    """The sum of what is not NaN, divided by how many these are less ``ddof``, as NumPy divides."""
+    missing = b.op("np::isnan", x)
+    total = b.op("np::sum", b.op("np::where", missing, 0, x), axis=axis, keepdims=keepdims)
+    present = b.op("np::logical_not", missing)
+    count = b.op("np::count_nonzero", present, axis=axis, keepdims=keepdims)
+    wide = np.dtype(np.float64)
+    freedom = b.op("np::cast", count, dtype=wide)
+    if ddof:
+        freedom = b.op("np::subtract", freedom, float(ddof))
+        freedom = _number_where(b, b.op("np::greater", freedom, 0.0), freedom, np.nan)
+    mean = b.op("np::divide", b.op("np::cast", total, dtype=wide), freedom)
+    return b.op("np::cast", mean, dtype=dtype)
+
+
+def _number_where(b: Builder, condition: Value, x: Value, other: float) -> Value:
+    """``np.where``, with a scalar for scalars."""
+    chosen = b.op("np::where", condition, x, other)
+    return b.op("np::item", chosen) if tensor(x).scalar else chosen
+
+
+def _nan_variance_rule(name: str) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x = _array(b, call)
+        axis, keepdims, ddof = (call.static(one) for one in ("axis", "keepdims", "ddof"))
+        dtype = _nan_dtype(call, x)
+        if not isinstance(ddof, (int, float)):
+            raise Untypable("ddof that is not a number")
+        if dtype.kind != "f":
+            return b.op(f"np::{name}", x, axis=axis, keepdims=keepdims, ddof=ddof)
+        mean = _mean_of_numbers(b, x, dtype, axis, True)
+        squares = b.op("np::square", b.op("np::subtract", x, mean))
+        # A mean of no numbers is NaN and hides nothing: all its terms are NaN themselves.
+        variance = _mean_of_numbers(b, squares, dtype, axis, keepdims, ddof)
+        return b.op("np::sqrt", variance) if name == "std" else variance
+
+    return rule
+
+
 def _scan_rule(name: str, function: Callable[..., Any]) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x = _array(b, call)
@@ -268,6 +327,21 @@ OPS: tuple[Op, ...] = (
         _COMMON,
         _nan_rule("np::prod", 1),
         "Product of all that are not NaN.",
+        method=_NO_METHOD,
+    ),
+    _row("nanmean", _MEAN, _nan_mean_rule, "Mean of all that are not NaN.", method=_NO_METHOD),
+    _row(
+        "nanvar",
+        _NAN_VARIANCE,
+        _nan_variance_rule("var"),
+        "Variance of all that are not NaN.",
+        method=_NO_METHOD,
+    ),
+    _row(
+        "nanstd",
+        _NAN_VARIANCE,
+        _nan_variance_rule("std"),
+        "Standard deviation of all that are not NaN.",
         method=_NO_METHOD,
     ),
     _row("cumsum", _SCAN, _scan_rule("cumsum", np.cumsum), "Running sum."),

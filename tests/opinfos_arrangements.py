@@ -1,0 +1,83 @@
+"""Samples of what takes arrays apart and puts copies of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from op_samples import OpInfo, row
+
+__all__ = ["arrangements_rows", "contractions_rows"]
+
+
+def arrangements_rows() -> Iterator[OpInfo]:
+    every = {"dtypes": "?fD", "layouts": True}
+    yield row(
+        "np::diff", "np.diff(x)", "np.diff(x, axis=0)", "np.diff(v, 2)", "np.diff(x, n=0)",
+        "np.diff(x, axis=3)", "np.diff(v, prepend=1)", dtypes="?BlfdD", layouts=True,
+    )  # fmt: skip
+    yield row(
+        "np::gradient", "np.gradient(v)", "np.gradient(v, 0.5)", "np.gradient(x)",
+        "np.gradient(v, a)", "np.gradient(v[:1])", "np.gradient(v, i)", dtypes="?ilfdD",
+    )  # fmt: skip
+    yield row(
+        "np::take", "np.take(x, places, axis=0)", "np.take(x, places)", "x.take(i, axis=1)",
+        "np.take(v, places[:, None])", "np.take(v, j)", "np.take(x, [0, 1], axis=0)",
+        "np.take(v, places + 9)", "np.take(x, places, axis=0, mode='wrap')", **every,
+    )  # fmt: skip
+    yield row(
+        "np::repeat", "np.repeat(x, 2)", "np.repeat(x, 3, axis=0)", "x.repeat(2, axis=-1)",
+        "np.repeat(v, i)", "np.repeat(v, [0, 1, 2, 3])", "np.repeat(v, 0)", "np.repeat(v, -1)",
+        "np.repeat(v, len(v))", **every,
+    )  # fmt: skip
+    yield row(
+        "np::tile", "np.tile(x, 2)", "np.tile(x, (2, 1))", "np.tile(v, (2, 2))", "np.tile(v, 1)",
+        "np.tile(x, (2, 1, 3))", "np.tile(v, i)", "np.tile(v, 0)", "np.tile(s, 3)", **every,
+    )  # fmt: skip
+    yield row(
+        "np::pad", "np.pad(x, 1)", "np.pad(x, ((1, 2), (0, 3)))", "np.pad(v, (2, 0))",
+        "np.pad(x, 1, constant_values=2)", "np.pad(x, 1, mode='edge')", "np.pad(v, 1, 'wrap')",
+        "np.pad(v, (1, 2), constant_values=(3, 4))", "np.pad(v, -1)", "np.pad(x, 0)", **every,
+    )  # fmt: skip
+    yield row(
+        "np::meshgrid", "np.meshgrid(v, w)", "np.meshgrid(v, w[:2], indexing='ij')",
+        "np.meshgrid(v)", "np.meshgrid(v, w, v[:2])", "np.meshgrid(v, w, sparse=True)",
+        "np.meshgrid(s, v)", "z, x = np.meshgrid(v, w)\nreturn z + x", dtypes="?fD", mixed=True,
+    )  # fmt: skip
+    yield row(
+        "np::split", "np.split(x, [1, 2])", "np.split(x, 2, axis=1)", "np.split(v, 3)",
+        "z, y = np.split(v, 2)\nz += 1\nreturn v, y", "np.split(x, [5, 1])", "np.split(x, [-1])",
+        "len(np.split(v, 2))", **every,
+    )  # fmt: skip
+    yield row("np::array_split", "np.array_split(x, 2)", "np.array_split(v, 3)", **every)
+    yield row("np::vsplit", "np.vsplit(x, [1])", "np.vsplit(x, 3)", "np.vsplit(v, 2)", **every)
+    yield row("np::hsplit", "np.hsplit(x, 2)", "np.hsplit(v, [1, 3])", "np.hsplit(x, [1])", **every)
+    yield row("np::dsplit", "np.dsplit(x[None], 2)", "np.dsplit(x, 2)", **every)
+
+
+def contractions_rows() -> Iterator[OpInfo]:
+    sums = {"dtypes": "?blfdD", "reduction": True}
+    yield row(
+        "np::einsum", "np.einsum('ij,kj->ik', p, q)", "np.einsum('ij,ij->i', p, q)",
+        "np.einsum('ij->ji', x)", "np.einsum('ij->j', p)", "np.einsum('ij,ij', p, q)",
+        "np.einsum('i,j->ij', p[0], q[0])", "np.einsum('ij,j', p, q[0])", "np.einsum('ij->', p)",
+        "np.einsum('ii', p[:, :3])", "np.einsum('ij,jk,kl->il', p, q.T, p)",
+        "np.einsum('ij,kj->ki', p, q)", "np.einsum('bij,bjk->bik', p[None], q.T[None])",
+        "np.einsum('...j->...', p)", "np.einsum('ij,jk->ik', p, q)", "np.einsum('ij,kl->k', p, q)",
+        "np.einsum('ij,ij->ji', p, q)", "np.einsum('i,i->', p[0], q[0])", "np.einsum('ij->ij', x)",
+        "np.einsum('ijk,jkl->il', p.reshape(3, 2, 2), q.reshape(2, 2, 3))",
+        "np.einsum('j,ij->i', p[0], q)", **sums,
+    )  # fmt: skip
+    yield row(
+        "np::tensordot", "np.tensordot(p, q.T, 1)", "np.tensordot(p, q)",
+        "np.tensordot(p, q, ((0, 1), (0, 1)))", "np.tensordot(p, q, axes=([1], [1]))",
+        "np.tensordot(p, q, 0)", "np.tensordot(p, q, 1)",
+        "np.tensordot(p.reshape(3, 2, 2), q.reshape(2, 2, 3), 2)", "np.tensordot(p[0], q[0], 1)",
+        "np.tensordot(p[None], q, ((2,), (1,)))", **sums,
+    )  # fmt: skip
+    yield row(
+        "np::trace", "np.trace(p)", "p.trace()", "np.trace(p @ q.T)", "np.trace(p, offset=1)",
+        "np.trace(p[None])", "np.trace(p, dtype=np.float32)", layouts=True, **sums,
+    )  # fmt: skip
+    yield row(
+        "np::diag", "np.diag(v)", "np.diag(x)", "np.diag(v, 1)", "np.diag(v[:0])", dtypes="?bD"
+    )
