@@ -29,12 +29,15 @@ class ErrorSite:
         How many int64 numbers lie in the result slots.
     source : SourceRange or None
         The statement that was being executed.
+    after_write : bool
+        An argument may have been written before; otherwise the host code can start anew.
     """
 
     exception: type[BaseException] | None
     message: str = ""
     payload: int = 0
     source: SourceRange | None = None
+    after_write: bool = True
 
     def make(self, payload: Sequence[int]) -> BaseException:
         """The exception to raise, given the site's payload."""

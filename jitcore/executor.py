@@ -244,7 +244,7 @@ class Executor:
 
         def handle(status: int, payload: int, *args: Any) -> Any:
             site = lowered.sites[status - 1]
-            if not lowered.written or site.exception is None:
+            if not site.after_write or site.exception is None:
                 return self.fallback(*args)
             numbers = (ctypes.c_int64 * site.payload).from_address(payload)
             raise site.make(list(numbers))

@@ -147,6 +147,7 @@ def shapes_rows() -> Iterator[OpInfo]:
     yield row(
         "np::moveaxis", "np.moveaxis(x, 0, -1)", "np.moveaxis(x[None], (0, 1), (1, 2))", **every
     )
+    yield row("np::check_reshape", "x.reshape(len(x), -1)", layouts=True)
     yield row(
         "np::reshape",
         "x.reshape(-1)",

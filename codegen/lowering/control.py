@@ -343,6 +343,14 @@ class LoopAttempt:
         return forms
 
     def _body(self, index: Expr) -> tuple[list[Form | None], Expr]:
+        """One iteration, in which earlier ones may have written to arguments."""
+        self.lowering.loop_depth += 1
+        try:
+            return self._iteration(index)
+        finally:
+            self.lowering.loop_depth -= 1
+
+    def _iteration(self, index: Expr) -> tuple[list[Form | None], Expr]:
         lowering, block = self.lowering, self.block
         lowering.bind(block.params[0], index)
         for param, carried, operand in zip(

@@ -13,6 +13,7 @@ _PASSING = frozenset(
     [
         "np::view",
         "np::transpose",
+        "np::ravel",
         "np::reshape",
         "np::broadcast_to",
         "np::real",

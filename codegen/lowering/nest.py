@@ -91,7 +91,11 @@ def _adjacent(lowering: Lowering, array: ArrayRef, axis: int) -> bool:
     """Whether an axis and the next one can be walked with the stride of the next."""
     if array.dims[axis] == ONE:
         return True
-    step = multiply(array.strides[axis + 1], array.dims[axis + 1])
+    inner = axis + 1
+    # An axis of extent 1 is not walked, whatever its stride; the one after it is.
+    while inner < array.rank - 1 and array.dims[inner] == ONE:
+        inner += 1
+    step = multiply(array.strides[inner], array.dims[inner])
     return array.strides[axis] == lowering.emitter.shared("stride", step)
 
 

@@ -116,6 +116,7 @@ class Lowering:
         self.escapes = Escapes(graph)
         self.sites: list[ErrorSite] = []
         self.written: set[int] = set()
+        self.loop_depth = 0
         self.notes: list[str] = []
         self.source: SourceRange | None = None
         self.is_lazy = False
@@ -280,7 +281,8 @@ class Lowering:
                 self._drop(owner)
         if len(payload) > MAX_PAYLOAD:
             message, payload = message.partition("{")[0].rstrip(" (["), ()
-        site = ErrorSite(exception, message, len(payload), self.source)
+        after_write = bool(self.written) or self.writes and self.loop_depth > 0
+        site = ErrorSite(exception, message, len(payload), self.source, after_write)
         for number, value in enumerate(payload):
             self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
         if site not in self.sites:

@@ -219,6 +219,22 @@ def _reshape(lowering: Lowering, node: Node) -> Operand:
     return lowering.view(base, dims=dims, strides=lowering.strides(dims))
 
 
+def _check_reshape(lowering: Lowering, node: Node) -> Operand:
+    extents = [lowering.scalar(value) for value in node.inputs[1:]]
+    known = [one for one in extents if not (isinstance(one, Const) and one.value < 0)]
+    is_empty = compare("eq", product(known), ZERO)
+    lowering.fail(is_empty, ValueError, "cannot reshape an array without elements beside a 0")
+    return ()
+
+
+def _ravel(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.array(node.inputs[0])
+    dims = define_dims(lowering, node.output, [lowering.size(base.dims)])
+    if not lowering.is_contiguous(base):
+        base = _in_order(lowering, node, base)
+    return lowering.view(base, dims=dims, strides=(ONE,))
+
+
 def _in_order(lowering: Lowering, node: Node, base: ArrayRef) -> ArrayRef:
     """A copy in C order."""
     escapes = lowering.escapes(node.output)
@@ -288,6 +304,8 @@ def _size(lowering: Lowering, node: Node) -> Operand:
 RULES: dict[str, Rule] = {
     "np::view": _view,
     "np::transpose": _transpose,
+    "np::check_reshape": _check_reshape,
+    "np::ravel": _ravel,
     "np::reshape": _reshape,
     "np::broadcast_to": _broadcast_to,
     "np::real": _part,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def _meshgrid_rule(b: Builder, call: Call) -> Value:
         index = ", ".join(":" if number == place else "None" for number in range(len(arrays)))
         spread = b.op("np::broadcast_to", b.op("np::view", one, index=index), *extents)
         grids.append(b.op("np::copy", spread))
-    return b.tuple(grids)
+    return b.make_tuple(grids)
 
 
 def _cuts(sections: Any, extent: Dim, *, uneven: bool) -> list[tuple[int | None, int | None]]:
@@ -168,14 +169,14 @@ def _cuts(sections: Any, extent: Dim, *, uneven: bool) -> list[tuple[int | None,
         if not all(type(one) is int for one in sections):
             raise Untypable("np.split at places that are no known numbers")
         edges: list[int | None] = [0, *sections, None]
-        return list(zip(edges[:-1], edges[1:], strict=True))
+        return list(pairwise(edges))
     if type(sections) is not int or sections <= 0 or not isinstance(extent, int):
         raise Untypable("np.split into a number of parts, of an extent that is not known")
     size, rest = divmod(extent, sections)
     if rest and not uneven:
         raise Untypable("array split does not result in an equal division")
     places = np.cumsum([0] + [size + 1] * rest + [size] * (sections - rest)).tolist()
-    return list(zip(places[:-1], places[1:], strict=True))
+    return list(pairwise(places))
 
 
 def _split(b: Builder, call: Call, axis: Any, *, uneven: bool = False, name: str = "ary") -> Value:

@@ -40,9 +40,7 @@ def _contract(b: Builder, x: Value, y: Value, pairs: Sequence[tuple[int, int]]) 
         [axis for axis in range(rank_of(value)) if axis not in axes]
         for value, axes in zip((x, y), summed, strict=True)
     ]
-    extents = [
-        b.size(value, axis) for value, axes in zip((x, y), free, strict=True) for axis in axes
-    ]
+    extents = [b.size(x, axis) for axis in free[0]] + [b.size(y, axis) for axis in free[1]]
     left = _grouped(b, x, free[0], summed[0])
     right = _grouped(b, y, summed[1], free[1])
     result = b.op("np::matmul", left, right)
@@ -111,6 +109,8 @@ def _einsum_rule(b: Builder, call: Call) -> Value:
         raise Untypable("np.einsum of more than two operands")
     letters, result = _parse_subscripts(call.static("subscripts"), len(values))
     dtype = _check_dtypes(values)
+    if np.sum(np.zeros(1, dtype)).dtype != dtype:
+        raise Untypable(f"a sum that stays in {dtype}")
     if any(rank_of(value) != len(one) for value, one in zip(values, letters, strict=True)):
         raise Untypable("np.einsum of operands with other ranks")
     _check_extents(values, letters)
@@ -133,10 +133,9 @@ def _check_extents(values: Sequence[Value], letters: Sequence[str]) -> None:
     for value, one in zip(values, letters, strict=True):
         for letter, dim in zip(one, tensor(value).dims or (), strict=True):
             other = known.setdefault(letter, dim)
-            if dim != other and (
-                1 in (dim, other) or isinstance(dim, int) == isinstance(other, int)
-            ):
-                raise Untypable("np.einsum of extents that may differ")
+            both_known = isinstance(dim, int) and isinstance(other, int)
+            if dim != other and (both_known or 1 in (dim, other)):
+                raise Untypable("np.einsum of extents that differ")
 
 
 def _summed(b: Builder, x: Value, letters: str, kept: Any, dtype: np.dtype[Any]) -> Value:

@@ -181,7 +181,7 @@ def _nan_mean_rule(b: Builder, call: Call) -> Value:
     dtype = _nan_dtype(call, x)
     if dtype.kind != "f":
         return b.op("np::mean", x, axis=axis, keepdims=keepdims)
-    return _mean_of_numbers(b, x, dtype, axis, keepdims)
+    return _mean_where(b, x, b.op("np::isnan", x), (axis, keepdims), 0)
 
 
 def _nan_dtype(call: Call, x: Value) -> np.dtype[Any]:
@@ -192,11 +192,12 @@ def _nan_dtype(call: Call, x: Value) -> np.dtype[Any]:
     return dtype
 
 
-def _mean_of_numbers(
-    b: Builder, x: Value, dtype: np.dtype[Any], axis: Any, keepdims: bool, ddof: float = 0
-) -> Value:
-    """The sum of what is not NaN, divided by how many these are less ``ddof``, as NumPy divides."""
-    missing = b.op("np::isnan", x)
+def _mean_where(b: Builder, x: Value, missing: Value, over: tuple[Any, bool], ddof: float) -> Value:
+    """The sum of what is not missing, divided by how many these are less ``ddof``.
+
+    The division is in double precision, as NumPy's is.
+    """
+    axis, keepdims = over
     total = b.op("np::sum", b.op("np::where", missing, 0, x), axis=axis, keepdims=keepdims)
     present = b.op("np::logical_not", missing)
     count = b.op("np::count_nonzero", present, axis=axis, keepdims=keepdims)
@@ -206,7 +207,7 @@ def _mean_of_numbers(
         freedom = b.op("np::subtract", freedom, float(ddof))
         freedom = _number_where(b, b.op("np::greater", freedom, 0.0), freedom, np.nan)
     mean = b.op("np::divide", b.op("np::cast", total, dtype=wide), freedom)
-    return b.op("np::cast", mean, dtype=dtype)
+    return b.op("np::cast", mean, dtype=tensor(x).dtype)
 
 
 def _number_where(b: Builder, condition: Value, x: Value, other: float) -> Value:
@@ -224,10 +225,10 @@ def _nan_variance_rule(name: str) -> Rule:
             raise Untypable("ddof that is not a number")
         if dtype.kind != "f":
             return b.op(f"np::{name}", x, axis=axis, keepdims=keepdims, ddof=ddof)
-        mean = _mean_of_numbers(b, x, dtype, axis, True)
+        missing = b.op("np::isnan", x)
+        mean = _mean_where(b, x, missing, (axis, True), 0)
         squares = b.op("np::square", b.op("np::subtract", x, mean))
-        # A mean of no numbers is NaN and hides nothing: all its terms are NaN themselves.
-        variance = _mean_of_numbers(b, squares, dtype, axis, keepdims, ddof)
+        variance = _mean_where(b, squares, missing, (axis, keepdims), ddof)
         return b.op("np::sqrt", variance) if name == "std" else variance
 
     return rule

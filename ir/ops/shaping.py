@@ -155,6 +155,9 @@ def _resolve_unknown(b: Builder, x: Value, extents: list[Value]) -> list[Value]:
     if _constant(others) == 0:
         raise Untypable("cannot reshape into an unknown dimension")
     left = _cancelled(b, x, remaining, known)
+    if left is not None and _constant(others) is None:
+        # NumPy refuses to find an extent beside one of 0.
+        b.emit("np::check_reshape", [x, *extents], {}, NONE)
     if left is None:
         if _constant(total) is not None and _constant(others) is not None:
             if _constant(total) % _constant(others):
@@ -207,7 +210,12 @@ def _ravel_rule(b: Builder, call: Call) -> Value:
     x = call.value("a")
     if tensor(x).scalar:
         raise Untypable("ravel of a NumPy scalar")
-    return b.op("np::reshape", x, -1)
+    type_ = tensor(x)
+    size = b.constant(1)
+    for axis in range(len(type_.dims or ())):
+        size = b.op("prim::mul", size, b.size(x, axis))
+    # Not a reshape: a strided vector comes back as a copy.
+    return b.emit("np::ravel", [x], {}, TensorType(type_.dtype, dims_of_values(b, [size])))
 
 
 def _flatten_rule(b: Builder, call: Call) -> Value:
@@ -330,7 +338,22 @@ def row(kind: str, function: Any, rule: Any, parameters: str, doc: str, **more: 
     return Op(f"np::{kind}", function, rule, parameters, functions=functions, doc=doc, **more)
 
 
+def _check_reshape(x: Any, *extents: int) -> None:
+    x.reshape(extents)
+
+
+def _check_reshape_rule(b: Builder, call: Call) -> Value:
+    return b.emit("np::check_reshape", [call.value("x"), *call.bound["extents"]], {}, NONE)
+
+
 OPS: tuple[Op, ...] = (
+    Op(
+        "np::check_reshape",
+        _check_reshape,
+        _check_reshape_rule,
+        "x, *extents",
+        doc="Raise where an extent of -1 cannot be found.",
+    ),
     row(
         "transpose",
         np.transpose,
