@@ -281,7 +281,7 @@ class Lowering:
                 self._drop(owner)
         if len(payload) > MAX_PAYLOAD:
             message, payload = message.partition("{")[0].rstrip(" (["), ()
-        after_write = bool(self.written) or self.writes and self.loop_depth > 0
+        after_write = bool(self.written) or (self.writes and self.loop_depth > 0)
         site = ErrorSite(exception, message, len(payload), self.source, after_write)
         for number, value in enumerate(payload):
             self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
