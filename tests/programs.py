@@ -182,7 +182,7 @@ class _Generator:
         return self.random.choice(found) if found else None
 
     def _array_name(self) -> str:
-        name = self._named(lambda value: isinstance(value, np.ndarray) and value.ndim > 0)
+        name = self._named(_is_array)
         assert name is not None
         return name
 
@@ -285,7 +285,7 @@ class _Generator:
             return False
         if not all(map(self._is_reasonable, trial.values())):
             return False
-        if not any(isinstance(value, np.ndarray) and value.ndim for value in trial.values()):
+        if not any(map(_is_array, trial.values())):
             return False
         for value in trial.values():
             self._note(value)
@@ -381,8 +381,9 @@ class _Generator:
         known = set(self.values)
         for _ in range(self.random.randint(1, 3)):
             self._statement(inner)
-        if self.random.random() < 0.9:
-            self.values = {name: value for name, value in self.values.items() if name in known}
+        kept = {name: value for name, value in self.values.items() if name in known}
+        if self.random.random() < 0.9 and any(map(_is_array, kept.values())):
+            self.values = kept
         return inner.lines
 
     def _if(self, scope: _Scope) -> bool:
@@ -436,6 +437,10 @@ class _Generator:
         known = [name for name in self.values if not name.startswith("k")]
         names = self.random.sample(known, self.random.randint(1, min(6, len(known))))
         return Line(f"return {', '.join(names)}")
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim > 0
 
 
 def _copied(value: Any) -> Any:

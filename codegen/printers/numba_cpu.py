@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import linecache
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jitcore.codegen.engine import require_symbols
+from jitcore.codegen.engine import CompiledModule, compile_module, require_symbols
 from jitcore.codegen.loops import Function
 from jitcore.codegen.printers.llvm_instructions import Instructions, memory_type
 from jitcore.codegen.printers.numba_source import parameter_type, print_function, python_name
-
-if TYPE_CHECKING:
-    from jitcore.codegen.engine import CompiledModule
 
 __all__ = ["compile_numba", "print_function"]
 
@@ -76,8 +73,6 @@ def _register(name: str, source: str) -> str:
 
 def _float16_entry(function: Function, address: int) -> CompiledModule:
     """A C function with float16 parameters around one that takes their bits."""
-    from jitcore.codegen.engine import compile_module
-
     code = Instructions({})
     args = []
     for number, param in enumerate(function.params):
