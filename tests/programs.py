@@ -77,7 +77,9 @@ _SHAPING = ("{}[::-1]", "{}[1:]", "{}[:-1]", "{}.T", "{}[::2]", "{}[..., 0]", "{
             "np.zeros_like({})", "np.ones_like({})", "{}[1:-1]", "np.flip({})", "np.roll({}, 1)",
             "np.concatenate([{0}, {0}])", "np.stack([{0}, {0}])", "np.squeeze({})",
             "np.expand_dims({}, 0)", "np.swapaxes({}, 0, -1)", "halves({})[0]")  # fmt: skip
-_EXACT_REDUCTIONS = ("{}.max()", "{}.min(axis=0)", "np.max({}, axis=-1, keepdims=True)",
+# Of zeros of both signs NumPy's maximum may be either; adding 0 makes it positive.
+_EXACT_REDUCTIONS = ("({}.max() + 0)", "({}.min(axis=0) + 0)",
+                     "(np.max({}, axis=-1, keepdims=True) + 0)",
                      "{}.any()", "np.all({}, axis=0)", "np.count_nonzero({})", "{}.argmax()",
                      "np.argmin({}, axis=0)")  # fmt: skip
 _SUMS = ("{}.sum()", "np.sum({}, axis=0)", "{}.sum(axis=-1, keepdims=True)", "np.cumsum({})",

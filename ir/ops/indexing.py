@@ -371,6 +371,7 @@ def _setitem_rule(b: Builder, call: Call) -> Value:
         raise Untypable(f"a subscript assignment to {x.type}")
     target = tensor(x)
     assert target.dtype is not None
+    given = value
     value = _storable(b, value, target.dtype)
     entries = _expand(b, x, index)
     if any(_is_mask(entry) for entry in entries):
@@ -382,8 +383,21 @@ def _setitem_rule(b: Builder, call: Call) -> Value:
         return b.emit("np::scatter", [x, *built.operands, value], {"index": built.text}, NONE)
     if _is_same_place(value, x, built):
         return b.constant(None)
+    _check_scalar_fits(given, target.dtype)
     view = _view(b, x, built)
     return b.op("np::store", view, value)
+
+
+def _check_scalar_fits(value: Value, dtype: np.dtype[Any]) -> None:
+    """NumPy raises where a NumPy scalar does not fit the integers of a part of an array.
+
+    It wraps around, as a cast does, where an array is stored, or where an index is an array.
+    """
+    if not isinstance(value.type, TensorType) or not value.type.scalar or dtype.kind not in "iu":
+        return
+    source = tensor(value).dtype
+    if source is not None and not np.can_cast(source, dtype, "safe"):
+        raise Untypable(f"a {source} that {dtype} may not hold")
 
 
 def _is_same_place(value: Value, x: Value, built: _Index) -> bool:
