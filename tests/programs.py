@@ -16,7 +16,7 @@ import math
 import random
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,6 @@ class _Scope:
 
     lines: list[Line]
     depth: int
-    counters: frozenset[str] = field(default_factory=frozenset)
 
 
 class _Generator:
@@ -133,6 +132,7 @@ class _Generator:
         self.values: dict[str, Any] = {}
         self.globals: dict[str, Any] = {"np": np, "math": math}
         self.largest = 1.0
+        self.open_loops = 0
         exec(HELPERS, self.globals)
 
     def program(self) -> Program:
@@ -248,7 +248,8 @@ class _Generator:
 
     def _reduction(self, name: str) -> str:
         if self.exact:
-            whole = self.values[name].dtype.kind in "iub"
+            # In a loop what is an array of integers now may be one of floats the next time.
+            whole = self.values[name].dtype.kind in "iub" and not self.open_loops
             return self.random.choice(_EXACT_REDUCTIONS + (_SUMS if whole else ())).format(name)
         return self.random.choice(_SUMS + _MEANS).format(name)
 
@@ -377,9 +378,9 @@ class _Generator:
         first, second = next(self.names), next(self.names)
         return self._try(scope, f"{first}, {second} = {self._expression(1)}, {self._expression(1)}")
 
-    def _block(self, scope: _Scope, counters: frozenset[str] = frozenset()) -> list[Line]:
+    def _block(self, scope: _Scope) -> list[Line]:
         """Statements one level deeper; names they introduce are mostly forgotten afterwards."""
-        inner = _Scope([], scope.depth + 1, scope.counters | counters)
+        inner = _Scope([], scope.depth + 1)
         known = set(self.values)
         for _ in range(self.random.randint(1, 3)):
             self._statement(inner)
@@ -404,9 +405,7 @@ class _Generator:
     def _for(self, scope: _Scope) -> bool:
         counter = next(self.counters)
         bound = self.random.choice(["3", "n", f"len({self._array_name()})", "1, 4", "4, 0, -1"])
-        self.values[counter] = 1
-        body = self._block(scope, frozenset([counter]))
-        del self.values[counter]
+        body = self._loop_body(scope, counter)
         if not body:
             return False
         if self.random.random() < 0.25:
@@ -417,11 +416,17 @@ class _Generator:
         scope.lines.append(Line(f"for {counter} in range({bound}):", tuple(body)))
         return True
 
+    def _loop_body(self, scope: _Scope, counter: str) -> list[Line]:
+        self.values[counter] = 1
+        self.open_loops += 1
+        body = self._block(scope)
+        self.open_loops -= 1
+        del self.values[counter]
+        return body
+
     def _while(self, scope: _Scope) -> bool:
         counter = next(self.counters)
-        self.values[counter] = 1
-        body = self._block(scope, frozenset([counter]))
-        del self.values[counter]
+        body = self._loop_body(scope, counter)
         limit = self.random.randint(1, 4)
         condition = f"{counter} < {limit}"
         if self.random.random() < 0.5:

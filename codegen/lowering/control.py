@@ -71,6 +71,7 @@ def _if(lowering: Lowering, node: Node) -> Operand:
     lowering.emitter.emit(If(condition, then, orelse))
     if branches and all(branch is None for branch in branches):
         lowering.unreachable()
+    outputs = [merge.settled(operand) for operand in outputs]
     for operand in outputs:
         if isinstance(operand, ArrayRef) and operand.owner is not None:
             lowering.own(operand.owner)

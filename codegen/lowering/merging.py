@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jitcore.codegen.loops import Expr, Var
 from jitcore.codegen.lowering.arithmetic import ZERO, constant, expression_dtype, integer
@@ -60,6 +60,7 @@ class Merge:
     branches: Sequence[Sequence[Operand] | None]
     contiguous: set[int]
     assignments: list[list[tuple[Var, Expr]]] = field(init=False)
+    in_order: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.assignments = [[] for _ in self.branches]
@@ -119,11 +120,9 @@ class Merge:
                 extents = [one.dims[axis] if one else None for one in arrays]
                 known = lowering.define(dim, self._variable(f"{name}_d{axis}", extents))
             dims.append(known)
-        if all(id(one) in self.contiguous for one in live):
-            strides = lowering.strides(dims)
-        else:
-            strides = self._strides(name, arrays)
-        return ArrayRef(
+        in_order = all(id(one) in self.contiguous for one in live)
+        strides = (ZERO,) * len(dims) if in_order else self._strides(name, arrays)
+        merged = ArrayRef(
             pointer,
             tuple(dims),
             strides,
@@ -133,6 +132,15 @@ class Merge:
             owner=self._owner(name, arrays),
             whole=all(one.whole for one in live),
         )
+        if in_order:
+            self.in_order.add(id(merged))
+        return merged
+
+    def settled(self, operand: Operand) -> Operand:
+        """An output as it is after the ``If``, where its extents have their values."""
+        if not isinstance(operand, ArrayRef) or id(operand) not in self.in_order:
+            return operand
+        return replace(operand, strides=self.lowering.strides(operand.dims))
 
     def _strides(self, name: str, arrays: Sequence[ArrayRef | None]) -> tuple[Expr, ...]:
         columns = zip(*(one.strides for one in arrays if one is not None), strict=True)
