@@ -21,17 +21,18 @@ __all__ = [
     "Refusal",
     "counts",
     "is_elementwise",
+    "is_on_scalars",
     "iteration_dims",
     "refusal",
 ]
 
-REDUCTIONS = frozenset(
-    f"np::{name}" for name in ("sum", "prod", "min", "max", "any", "all", "mean", "count_nonzero")
-)
+_REDUCING = "sum prod min max any all mean var std count_nonzero argmin argmax"
+REDUCTIONS = frozenset(f"np::{name}" for name in _REDUCING.split())
 PRODUCERS = frozenset({"np::full", "np::iota"})
 """Ops that cost nothing to compute again at each element."""
 
-_NOT_COUNTED = frozenset({"np::cast", "np::full", "np::iota", "np::store"})
+_NOT_COUNTED = frozenset({"np::cast", "np::full", "np::iota", "np::store", "np::view"})
+_ON_SCALARS = "it works on single numbers"
 
 Refusal = tuple[str, Callable[[Node], bool]]
 
@@ -54,8 +55,13 @@ def iteration_dims(node: Node) -> tuple[Dim, ...] | None:
 
 
 def counts(node: Node) -> bool:
-    """Whether the node is worth a kernel: casts, fills and stores alone are not."""
+    """Whether the node is worth a kernel: casts, fills, views and stores alone are not."""
     return node.kind not in _NOT_COUNTED
+
+
+def is_on_scalars(node: Node) -> bool:
+    """Whether the node works on NumPy scalars, such as full reductions give."""
+    return is_elementwise(node) and iteration_dims(node) == () and refusal(node) == _ON_SCALARS
 
 
 def _is_incomplete(node: Node) -> bool:
@@ -91,7 +97,7 @@ REFUSALS: tuple[Refusal, ...] = (
     ("it is neither elementwise nor a reduction nor a store", _is_other_kind),
     ("dtype or rank of an operand is not known", _is_incomplete),
     ("kernels do not compute in this dtype", _has_foreign_dtype),
-    ("it works on single numbers", _is_scalar),
+    (_ON_SCALARS, _is_scalar),
 )
 
 

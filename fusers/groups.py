@@ -30,11 +30,11 @@ from dataclasses import dataclass, field
 
 from jitcore.fusers.elementwise import (
     PRODUCERS,
-    REDUCTIONS,
     counts,
-    iteration_dims,
+    is_on_scalars,
     refusal,
 )
+from jitcore.fusers.rows import fits_one_nest, is_respaced
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.types import TensorType
@@ -131,9 +131,10 @@ class _BlockFuser:
         for number, node in enumerate(self.block.nodes):
             reason = refusal(node)
             self.refused[node] = reason
-            cluster = _Cluster([node], number, number, set(self.edges[number]), reason is None)
+            fusible = reason is None or is_on_scalars(node) or is_respaced(node)
+            cluster = _Cluster([node], number, number, set(self.edges[number]), fusible)
             self.cluster_of.append(cluster)
-            if reason is None:
+            if fusible:
                 self._join_others(cluster, number)
 
     def _join_others(self, cluster: _Cluster, number: int) -> None:
@@ -161,14 +162,8 @@ class _BlockFuser:
     def _may_merge(self, first: _Cluster, second: _Cluster) -> bool:
         if len(first.nodes) + len(second.nodes) > MAX_NODES:
             return False
-        dims = {iteration_dims(node) for node in (*first.nodes, *second.nodes)}
-        if len(dims) != 1:
+        if not fits_one_nest([*first.nodes, *second.nodes]):
             return False
-        inside = set(first.nodes)
-        for node in second.nodes:
-            for value in node.inputs:
-                if value.node in inside and value.node.kind in REDUCTIONS:
-                    return False
         if not self._stores_fit(first, second):
             return False
         return self._stays_convex(first, second)
@@ -298,6 +293,7 @@ def _all_inputs(node: Node) -> Iterable[Value]:
 def _make_group(block: Block, nodes: list[Node]) -> Node:
     """Append a ``prim::FusionGroup`` that holds these nodes."""
     inside = set(nodes)
+    views = _views_beside(block, nodes)
     graph = Graph()
     mapping: dict[Value, Value] = {}
     inputs: list[Value] = []
@@ -338,7 +334,35 @@ def _make_group(block: Block, nodes: list[Node]) -> Node:
                 use.user.set_return(use.index, new)
     for node in nodes:
         node.drop_inputs()
+    block.nodes.extend(views)
     return made
+
+
+def _views_beside(block: Block, nodes: list[Node]) -> list[Node]:
+    """Copies, for the users outside, of the views among the nodes.
+
+    A kernel returns new arrays, so a view that is needed outside is made there.
+    """
+    inside = set(nodes)
+    leaving: list[Node] = []
+    for node in reversed(nodes):
+        if node.kind == "np::view" and any(
+            use.user not in inside or use.user in leaving for use in node.output.uses
+        ):
+            leaving.append(node)
+    mapping: dict[Value, Value] = {}
+    copies = []
+    for node in reversed(leaving):
+        copies.append(copy_node(node, block, mapping))
+        for use in list(node.output.uses):
+            if use.user in inside or use.user in copies:
+                continue
+            if isinstance(use.user, Node):
+                use.user.set_input(use.index, mapping[node.output])
+            else:
+                use.user.set_return(use.index, mapping[node.output])
+    del block.nodes[len(block.nodes) - len(copies) :]
+    return copies
 
 
 def _is_array_constant(value: Value) -> bool:

@@ -94,7 +94,8 @@ def _elementwise(lowering: Lowering, node: Node) -> Operand:
     loop_dtype = dtype_of(node.inputs[0])
     dims, modes = broadcast(lowering, [_dims(one) for one in operands], node.output)
     lazy = Lazy(node, operands, dims, type_.dtype, modes, loop_dtype)
-    if type_.scalar:
+    waits = lowering.reduces_lazily and any(isinstance(one, Lazy) for one in operands)
+    if type_.scalar and not waits:
         return Elements(lowering)(lazy, SCALAR_INDEX)
     return _delivered(lowering, node, lazy)
 

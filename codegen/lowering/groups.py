@@ -7,7 +7,8 @@ from jitcore.codegen.lowering.elementwise import allocate_result
 from jitcore.codegen.lowering.facts import FUSED, last_uses
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import Lazy, Operand, arrays_in
-from jitcore.codegen.lowering.rows import lower_by_rows, reduced_trailing
+from jitcore.codegen.lowering.reductions import KINDS
+from jitcore.codegen.lowering.rows import is_dear, lower_by_rows, reduced_trailing
 from jitcore.codegen.lowering.state import WRITING, Lowering, Rule
 from jitcore.ir.graph import Graph, Node, Value
 
@@ -18,7 +19,7 @@ def _group(lowering: Lowering, node: Node) -> Operand:
     graph: Graph = node.attributes["graph"]
     was_lazy, lowering.is_lazy = lowering.is_lazy, True
     kept = reduced_trailing(graph)
-    if not (kept and _by_rows(lowering, node, graph, kept)):
+    if kept is None or not _by_rows(lowering, node, graph, kept):
         _bind_inputs(lowering, node, graph)
         _walk(lowering, graph)
         _compute_outputs(lowering, graph)
@@ -51,7 +52,18 @@ def _walk(lowering: Lowering, graph: Graph) -> None:
     for position, node in enumerate(graph.block.nodes):
         if node.kind in WRITING:
             _compute_before_write(lowering, graph, position, last)
+        elif node.kind in KINDS and _is_better_kept(lowering, node):
+            lowering.array(node.inputs[0])
         lowering.node(node)
+
+
+def _is_better_kept(lowering: Lowering, reduction: Node) -> bool:
+    """Whether what a reduction reads should be in memory: it is dear and needed once more."""
+    value = reduction.inputs[0]
+    operand = lowering.operand(value)
+    if not isinstance(operand, Lazy) or not is_dear(operand):
+        return False
+    return len(value.uses) > 1 or reduction.kind in ("np::var", "np::std")
 
 
 def _compute_before_write(

@@ -20,7 +20,6 @@ from jitcore.codegen.lowering.accumulators import (
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
     ZERO,
-    both,
     cast,
     compare,
     constant,
@@ -351,10 +350,6 @@ def _check_not_empty(lowering: Lowering, reduction: Reduction) -> None:
     if message is None:
         return
     is_empty = compare("eq", reduction.reduced_size(lowering), ZERO)
-    if not reduction.kind.startswith("np::arg"):
-        kept = [d for axis, d in enumerate(reduction.operand.dims) if axis not in reduction.reduced]
-        for dim in kept:
-            is_empty = both(is_empty, compare("ne", dim, ZERO))
     lowering.fail(is_empty, ValueError, message)
 
 

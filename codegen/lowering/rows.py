@@ -33,30 +33,32 @@ from jitcore.codegen.lowering.walks import reduce_elements
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.types import TensorType
 
-__all__ = ["lower_by_rows", "reduced_trailing"]
+__all__ = ["is_dear", "lower_by_rows", "reduced_trailing"]
 
 _PLAIN = frozenset(
     {*SCALARS, "np::full", "np::iota", "np::broadcast_to", "np::view", "prim::Constant"}
 )
 
 
-def reduced_trailing(graph: Graph) -> int:
-    """How many leading axes all the reductions of a group keep; 0 where rows do not fit it."""
+def reduced_trailing(graph: Graph) -> int | None:
+    """How many leading axes all the reductions of a group keep; None where rows do not fit it."""
     found: set[tuple[int, int]] = set()
     for node in graph.block.nodes:
         if node.kind in KINDS:
             rank = _rank(node.inputs[0])
             axes = tuple(node.attributes["axis"])
             if axes != tuple(range(rank - len(axes), rank)):
-                return 0
+                return None
             found.add((rank, rank - len(axes)))
         elif node.kind not in _PLAIN:
-            return 0
+            return None
     if len(found) != 1:
-        return 0
+        return None
     ((rank, kept),) = found
-    has_consumers = any(_rank(value) == rank and _is_computed(value) for value in graph.outputs)
-    return kept if has_consumers or len(_reductions(graph)) > 1 else 0
+    reductions = _reductions(graph)
+    has_rows = any(_rank(value) == rank and _is_computed(value) for value in graph.outputs)
+    are_read = any(use.user is not graph.block for node in reductions for use in node.output.uses)
+    return kept if has_rows or are_read or len(reductions) > 1 else None
 
 
 def _is_computed(value: Value) -> bool:
@@ -65,6 +67,10 @@ def _is_computed(value: Value) -> bool:
 
 def _reductions(graph: Graph) -> list[Node]:
     return [node for node in graph.block.nodes if node.kind in KINDS]
+
+
+def _is_scalar(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.scalar
 
 
 def _rank(value: Value) -> int:
@@ -109,9 +115,10 @@ class _Rows:
     def lower(self) -> None:
         """Allocate the outputs and emit the nest."""
         lowering, graph = self.lowering, self.graph
+        scalars = [value for value in graph.outputs if _is_scalar(value)]
         for value in graph.outputs:
             lazy = lowering.operand(value)
-            if isinstance(lazy, Lazy) and value not in self.targets:
+            if isinstance(lazy, Lazy) and value not in self.targets and value not in scalars:
                 self.targets[value] = lowering.allocate(
                     value.name, lazy.dims, lazy.dtype, escapes=lowering.escapes(value)
                 )
@@ -128,6 +135,9 @@ class _Rows:
             for value, target in self.targets.items():
                 if id(lowering.operand(value)) not in self.complete:
                     self.write(value, target, dims)
+            results = [self.elements(lowering.operand(value), uncollapsed(())) for value in scalars]
+        for value, element in zip(scalars, results, strict=True):
+            lowering.bind(value, element)
         for value, target in self.targets.items():
             lowering.bind(value, target)
 
@@ -169,7 +179,7 @@ class _Rows:
         if own is not None:
             self.complete.add(id(operand))
             return own
-        if not _is_dear(operand) or not self.is_needed_again(operand, later):
+        if not is_dear(operand) or not self.is_needed_again(operand, later):
             return None
         taken = {id(one) for one in self.elements.scratch.values()}
         # The result that is written last: no other one is written from what lies there.
@@ -215,11 +225,11 @@ def _reads(operand: Operand, wanted: Lazy) -> bool:
     return isinstance(operand, Lazy) and any(_reads(one, wanted) for one in operand.operands)
 
 
-def _is_dear(lazy: Lazy) -> bool:
+def is_dear(lazy: Lazy) -> bool:
     """Whether computing an element takes a function of vector math."""
     if lazy.node.kind in _FUNCTIONS:
         return True
-    return any(isinstance(one, Lazy) and _is_dear(one) for one in lazy.operands)
+    return any(isinstance(one, Lazy) and is_dear(one) for one in lazy.operands)
 
 
 def _calls(kind: str) -> bool:

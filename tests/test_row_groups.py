@@ -1,0 +1,197 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Groups that hold reductions together with what reads their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checking import check
+from jitcore import script
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def softmax_of_all(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+def layer_norm(x):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
+
+
+def unit_rows(x):
+    return x / np.sqrt((x * x).sum(axis=1))[:, None]
+
+
+def standardized(x):
+    return (x - x.mean()) / x.std()
+
+
+def log_sum_exp(x):
+    m = x.max(axis=1)
+    return m + np.log(np.exp(x - m[:, np.newaxis]).sum(axis=1))
+
+
+def nearest(x):
+    distances = np.abs(x - 0.25)
+    return np.argmin(distances), distances.min(), distances
+
+
+def counted(x):
+    return np.where(x > x.mean(axis=1, keepdims=True), x, 0).sum(axis=1), (x > 0).any(axis=1)
+
+
+ONE_KERNEL = [
+    softmax,
+    softmax_of_all,
+    layer_norm,
+    unit_rows,
+    standardized,
+    log_sum_exp,
+    nearest,
+    counted,
+]
+SHAPES = [(7, 33), (1, 5), (5, 1), (6, 6), (64, 130), (1, 1)]
+
+
+def _inputs(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    generator = np.random.default_rng(sum(shape))
+    return generator.normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("function", ONE_KERNEL, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_it_is_one_group_and_gives_what_numpy_gives(
+    function: Callable[..., Any], dtype: str
+) -> None:
+    scripted = script(function)
+    for shape in SHAPES:
+        x = _inputs(shape, dtype)
+        for array in (x, np.asfortranarray(x), x[::-1], x[:, ::-1]):
+            check(function, array, script=lambda _: scripted, reduction=True)
+    graph = scripted.graph_for(_inputs((7, 33), dtype))
+    assert len(graph.find_all_nodes("prim::FusionGroup")) == 1
+    assert not any(node.kind in ("np::sum", "np::exp", "np::sqrt") for node in graph.nodes())
+
+
+@pytest.mark.parametrize("function", [softmax, softmax_of_all, layer_norm, unit_rows])
+def test_nothing_but_the_result_is_in_memory(function: Callable[..., Any]) -> None:
+    scripted = script(function)
+    scripted(_inputs((7, 33), "float64"))
+    (kernel,) = scripted.kernels
+    assert "malloc" not in kernel.source
+
+
+@pytest.mark.parametrize("function", ONE_KERNEL, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0)])
+def test_without_elements(function: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    check(function, np.ones(shape), reduction=True)
+
+
+# What may not be in one nest --------------------------------------------------------------
+
+
+def by_column(x):
+    return (x - x.mean(axis=0)) / x.std(axis=0)
+
+
+def lines_up_with_the_last_axis(x):
+    return x - x.sum(axis=1)
+
+
+def both_axes(x):
+    e = np.exp(x)
+    return e, e.sum(axis=0), e.sum(axis=1), e.sum()
+
+
+def view_leaves(x):
+    m = x.max(axis=1)
+    view = m[:, None]
+    return x - view, m, view
+
+
+def write_between(x):
+    m = x.max(axis=1, keepdims=True)
+    x[0, 0] = 100.0
+    return x - m
+
+
+def stored(x):
+    x -= x.max(axis=1, keepdims=True)
+    np.exp(x, out=x)
+    x /= x.sum(axis=1, keepdims=True)
+
+
+def in_a_loop(x):
+    total = 0.0
+    for _ in range(3):
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        x = e / e.sum(axis=1, keepdims=True)
+        total += x.max()
+    return x, total
+
+
+def two_depths(x):
+    return x / x.sum(axis=1, keepdims=True) - x.sum()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        by_column,
+        lines_up_with_the_last_axis,
+        both_axes,
+        view_leaves,
+        write_between,
+        stored,
+        in_a_loop,
+        two_depths,
+    ],
+    ids=lambda one: one.__name__,
+)
+@pytest.mark.parametrize("shape", [(6, 6), (5, 5), (1, 1)])
+def test_other_groups_are_right(function: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    check(function, _inputs(shape, "float64"), reduction=True)
+
+
+def test_a_view_of_a_result_shares_its_memory() -> None:
+    _, m, view = script(view_leaves)(_inputs((6, 6), "float64"))
+    assert np.shares_memory(m, view)
+
+
+def three_axes(x):
+    mean = x.mean(axis=(1, 2), keepdims=True)
+    return (x - mean) / np.sqrt(((x - mean) ** 2).sum(axis=(1, 2), keepdims=True) + 1)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (1, 3, 1), (3, 1, 5), (2, 0, 3)])
+def test_several_axes(shape: tuple[int, ...]) -> None:
+    check(three_axes, _inputs(shape, "float64"), reduction=True)
+
+
+def complex_rows(z):
+    return z / np.abs(z).max(axis=1, keepdims=True), z.mean(axis=1, keepdims=True) - z
+
+
+def test_complex_rows() -> None:
+    z = _inputs((4, 9), "float64") + 1j * _inputs((4, 9), "float64")[::-1]
+    check(complex_rows, z, reduction=True)
+
+
+def integer_rows(n):
+    return n - n.min(axis=1, keepdims=True), n.sum(axis=1), n // n.max(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_integer_rows(dtype: str) -> None:
+    generator = np.random.default_rng(3)
+    check(integer_rows, generator.integers(1, 100, size=(6, 11)).astype(dtype))
