@@ -16,6 +16,7 @@ from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
 from jitcore.codegen.entry import CaptureGuard, Entry, make_entry
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import Lowered, NotNative, lower
+from jitcore.codegen.outline import outline
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
 from jitcore.codegen.printers.numba_cpu import compile_numba, print_function
 from jitcore.codegen.signature import ArrayParam, Layout, Param, Signature, TupleParam
@@ -109,7 +110,7 @@ def compile_native(
 ) -> NativePlan | None:
     """Compile a typed graph to one native function; None where parts of it are not native.
 
-    A node that turns out not to be is marked (attribute ``untyped``) with the reason.
+    A node that turns out not to be is marked (``host_reason``) with the reason.
 
     Raises
     ------
@@ -130,7 +131,7 @@ def compile_native(
     except NotNative as reason:
         if reason.node is None:
             raise
-        reason.node.origin.attributes["untyped"] = str(reason)
+        reason.node.origin.host_reason = str(reason)
         return None
     signature = Signature(_with_writes(known, lowered.written), lowered.result)
     entry = make_entry(
@@ -157,7 +158,7 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         add_symbol(lowered.function.name, address)
         text = print_declaration(lowered.function)
     else:
-        text = print_module([lowered.function], contract)
+        text = print_module(outline(lowered.function), contract)
     declared = [line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text]
     text = "\n".join([text, *declared, entry.definitions])
     log.dump(name, text, ".ll")
@@ -183,7 +184,7 @@ def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Para
 
     def mark(param: Param) -> Param:
         if isinstance(param, TupleParam):
-            return TupleParam(tuple(mark(element) for element in param.elements))
+            return TupleParam(tuple(mark(element) for element in param.elements), param.named)
         number = next(numbers)
         if number in written and isinstance(param, ArrayParam):
             return ArrayParam(param.dtype, param.dims, param.layout, True)

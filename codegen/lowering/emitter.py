@@ -144,11 +144,12 @@ class Emitter:
         if isinstance(value, (Const, Var)):
             return value
         depth = max((self._depth(one) for one in variables(value)), default=0)
-        block = self._open[max(depth, self._floor)]
-        if comment and not any(one == Comment(comment) for one in block):
+        depth = max(depth, self._floor)
+        block = self._open[depth]
+        if comment and self._last_comment(depth) != comment:
             block.append(Comment(comment))
         var = Var(self.unique(name), value.dtype)
-        self._depths[var.name] = max(depth, self._floor)
+        self._depths[var.name] = depth
         block.append(Let(var, value))
         return var
 
@@ -182,9 +183,16 @@ class Emitter:
 
     def comment(self, text: str) -> None:
         """Append a comment, but not the same one twice in a row."""
-        last = next((one for one in reversed(self.statements) if isinstance(one, Comment)), None)
-        if last is None or last.text != text:
+        if self._last_comment(len(self._open) - 1) != text:
             self.emit(Comment(text))
+
+    def _last_comment(self, depth: int) -> str:
+        """The comment a reader of a block sees last."""
+        for block in reversed(self._open[: depth + 1]):
+            for statement in reversed(block):
+                if isinstance(statement, Comment):
+                    return statement.text
+        return ""
 
     def snapshot(self) -> tuple[Any, ...]:
         """The state before an attempt that may be given up."""

@@ -62,9 +62,10 @@ def print_module(functions: Sequence[Function], contract: bool = False) -> str:
     Parameters
     ----------
     functions : sequence of Function
-        Each is visible outside under its name.
+        Each is visible outside under its name, but those that give nothing, which the others call.
     contract : bool
-        Allow a multiplication and an addition to become one fused operation.
+        Allow a multiplication and an addition to become one fused operation, in these functions
+        but not in vector math.
 
     Returns
     -------
@@ -78,9 +79,10 @@ def print_module(functions: Sequence[Function], contract: bool = False) -> str:
     ValueError
         When a primitive does not exist for a dtype.
     """
-    module = _Module(contract)
+    module = _Module()
     for function in functions:
-        module.add(function, "define")
+        linkage = "define internal" if function.result == "void" else "define"
+        module.add(function, linkage, contract)
     return module.text()
 
 
@@ -98,20 +100,19 @@ def print_declaration(function: Function) -> str:
 class _Module:
     """What the functions of one module share: declarations, metadata, vector math."""
 
-    def __init__(self, contract: bool) -> None:
-        self.contract = contract
+    def __init__(self) -> None:
         self.declarations: dict[str, str] = {}
         self._definitions: list[str] = []
         self._metadata: list[str] = []
         self._defined: set[str] = set()
         self._unlikely = ""
 
-    def add(self, function: Function, linkage: str) -> None:
+    def add(self, function: Function, linkage: str, contract: bool) -> None:
         """Print a function, and before it the vector math it calls."""
         if identifier(function.name) != function.name:
             raise ValueError(f"{function.name!r} is no name for a function")
         self._defined.add(function.name)
-        self._definitions.append(_FunctionPrinter(self, function).definition(linkage))
+        self._definitions.append(_FunctionPrinter(self, function, contract).definition(linkage))
 
     def metadata(self, text: str) -> str:
         """Append a metadata node, in which ``{self}`` stands for itself; gives its name."""
@@ -134,7 +135,8 @@ class _Module:
             raise KeyError(f"vector math has no {name!r} for {dtype}") from error
         if symbol not in self._defined:
             named = Function(symbol, function.params, function.body, function.result)
-            self.add(named, "define internal")
+            # Its error bounds rest on where it rounds: it asks for fused operations itself.
+            self.add(named, "define internal", contract=False)
         return symbol, function
 
     def text(self) -> str:
@@ -149,10 +151,10 @@ class _Module:
 class _FunctionPrinter:
     """Prints one function; statements append to the instructions' lines."""
 
-    def __init__(self, module: _Module, function: Function) -> None:
+    def __init__(self, module: _Module, function: Function, contract: bool) -> None:
         self._module = module
         self._function = function
-        self._code = Instructions(module.declarations, module.contract)
+        self._code = Instructions(module.declarations, contract)
         self._allocas: list[str] = []
         self._variables: dict[str, str] = {}
         self._slots: dict[str, str] = {}
@@ -200,7 +202,10 @@ class _FunctionPrinter:
         self._statement_list(function.body)
         if not self._terminated:
             self._finish()
-        inline = "alwaysinline " if "internal" in linkage else ""
+        # Of the internal functions vector math gives a value; outlined nests are to stay outside.
+        inline = ""
+        if "internal" in linkage:
+            inline = "noinline " if function.result == "void" else "alwaysinline "
         header = (
             f"{linkage} {memory_type(function.result)} @{function.name}"
             f"({', '.join(params)}) {inline}#0 {{"

@@ -176,7 +176,8 @@ def _leaves(value: Value) -> bool:
         effects = node_effects(user)
         if effects.wildcard or use.index in (*effects.keeps, *effects.stores):
             return True
-        if use.index in effects.aliases and user.kind not in _NEW_OBJECTS:
+        gives_it = any(not is_immutable(output.type) for output in user.outputs)
+        if use.index in effects.aliases and gives_it and user.kind not in _NEW_OBJECTS:
             return True
     return False
 
