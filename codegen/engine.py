@@ -12,15 +12,17 @@ import itertools
 import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 __all__ = [
     "CompiledModule",
     "EngineError",
+    "add_maker",
     "add_symbol",
     "compile_module",
     "cpu_identity",
@@ -131,18 +133,26 @@ def add_symbol(name: str, address: int) -> None:
         llvm.add_symbol(name, address)
 
 
+def add_maker(symbol: str, make: Callable[[], None]) -> None:
+    """Have ``make`` called, which adds a symbol, when code that needs it is compiled."""
+    with _LOCK:
+        _MAKERS[symbol] = make
+
+
 def require_symbols(symbols: Iterable[str], name: str) -> None:
     """Raise EngineError where this process lacks a function that the module ``name`` calls."""
     with _LOCK:
-        missing = [
-            symbol
-            for symbol in symbols
-            if not symbol.startswith("llvm.")
-            and symbol not in _SYMBOLS
-            and llvm.address_of_symbol(symbol) is None
-        ]
+        missing = [symbol for symbol in symbols if not _is_known(symbol)]
     if missing:
         raise EngineError(f"internal error: {name} calls unknown symbols: {', '.join(missing)}")
+
+
+def _is_known(symbol: str) -> bool:
+    if symbol in _MAKERS and symbol not in _SYMBOLS:
+        _MAKERS[symbol]()
+    if symbol.startswith("llvm.") or symbol in _SYMBOLS:
+        return True
+    return llvm.address_of_symbol(symbol) is not None
 
 
 def cpu_identity() -> str:
@@ -158,6 +168,7 @@ os.register_at_fork(
     before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
 )
 _SYMBOLS: dict[str, int] = {}
+_MAKERS: dict[str, Callable[[], None]] = {}
 _SERIAL = itertools.count()
 _STATE: dict[str, Any] = {}
 _POSITION = re.compile(r"<string>:(\d+):\d+: error: (.*)")
@@ -221,7 +232,11 @@ def _optimize(module: Any, machine: Any) -> None:
     options.loop_interleaving = True
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    # llvmlite's own class for it inherits a _dispose() that does nothing, before the real one.
+    NewPassManager._dispose(passes)
+    passes.detach()
 
 
 def _link(name: str, object_code: bytes, symbols: tuple[str, ...]) -> Any:

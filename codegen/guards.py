@@ -148,7 +148,7 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
     """Check the object ``value`` against ``param`` and append what it holds to ``found``."""
     if isinstance(param, TupleParam):
         for element, item in zip(
-            param.elements, _items(code, value, len(param.elements)), strict=True
+            param.elements, _items(code, value, len(param.elements), param.named), strict=True
         ):
             check_param(code, element, item, found)
         return
@@ -161,9 +161,9 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
         _check_constant(code, param.value, value)
 
 
-def _items(code: EntryCode, value: str, count: int) -> list[str]:
-    """The items of what must be an exact tuple of this length."""
-    code.guard_type(value, tuple)
+def _items(code: EntryCode, value: str, count: int, named: type | None = None) -> list[str]:
+    """The items of what must be an exact tuple, or an instance of ``named``, of this length."""
+    code.guard_type(value, named or tuple)
     code.guard(code.same(code.load("i64", value, layout.TUPLE_SIZE), str(count), "i64"))
     return [code.load("ptr", value, layout.TUPLE_ITEMS + 8 * item) for item in range(count)]
 

@@ -57,6 +57,7 @@ def print_host(
     name: str | None = None,
     regions: Mapping[Node, Callable[..., Any]] | None = None,
     annotate: bool = False,
+    places: bool = False,
 ) -> HostSource:
     """The program of a graph.
 
@@ -71,6 +72,8 @@ def print_host(
         node that holds a graph and is not among them calls a function printed from that graph.
     annotate : bool
         Give parameters and results the types that the graph has for them.
+    places : bool
+        Say in a comment, at each statement, from which line of the user's source it comes.
 
     Returns
     -------
@@ -83,7 +86,7 @@ def print_host(
     ValueError
         A name in the graph, of a kind or an argument, is no identifier.
     """
-    program = _Program(graph, regions or {}, annotate)
+    program = _Program(graph, regions or {}, annotate=annotate, places=places)
     return program.print(identifier(name or graph.name, "graph"))
 
 
@@ -130,11 +133,17 @@ class _Program:
     """All functions of one program: that of the graph, and those that it calls."""
 
     def __init__(
-        self, graph: Graph, regions: Mapping[Node, Callable[..., Any]], annotate: bool
+        self,
+        graph: Graph,
+        regions: Mapping[Node, Callable[..., Any]],
+        *,
+        annotate: bool,
+        places: bool,
     ) -> None:
         self.graph = graph
         self.regions = regions
         self.annotate = annotate
+        self.places = places
         graphs = _reachable(graph, regions)
         self.globals = Globals(_local_names(graphs))
         self._names: dict[Node, str] = {}
@@ -217,7 +226,8 @@ class _Program:
         self, name: str, plan: Plan, nodes: Sequence[Node], returns: Sequence[Value]
     ) -> list[str]:
         expressions = Expressions(plan, self.globals, self)
-        statements = Statements(expressions, _Outliner(self, name, plan))
+        outliner = _Outliner(self, name, plan)
+        statements = Statements(expressions, outliner, places=self.places)
         return statements.function_body(nodes, returns)
 
     def outline(

@@ -32,7 +32,6 @@ P = Precedence
 _OPERATOR_NAMES = {"prim::is_": "is_", "prim::isnot": "is_not"}
 
 _KIND = re.compile(r"[^\W\d]\w*::[^\W\d][\w.]*")
-_NOTES = frozenset({"graph", "scope", "starred", "untyped"})
 
 
 class Functions(Protocol):
@@ -138,7 +137,7 @@ class Expressions:
         """A call of what the op means, with the node's attributes as keyword arguments."""
         if not _KIND.fullmatch(node.kind):
             raise ValueError(f"{node.kind!r} is no kind of a node")
-        function = self.globals.callable(interpreter._callable(node))
+        function = self.globals.callable(interpreter.reference_of(node.kind))
         return Text(f"{function}({', '.join(self.arguments(node))})")
 
     def arguments(self, node: Node, skip: int = 0, without: Iterable[str] = ()) -> list[str]:
@@ -158,7 +157,7 @@ class Expressions:
 
     def attributes(self, node: Node, without: Iterable[str] = ()) -> list[str]:
         """A node's attributes as keyword arguments."""
-        hidden = {*_NOTES, *node.keywords, *without}
+        hidden = {*interpreter.NOTES, *node.keywords, *without}
         return [
             _keyword(name, self.attribute(held))
             for name, held in node.attributes.items()
@@ -221,7 +220,7 @@ class Expressions:
         return Text(f"{base.at(P.LITERAL)} ** {exponent.at(P.UNARY)}", P.POWER)
 
     def _elementwise(self, node: Node) -> Text | None:
-        plain = not node.attributes.keys() - _NOTES and not node.keywords
+        plain = not node.attributes.keys() - interpreter.NOTES and not node.keywords
         if not plain or not any(map(_is_array, node.inputs)):
             return None
         return self._apply(ARRAY_OPERATORS[node.kind], node, weak=True)

@@ -47,7 +47,7 @@ STATEMENTS: dict[str, Callable[[Sequence[Value]], list[Value]]] = {
 }
 """Kinds that are statements of Python, with the order in which these evaluate the operands."""
 
-_LONGEST = 84
+_LONGEST = 112
 _LONGEST_BRANCH = 36
 _NAME_WIDTH = 3
 _DEEPEST = 3
@@ -235,11 +235,16 @@ class Plan:
 
 
 def _is_augmented_assignment(node: Node) -> bool:
-    """Whether this is the last part of ``a[i] += y`` or ``a.b += y``."""
-    if node.kind not in ("prim::setitem", "prim::SetAttr"):
-        return False
-    value = node.inputs[-1].node
+    """Whether this is the operator or the assignment of ``a[i] += y`` or ``a.b += y``."""
+    if augmented_sign(node) is not None:
+        users = [use.user for use in node.output.uses]
+        return len(users) == 1 and isinstance(users[0], Node) and _is_item_assignment(users[0])
+    value = node.inputs[-1].node if _is_item_assignment(node) else None
     return value is not None and augmented_sign(value) is not None
+
+
+def _is_item_assignment(node: Node) -> bool:
+    return node.kind in ("prim::setitem", "prim::SetAttr")
 
 
 def _is_named(value: Value) -> bool:
@@ -371,6 +376,8 @@ def _literal_width(value: object) -> int:
 
 def _own_width(node: Node) -> int:
     """About how many characters a node adds to those of its operands."""
+    if node.kind in ("prim::slice", "prim::getitem"):
+        return 2
     separators = 2 * len(node.inputs)
     if node.kind in _SIGNS:
         return separators

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from jitcore.codegen.host_arrays import index_text
+from jitcore.codegen.host_assignments import Assignments
 from jitcore.codegen.host_expressions import Expressions
 from jitcore.codegen.host_loops import LoopForm, loop_form
 from jitcore.codegen.host_operators import augmented_sign
 from jitcore.codegen.host_plan import LOOPS, Late, visible
+from jitcore.codegen.host_text import place
 from jitcore.codegen.host_variables import is_literal
-from jitcore.ir.graph import Node, Value
-from jitcore.ir.types import TensorType
+from jitcore.ir.graph import Block, Node, Value
 
 __all__ = ["Outliner", "Statements"]
 
@@ -63,26 +63,27 @@ _Values = list[Value | None]
 """What a block ends with; None for a loop's first value where nothing is to be tested."""
 
 
-class Statements:
+class Statements(Assignments):
     """Writes the statements of one function.
 
     Parameters
     ----------
     expressions : Expressions
     outliner : Outliner
+    places : bool
+        Say in a comment, at each statement, from which line of the user's source it comes.
     """
 
-    def __init__(self, expressions: Expressions, outliner: Outliner) -> None:
-        self.expressions = expressions
-        self.plan = expressions.plan
-        self.variables = expressions.variables
+    def __init__(
+        self, expressions: Expressions, outliner: Outliner, *, places: bool = False
+    ) -> None:
+        super().__init__(expressions)
         self.outliner = outliner
-        self.lines: list[str] = []
+        self.places = places
         self._depth = 0
         self._loops = 0
         self._forms: dict[Node, LoopForm] = {}
         self._tested: set[Value] = set()
-        self._unpacks: dict[Value, Node] = {}
 
     def function_body(self, nodes: Sequence[Node], returns: Sequence[Value]) -> list[str]:
         """The lines of a function that computes these nodes and returns these values."""
@@ -201,9 +202,11 @@ class Statements:
         second = 1 - first
         test = self._test(node, negated=first == 1)
         arms = [self._substituted(node, number, values) for number in (0, 1)]
+        start = len(self.lines)
         self._indent(
             f"if {test}:", lambda: self._block(node.blocks[first].nodes, arms[first], ending)
         )
+        self._note_place(start, node)
         if leaves[first]:
             return node.blocks[second].nodes, arms[second]
         self._indent("else:", lambda: self._block(node.blocks[second].nodes, arms[second], ending))
@@ -244,6 +247,10 @@ class Statements:
             values = values[0].node.inputs
         texts = [self.expressions.at(value) for value in values]
         self.lines.append(f"return {', '.join(texts) if texts else '()'}")
+        for value in values:
+            if value in self.plan.nested and value.node is not None:
+                self._note_place(len(self.lines) - 1, value.node)
+                break
 
     def _is_display(self, value: Value) -> bool:
         """Whether a value is a tuple that needs no parentheses to be returned."""
@@ -300,6 +307,22 @@ class Statements:
     # Statements
 
     def _statement(self, node: Node) -> None:
+        start = len(self.lines)
+        self._write_statement(node)
+        self._note_place(start, node)
+
+    def _note_place(self, start: int, node: Node) -> None:
+        """Add to the lines from ``start`` on a comment that says where the node comes from.
+
+        It stands at the first line that opens a block, or else at the last line.
+        """
+        if not self.places or node.source is None or len(self.lines) == start:
+            return
+        opening = (n for n in range(start, len(self.lines)) if self.lines[n].endswith(":"))
+        number = next(opening, len(self.lines) - 1)
+        self.lines[number] += f"  # {place(node.source)}"
+
+    def _write_statement(self, node: Node) -> None:
         if node.blocks and not self.plan.is_expression(node):
             self._control(node)
             return
@@ -323,101 +346,6 @@ class Statements:
         has_variable = not is_literal(target) and target not in self.plan.nested
         return has_variable and self.variables.are_same(target, node.output)
 
-    def _set_item(self, node: Node) -> None:
-        container, index, value = node.inputs
-        target = f"{self.expressions.primary(container)}[{self.expressions.subscript(index)}]"
-        self._assign_or_augment(target, value, "prim::getitem", [container, index], {})
-
-    def _set_attribute(self, node: Node) -> None:
-        owner, value = node.inputs
-        name = node.attributes["name"]
-        target = self.expressions.attribute_of(owner, name)
-        if target is None:
-            function = self.expressions.globals.builtin("setattr")
-            arguments = f"{self.expressions.at(owner)}, {name!r}, {self.expressions.at(value)}"
-            self.lines.append(f"{function}({arguments})")
-            return
-        self._assign_or_augment(target, value, "prim::GetAttr", [owner], {"name": name})
-
-    def _assign_or_augment(
-        self, target: str, value: Value, kind: str, inputs: list[Value], attributes: dict[str, str]
-    ) -> None:
-        """``target = value``, or ``target += y`` where the value is that of it."""
-        node = value.node
-        sign = augmented_sign(node) if node is not None else None
-        if node is not None and value in self.plan.nested and sign is not None:
-            read = node.inputs[0].node
-            if read is not None and node.inputs[0] in self.plan.nested and read.kind == kind:
-                same = all(read.attributes.get(name) == held for name, held in attributes.items())
-                if same and read.inputs == inputs:
-                    self.lines.append(f"{target} {sign} {self.expressions.at(node.inputs[1])}")
-                    return
-        self.lines.append(f"{target} = {self.expressions.at(value)}")
-
-    def _delete_item(self, node: Node) -> None:
-        container, index = node.inputs
-        subscript = self.expressions.subscript(index)
-        self.lines.append(f"del {self.expressions.primary(container)}[{subscript}]")
-
-    def _store(self, node: Node) -> None:
-        target, value = node.inputs
-        text = self.expressions.weak(value, [target]).text
-        view = target.node
-        if view is None or target not in self.plan.nested or view.kind != "np::view":
-            self.lines.append(f"{self.expressions.primary(target)}[...] = {text}")
-            return
-        scalar = isinstance(value.type, TensorType) and value.type.dims == ()
-        index = index_text(self.expressions, view, view.inputs[1:], view=True, scalar=scalar)
-        self.lines.append(f"{self.expressions.primary(view.inputs[0])}[{index}] = {text}")
-
-    def _scatter(self, node: Node) -> None:
-        target, *operands, value = node.inputs
-        index = index_text(self.expressions, node, operands, view=False, scalar=False)
-        text = self.expressions.at(value)
-        self.lines.append(f"{self.expressions.primary(target)}[{index}] = {text}")
-
-    def _put_mask(self, node: Node) -> None:
-        target, mask, value = node.inputs
-        subscript = self.expressions.at(mask)
-        text = self.expressions.at(value)
-        self.lines.append(f"{self.expressions.primary(target)}[{subscript}] = {text}")
-
-    def _raise(self, node: Node) -> None:
-        exception, *cause = map(self.expressions.at, node.inputs)
-        self.lines.append(f"raise {exception} from {cause[0]}" if cause else f"raise {exception}")
-
-    def _unpack(self, node: Node) -> None:
-        (value,) = node.inputs
-        self.lines.append(f"{self._targets(node)} = {self.expressions.at(value)}")
-
-    def _targets(self, node: Node) -> str:
-        """The targets of an unpacking assignment, nested where what is unpacked is again."""
-        texts = []
-        for number, value in enumerate(node.outputs):
-            inner = self._unpacks.get(value)
-            text = self.variables.name(value) if inner is None else f"({self._targets(inner)})"
-            texts.append(f"*{text}" if number == node.attributes.get("star") else text)
-        if len(texts) > 1:
-            return ", ".join(texts)
-        return f"{texts[0]}," if texts else "[]"
-
-    def _find_unpacked(self, nodes: Sequence[Node], position: int) -> int:
-        """Note which of the next nodes unpack what the node at ``position`` has unpacked.
-
-        Gives the position of the last of them.
-        """
-        node = nodes[position]
-        for number, value in enumerate(node.outputs):
-            if position + 1 == len(nodes) or number == node.attributes.get("star"):
-                break
-            following = nodes[position + 1]
-            if following.kind != "prim::Unpack" or following.inputs != [value]:
-                continue
-            if len(value.uses) == 1 and following.outputs:
-                self._unpacks[value] = following
-                position = self._find_unpacked(nodes, position + 1)
-        return position
-
     # Control flow
 
     def _control(self, node: Node) -> None:
@@ -428,6 +356,10 @@ class Statements:
                 self._loop(node)
         elif self._depth >= MAX_DEPTH:
             self._call_outlined(node, None)
+        elif node.kind == "prim::Try":
+            self._try(node)
+        elif node.kind == "prim::With":
+            self._with(node)
         else:
             self._if(node)
 
@@ -479,6 +411,31 @@ class Statements:
             self.lines += orelse[1:]
         elif orelse:
             self._nest("else:", orelse)
+
+    def _try(self, node: Node) -> None:
+        body, handler = node.blocks
+        (parameter,) = handler.params
+        caught = self.variables.temporary("caught")
+        base = self.expressions.globals.builtin("BaseException")
+        self._indent("try:", lambda: self._arm(node, body))
+
+        def handle() -> None:
+            # Python deletes the variable that ``as`` names, which others may share.
+            if parameter.uses:
+                self.lines.append(f"{self.variables.name(parameter)} = {caught}")
+            self._arm(node, handler)
+
+        self._indent(f"except {base} as {caught}:", handle)
+
+    def _with(self, node: Node) -> None:
+        manager = self.expressions.globals.callable(node.attributes["manager"])
+        pairs = zip(node.keywords, node.inputs, strict=True)
+        arguments = ", ".join(f"{name}={self.expressions.at(value)}" for name, value in pairs)
+        header = f"with {manager}({arguments}):"
+        self._indent(header, lambda: self._arm(node, node.blocks[0]))
+
+    def _arm(self, node: Node, block: Block) -> None:
+        self._block(block.nodes, list(block.returns), _Assign(node.outputs))
 
     def _loop(self, node: Node) -> None:
         form = self._form(node)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import keyword
+import os
 import re
 import unicodedata
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["Precedence", "Text", "docstring", "identifier", "is_identifier"]
+from jitcore.ir.graph import SourceRange
+
+__all__ = ["Precedence", "Text", "docstring", "identifier", "is_identifier", "place"]
 
 
 class Precedence(IntEnum):
@@ -76,3 +79,9 @@ def docstring(text: str) -> str:
     if '"""' in text or text.endswith('"'):
         escaped = escaped.replace('"', '\\"')
     return f'"""{escaped}"""'
+
+
+def place(source: SourceRange) -> str:
+    """The file's name and the line, as a comment may show them."""
+    file = "".join(char if char.isprintable() else "?" for char in os.path.basename(source.file))
+    return f"{file}:{source.line}"

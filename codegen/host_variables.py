@@ -193,7 +193,7 @@ class Variables:
 
 def _copies(node: Node) -> Iterable[tuple[Value, Value]]:
     """Pairs of values the second of which is the first one, or may take over its variable."""
-    if node.kind == "prim::If":
+    if node.blocks and node.kind not in _LOOPS:
         for block in node.blocks:
             yield from zip(block.returns, node.outputs, strict=True)
     elif node.kind in _LOOPS:
@@ -300,7 +300,7 @@ class _Lives:
             return node.block, self._start[node] + 1, []
         end = self._end[node]
         written = [self._block_end[block] + 1 for block in node.blocks]
-        if node.kind == "prim::If":
+        if node.kind not in _LOOPS:
             return node.block, end, [(position, position) for position in written]
         return node.block, end, [(written[0], end)]
 
@@ -341,7 +341,8 @@ class _Lives:
             return [(begin, position)]
         node = path[-1].owner
         assert node is not None
-        if node.kind in _LOOPS:
+        if node.kind in _LOOPS or node.kind == "prim::Try":
+            # What a handler reads must outlive the body.
             return [(begin, self._end[node])]
         for block in node.blocks:
             inner = [(way[:-1], where) for way, where in uses if way and way[-1] is block]

@@ -8,28 +8,36 @@ Pointers address elements: ``Load(p, i, "float32")`` reads the i-th float32 afte
     expression = Const | Var | Unary | Binary | Select | Cast | Load | Call
     statement  = Let | Assign | Store | For | While | If | Break | Continue | Return | Do | Comment
 
-Primitives (``op`` of Unary and Binary):
+Primitives (``op`` of Unary and Binary), whose operands have one dtype:
 
 =============== ==================================================================
 add sub mul     integers wrap; floats are IEEE
 div             floats only, IEEE
-quot rem        integers, toward zero as in C; the divisor must not be 0
+quot rem        integers, toward zero as in C; the divisor must not be 0; the least
+                integer by -1 wraps: the quotient is itself, the remainder 0
 frem            floats, C's fmod
-shl shr         shift count below the width; shr is arithmetic for signed integers
+shl shr         shift count from 0 to below the width; shr is arithmetic for signed
+                integers
 and or xor      integers and bools
 eq ne lt le gt ge   give bool; ``ne`` is true and the others are false for NaN
-min max         floats: LLVM's minimum/maximum, NaN wins; integers as expected
+min max         integers as expected; floats as NumPy's minimum and maximum: NaN wins,
+                x where both are NaN; of two equal operands, such as 0.0 and -0.0, it is
+                y, and x in float16
 copysign        floats
-neg             ``-x``
+neg             ``-x``, which wraps for integers
 not             bitwise for integers, logical for bools
-sqrt fabs floor ceil trunc rint     floats, correctly rounded
-popcount clz ctz                    integers
+sqrt fabs floor ceil trunc rint     floats, correctly rounded; rint to even
+popcount clz ctz                    integers; clz and ctz of 0 are the width
 add_overflows sub_overflows mul_overflows   int64, give bool
 =============== ==================================================================
 
-``Call`` names either a scalar function of ``vecmath`` with the dtype (``"exp"``), or, with
-``external=True``, a C symbol (``"lgamma"``, ``"malloc"``), whose argument dtypes are those of its
-arguments.  ``fma`` is a Call.
+Operations on float16 are those of float32, rounded; there is no ``fma`` for it.
+
+``Call`` names either a scalar function of ``vecmath`` (``"exp"``), or, with ``external=True``, a C
+symbol (``"lgamma"``, ``"malloc"``), whose argument dtypes are those of its arguments.  The function
+of vector math is the one for the dtype of the result, which all its arguments have, but for the
+int64 exponent of ``ldexp``; where the result is bool, it is the one for the first argument's dtype.
+``fma`` is a Call, rounded once.
 """
 
 from __future__ import annotations
@@ -89,7 +97,12 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """``reassoc`` allows a float addition or multiplication to be re-associated (reductions)."""
+    """An operation on two operands of one dtype.
+
+    ``reassoc`` is for the steps of reductions: ``add``, ``sub``, ``mul``, ``min`` and ``max`` of
+    floats.  Steps may then be taken in another order and grouping, and ``min`` and ``max`` may take
+    either zero of 0.0 and -0.0; NaN still wins.  On integers it changes nothing.
+    """
 
     op: str
     x: Expr
@@ -110,9 +123,14 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A conversion with C's meaning for values in range; with ``bits`` a reinterpretation.
+    """A conversion with ``astype``'s meaning; with ``bits`` a reinterpretation of the same size.
 
-    A float out of the range of the integer gives an unspecified value, never undefined behaviour.
+    Narrower integers take the low bits.  To float it rounds to nearest, once, but from integers to
+    float16 by way of float32.  To bool it is ``x != 0``, true for NaN.  Floats become integers
+    toward zero; what does not fit, NaN included, becomes what compilers for x86-64 make of it.  For
+    int64 and int32 that is the least integer.  For uint32 it is the low bits of the int64, for
+    shorter integers those of the int32.  For uint64, numbers down to -2**63 wrap, NaN and what is
+    below give 2**63, and 2**64 and above give 0.
     """
 
     x: Expr
@@ -175,7 +193,8 @@ class Store:
 class For:
     """``for var in range(start, stop, step)`` over int64, with ``step`` a positive constant.
 
-    The bounds are evaluated once.  ``parallel`` says that the iterations are independent.
+    The bounds are evaluated once.  The counter must not wrap: ``stop + step - 1`` has to be an
+    int64.  ``parallel`` says that the iterations are independent.
     """
 
     var: Var

@@ -17,6 +17,7 @@ from jitcore.codegen.lowering import (
     python_math,
     python_numbers,
     reductions,
+    requirements,
     scans,
     stores,
     structure,
@@ -45,6 +46,7 @@ RULES: dict[str, Rule] = {
     **matmul.RULES,
     **structure.RULES,
     **control.RULES,
+    **requirements.RULES,
 }
 """How each kind of node lowers; a node of any other kind belongs to the host program."""
 
@@ -102,7 +104,7 @@ def lower(graph: Graph, layouts: Sequence[Layout | None], *, name: str) -> Lower
     lowering.block(graph.block)
     result = Results(lowering).finish(graph.outputs)
     body = tidy(lowering.emitter.body)
-    function = Function(name, [*parameters.params, RESULTS], body, doc=graph.doc or graph.name)
+    function = Function(name, [*parameters.params, RESULTS], body, doc=graph.doc or "")
     return Lowered(
         function,
         result,

@@ -21,7 +21,7 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jitcore.codegen.loops import (
@@ -29,18 +29,15 @@ from jitcore.codegen.loops import (
     Call,
     Comment,
     Do,
-    Expr,
     For,
     Function,
     If,
     Let,
     Return,
     Stmt,
-    Store,
-    Var,
     While,
 )
-from jitcore.codegen.lowering.arithmetic import children
+from jitcore.codegen.traversal import free_variables, walk
 
 __all__ = ["outline"]
 
@@ -94,76 +91,21 @@ class _Outliner:
 
     def call(self, nest: For) -> Do:
         """Move a nest into a function of its own; what it reads become parameters."""
-        params = tuple(_free([nest]).values())
+        params = free_variables([nest])
         name = f"{self.name}_nest{len(self.nests) + 1}"
         self.nests.append(Function(name, params, [nest], "void"))
         return Do(Call(name, params, "void", external=True))
 
 
 def _size(statements: Sequence[Stmt]) -> int:
-    return sum(1 for one in _walk(statements) if not isinstance(one, Comment))
-
-
-def _walk(statements: Sequence[Stmt]) -> Iterator[Stmt]:
-    for statement in statements:
-        yield statement
-        for block in _blocks(statement):
-            yield from _walk(block)
-
-
-def _blocks(statement: Stmt) -> Sequence[list[Stmt]]:
-    match statement:
-        case For():
-            return (statement.body,)
-        case While():
-            return statement.head, statement.body
-        case If():
-            return statement.then, statement.orelse
-        case _:
-            return ()
-
-
-def _expressions(statement: Stmt) -> tuple[Expr, ...]:
-    match statement:
-        case Let() | Assign() | Return():
-            return (statement.value,)
-        case Store():
-            return statement.pointer, statement.index, statement.value
-        case For():
-            return statement.start, statement.stop
-        case While() | If():
-            return (statement.condition,)
-        case Do():
-            return (statement.call,)
-        case _:
-            return ()
+    return sum(1 for one in walk(statements) if not isinstance(one, Comment))
 
 
 def _stands_alone(loop: For) -> bool:
     """Whether control leaves the loop only at its end, and no variable outside is changed."""
-    inside = list(_walk([loop]))
+    inside = list(walk([loop]))
     bound = {one.var.name for one in inside if isinstance(one, Let)}
     return not any(
         isinstance(one, Return) or (isinstance(one, Assign) and one.var.name not in bound)
         for one in inside
     )
-
-
-def _free(statements: Sequence[Stmt]) -> dict[str, Var]:
-    """The variables that statements read and do not bind, by name."""
-    found: dict[str, Var] = {}
-    bound: set[str] = set()
-    for statement in _walk(statements):
-        for expression in _expressions(statement):
-            for var in _variables(expression):
-                found.setdefault(var.name, var)
-        if isinstance(statement, Let | For):
-            bound.add(statement.var.name)
-    return {name: var for name, var in found.items() if name not in bound}
-
-
-def _variables(expression: Expr) -> Iterator[Var]:
-    if isinstance(expression, Var):
-        yield expression
-    for child in children(expression):
-        yield from _variables(child)

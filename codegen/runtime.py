@@ -35,6 +35,7 @@ from jitcore.codegen.layout import (
     scalar_alloc,
     word_at,
 )
+from jitcore.codegen.temporaries import make_temporaries
 
 __all__ = ["MAX_RANK", "ensure_runtime", "fill_table", "function_address"]
 
@@ -368,6 +369,7 @@ class _Runtime:
     def __init__(self) -> None:
         _add_python_symbols()
         self.module: CompiledModule = compile_module(_runtime_text(), name="runtime")
+        self.temporaries = make_temporaries()
         dtypes = [np.dtype(char) for char in DTYPE_CHARS]
         self.objects: dict[int, Any] = {dtype.num: dtype for dtype in dtypes}
         variable = _multiarray._extobj_contextvar

@@ -76,9 +76,11 @@ class ConstantParam:
 
 @dataclass(frozen=True, slots=True)
 class TupleParam:
-    """A tuple of this length; its elements are passed on one after the other."""
+    """A tuple of this length, or a NamedTuple of exactly the class ``named``; its elements are
+    passed on one after the other."""
 
     elements: tuple[Param, ...]
+    named: Any = None
 
 
 Param = ArrayParam | ScalarParam | ConstantParam | TupleParam

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from jitcore.codegen import loops, scalar
 from jitcore.codegen import vecmath_arcs as arcs
+from jitcore.codegen import vecmath_complex as of_complex
 from jitcore.codegen import vecmath_error as error
 from jitcore.codegen import vecmath_exponential as exponential
 from jitcore.codegen import vecmath_float as elementary
@@ -34,8 +35,11 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "arctan2": arcs.arctan2,
     "arctanh": logarithm.arctanh,
     "cbrt": power.cbrt,
+    "complex_absolute": parts.complex_absolute,
     "complex_divide_im": parts.complex_divide_im,
     "complex_divide_re": parts.complex_divide_re,
+    "complex_exp_im": of_complex.complex_exp_im,
+    "complex_exp_re": of_complex.complex_exp_re,
     "cos": trigonometry.cos,
     "cosh": exponential.cosh,
     "erf": error.erf,
@@ -48,6 +52,7 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "fmin": elementary.fmin,
     "heaviside": elementary.heaviside,
     "hypot": power.hypot,
+    "hypot_of_scalars": power.hypot_of_scalars,
     "ldexp": elementary.ldexp,
     "log": logarithm.log,
     "log10": logarithm.log10,

@@ -7,14 +7,30 @@ from typing import Final
 
 import numpy as np
 
-from jitcore.codegen.scalar_vocabulary import Scalar, select
+from jitcore.codegen.scalar_vocabulary import Scalar, fma, inf, nan, select, sqrt
 
-__all__ = ["complex_divide_im", "complex_divide_re", "shift_left", "shift_right"]
+__all__ = [
+    "complex_absolute",
+    "complex_divide_im",
+    "complex_divide_re",
+    "shift_left",
+    "shift_right",
+]
 
 WIDTH: Final = {
     dtype: np.dtype(dtype).itemsize * 8
     for dtype in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 }
+
+
+def complex_absolute(x: Scalar, y: Scalar) -> Scalar:
+    """The absolute value of x + yi, with the roundings of NumPy's loops over arrays."""
+    a, b = abs(x), abs(y)
+    large, small = select(a > b, a, b), select(a > b, b, a)
+    ratio = small / select(large > 0, large, 1)
+    value = sqrt(fma(ratio, ratio, 1)) * large
+    finite = select((a != a) | (b != b), nan, value)
+    return select((a == inf) | (b == inf), inf, finite)
 
 
 def complex_divide_re(a: Scalar, b: Scalar, c: Scalar, d: Scalar) -> Scalar:

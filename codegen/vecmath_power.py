@@ -9,6 +9,7 @@ from jitcore.codegen.scalar_vocabulary import (
     bits,
     cast,
     copysign,
+    extern,
     fma,
     inf,
     nan,
@@ -162,6 +163,11 @@ def hypot(x: Scalar, y: Scalar, dtype: str) -> Scalar:
     """sqrt(x**2 + y**2), infinite where one of them is, whatever the other."""
     value = hypot_float32(x, y) if dtype == "float32" else hypot_float64(x, y)
     return select((abs(x) == inf) | (abs(y) == inf), inf, value)
+
+
+def hypot_of_scalars(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """C's own, which the scalars of NumPy and Python call, to the last bit."""
+    return hypot(x, y, dtype) if dtype == "float32" else extern("hypot", x, y)
 
 
 def hypot_float32(x: Scalar, y: Scalar) -> Scalar:

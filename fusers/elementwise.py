@@ -20,6 +20,7 @@ __all__ = [
     "REDUCTIONS",
     "Refusal",
     "counts",
+    "goes_over_memory",
     "is_elementwise",
     "is_on_scalars",
     "iteration_dims",
@@ -59,6 +60,11 @@ def counts(node: Node) -> bool:
     return node.kind not in _NOT_COUNTED
 
 
+def goes_over_memory(node: Node) -> bool:
+    """Whether the node by itself would read or write arrays: all but views and work on scalars."""
+    return node.kind != "np::view" and bool(iteration_dims(node))
+
+
 def is_on_scalars(node: Node) -> bool:
     """Whether the node works on NumPy scalars, such as full reductions give."""
     return is_elementwise(node) and iteration_dims(node) == () and refusal(node) == _ON_SCALARS
@@ -93,7 +99,7 @@ def _is_other_kind(node: Node) -> bool:
 
 
 REFUSALS: tuple[Refusal, ...] = (
-    ("its types are known only when the program runs", lambda node: "untyped" in node.attributes),
+    ("its types are known only when the program runs", lambda node: node.host_reason is not None),
     ("it is neither elementwise nor a reduction nor a store", _is_other_kind),
     ("dtype or rank of an operand is not known", _is_incomplete),
     ("kernels do not compute in this dtype", _has_foreign_dtype),

@@ -31,11 +31,13 @@ from dataclasses import dataclass, field
 from jitcore.fusers.elementwise import (
     PRODUCERS,
     counts,
+    goes_over_memory,
     is_on_scalars,
     refusal,
 )
 from jitcore.fusers.rows import fits_one_nest, is_respaced
 from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.disjoint import are_apart
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.types import TensorType
 
@@ -181,7 +183,7 @@ class _BlockFuser:
                         continue
                     if value.node in nodes or not isinstance(value.type, TensorType):
                         continue
-                    if not value.type.scalar and self.analysis.may_alias(value, target):
+                    if not value.type.scalar and self._may_meet(value, target):
                         return False
         return not any(self._writes_before_reads(nodes, store) for store in nodes)
 
@@ -194,13 +196,15 @@ class _BlockFuser:
         return any(
             self.order[node] > place
             and any(
-                value.node not in nodes
-                and self._is_array(value)
-                and self.analysis.may_alias(value, target)
+                value.node not in nodes and self._is_array(value) and self._may_meet(value, target)
                 for value in node.inputs
             )
             for node in nodes
         )
+
+    def _may_meet(self, x: Value, y: Value) -> bool:
+        """Whether two arrays may have elements in common."""
+        return self.analysis.may_alias(x, y) and not are_apart(x, y)
 
     @staticmethod
     def _is_array(value: Value) -> bool:
@@ -254,7 +258,11 @@ class _BlockFuser:
 
     @staticmethod
     def _is_group(cluster: _Cluster) -> bool:
-        return cluster.fusible and sum(map(counts, cluster.nodes)) >= MIN_NODES
+        """Whether it computes twice, or would go over memory twice, as for a cast or a store."""
+        if not cluster.fusible or all(node.kind in PRODUCERS for node in cluster.nodes):
+            return False
+        passes = sum(map(goes_over_memory, cluster.nodes))
+        return passes >= MIN_NODES or sum(map(counts, cluster.nodes)) >= MIN_NODES
 
     def _schedule(self) -> list[_Cluster]:
         """Clusters after all they depend on, otherwise in the order of their last nodes."""

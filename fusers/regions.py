@@ -46,6 +46,12 @@ _HOST_KINDS = frozenset(
     }
 )
 
+_CONTROL = frozenset({"prim::If", "prim::Loop"})
+_ACCESSES = frozenset({"prim::getitem", "prim::setitem", "prim::GetAttr"})
+"""What a region that waits for types gains nothing by: a container would only be passed to it."""
+
+_PLUMBING = frozenset({"prim::TupleConstruct", "prim::Unpack"})
+
 MIN_WEIGHT = 2.0
 """Regions lighter than this are left to NumPy: calling them costs more than it saves."""
 
@@ -82,27 +88,47 @@ def _has_foreign_type(node: Node) -> bool:
     )
 
 
+def _reads_refused_constant(node: Node) -> bool:
+    read = [*node.inputs, *(value for block in node.blocks for value in block.returns)]
+    constants = (value.constant for value in read)
+    return any(one is not None and one.host_reason is not None for one in constants)
+
+
 Refusal = tuple[str, Callable[[Node], bool]]
 
 REFUSALS: tuple[Refusal, ...] = (
     ("it calls Python", lambda node: node.kind in _HOST_KINDS),
+    ("exceptions are caught in Python", lambda node: node.kind == "prim::Try"),
+    ("it changes how NumPy treats floating-point errors", lambda node: node.kind == "prim::With"),
     (
         "a type is known only when the program runs, or is not a number or an array",
         _has_foreign_type,
     ),
+    ("it reads a constant that compiled code cannot hold", _reads_refused_constant),
     (
         "a node inside it runs in the host program",
-        lambda node: any(native_refusal(inner) for block in node.blocks for inner in block.nodes),
+        lambda node: any(map(_block_refusal, node.blocks)),
     ),
 )
+
+
+def _block_refusal(block: Block) -> bool:
+    """Whether something in a block of a native node would run in the host program."""
+    if block.raises:
+        # Compiled code does not raise by itself: the host program starts anew, and does.
+        return not all(
+            _is_native_type(value.type) or value.constant is not None
+            for value in _free_values(block.nodes)
+        )
+    return any(map(native_refusal, block.nodes))
 
 
 def native_refusal(node: Node) -> str | None:
     """Why this node is not native, or None."""
     if _is_only_constant(node):
         return None
-    if "untyped" in node.attributes:
-        return str(node.attributes["untyped"])
+    if node.host_reason is not None:
+        return node.host_reason
     return next((reason for reason, predicate in REFUSALS if predicate(node)), None)
 
 
@@ -118,14 +144,28 @@ def _deferrable(block: Block) -> set[Node]:
     What depends on nothing but inputs of unknown type is not among them: these inputs were looked
     at when the graph was specialized, and are nothing that compiled code takes.
     """
-    found: set[Node] = set()
-    for node in block.nodes:
-        if "untyped" not in node.attributes or node.kind in _HOST_KINDS or node.blocks:
-            continue
-        unknown = [value for value in node.inputs if value.type == ANY]
-        if node.kind in TABLE and any(value.node is not None for value in unknown):
-            found.add(node)
-    return found
+    return {
+        node
+        for node in block.nodes
+        if node.kind not in _ACCESSES and _waits(node) and _reads_unknown_result(node)
+    }
+
+
+def _waits(node: Node) -> bool:
+    """Whether only types that are not known yet keep a node, or what is inside it, from code."""
+    if node.blocks:
+        return node.kind in _CONTROL and not any(
+            block.raises or not all(map(_is_ready, block.nodes)) for block in node.blocks
+        )
+    return node.host_reason is not None and node.kind in TABLE and node.kind not in _HOST_KINDS
+
+
+def _is_ready(node: Node) -> bool:
+    return native_refusal(node) is None or _waits(node) or node.kind in _PLUMBING
+
+
+def _reads_unknown_result(node: Node) -> bool:
+    return any(value.type == ANY and value.node is not None for value in _free_values([node]))
 
 
 def _weight(node: Node) -> float:
@@ -157,7 +197,7 @@ def _partition_block(block: Block, defer: bool) -> bool:
     changed = False
     deferrable = _deferrable(block) if defer else set()
     for node in block.nodes:
-        if node.blocks and native_refusal(node):
+        if node.blocks and native_refusal(node) and node not in deferrable:
             for inner in node.blocks:
                 changed |= _partition_block(inner, defer)
     runs: list[list[Node]] = [[]]

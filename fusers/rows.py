@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jitcore.fusers.elementwise import REDUCTIONS, iteration_dims
-from jitcore.ir.graph import Node
-from jitcore.ir.types import Dim
+from jitcore.ir.graph import Node, Value
+from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["fits_one_nest", "is_respaced"]
 
@@ -68,7 +68,7 @@ def _fits_rows(nodes: Sequence[Node], reductions: Sequence[Node], axes: tuple[in
 
 def _has_place(
     node: Node,
-    made: set[object],
+    made: set[Value],
     full: tuple[Dim, ...],
     bare: tuple[Dim, ...],
     kept_dims: tuple[Dim, ...],
@@ -86,5 +86,5 @@ def _has_place(
     return dims in (bare, kept_dims)
 
 
-def _dims(value: object) -> tuple[Dim, ...] | None:
-    return getattr(getattr(value, "type", None), "dims", None)
+def _dims(value: Value) -> tuple[Dim, ...] | None:
+    return value.type.dims if isinstance(value.type, TensorType) else None

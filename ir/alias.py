@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jitcore.ir.effects import Effects, is_immutable, is_plain_array, node_effects
-from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value
 from jitcore.ir.may_raise import may_raise
 from jitcore.ir.printer import print_node
 from jitcore.ir.types import OBJECT
@@ -243,11 +243,13 @@ class AliasAnalysis:
 
     def _walk_control_flow(self, node: Node) -> None:
         # A loop's block returns whether to go on before the carried values.
-        skipped = 0 if node.kind == "prim::If" else 1
+        skipped = 1 if node.kind in LOOPS else 0
         carried: list[Value] = []
         if skipped:
             carried = node.inputs[2 if node.kind == "prim::Loop" else 1 :]
             self._walk_loop_entry(node, carried)
+        elif node.kind == "prim::Try":
+            self._point(node.blocks[1].params[0], {self.wildcard})
         for block in node.blocks:
             self._walk_block(block)
             for output, returned in zip(node.outputs, block.returns[skipped:], strict=True):

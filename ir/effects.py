@@ -138,6 +138,8 @@ def _unknown(node: Node) -> Effects:
 
 def _read_first(node: Node) -> Effects:
     # Only what decides or is iterated over is read; carried values pass through.
+    if node.kind in ("prim::Try", "prim::With"):
+        return Effects(reads=_all(node), observable=node.kind == "prim::With")
     if node.kind == "prim::For":
         return Effects(reads=(0,), writes=_iterated(node))
     return Effects(reads=(0, 1) if node.kind == "prim::Loop" else (0,))

@@ -12,7 +12,10 @@ from typing import Any
 
 from jitcore.ir.types import ANY, Type
 
-__all__ = ["Block", "Capture", "Graph", "Node", "SourceRange", "Use", "Value"]
+__all__ = ["LOOPS", "Block", "Capture", "Graph", "Node", "SourceRange", "Use", "Value"]
+
+LOOPS = frozenset({"prim::Loop", "prim::For"})
+"""The kinds whose block is run again and again; the blocks of all others run at most once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +78,15 @@ class Node:
     """One operation: ``outputs = kind[attributes](inputs)``, perhaps with blocks.
 
     The last ``len(keywords)`` inputs were passed by keyword, under these names.  ``origin`` is the
-    node this one was copied from, or the node itself.
+    node this one was copied from, or the node itself.  ``host_reason`` says why the node has to run
+    in the host program, where that is known; it is for reports, and no part of the node's meaning.
     """
 
     __slots__ = (
         "attributes",
         "block",
         "blocks",
+        "host_reason",
         "inputs",
         "keywords",
         "kind",
@@ -108,6 +113,7 @@ class Node:
         self.blocks: list[Block] = []
         self.source = source
         self.origin: Node = self
+        self.host_reason: str | None = None
         for value in inputs:
             self.add_input(value)
 
@@ -197,6 +203,11 @@ class Block:
     def returns(self) -> list[Value]:
         """The values this block hands to its owner (recorded as the block's ``inputs``)."""
         return self.inputs
+
+    @property
+    def raises(self) -> bool:
+        """Whether this block surely raises an exception, whatever its nodes do before."""
+        return any(node.kind == "prim::Raise" for node in self.nodes)
 
     def add_param(self, type_: Type = ANY, name: str = "") -> Value:
         """Append a parameter."""
@@ -397,6 +408,7 @@ def copy_node(node: Node, target: Block, mapping: dict[Value, Value]) -> Node:
         source=node.source,
     )
     twin.origin = node.origin
+    twin.host_reason = node.host_reason
     for block in node.blocks:
         copy_block(block, twin.add_block(), mapping)
     mapping.update(zip(node.outputs, twin.outputs, strict=True))

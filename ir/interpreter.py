@@ -19,7 +19,15 @@ from jitcore.ir import reference
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
 
-__all__ = ["UNINITIALIZED", "Uninitialized", "evaluate", "numpy_function", "run"]
+__all__ = [
+    "NOTES",
+    "UNINITIALIZED",
+    "Uninitialized",
+    "evaluate",
+    "numpy_function",
+    "reference_of",
+    "run",
+]
 
 Environment = dict[Value, Any]
 
@@ -35,7 +43,7 @@ class Uninitialized:
 
 UNINITIALIZED = Uninitialized()
 
-NOTES = frozenset({"graph", "scope", "starred", "untyped"})
+NOTES = frozenset({"graph", "scope", "starred"})
 """Attributes that say something about a node, and are no arguments of its op."""
 
 
@@ -68,7 +76,19 @@ def evaluate(node: Node, operands: Sequence[Any]) -> Any:
     args, keywords = _arguments(node, operands)
     if special is not None:
         return special(node, args, keywords)
-    return _callable(node)(*args, **keywords)
+    return reference_of(node.kind)(*args, **keywords)
+
+
+def reference_of(kind: str) -> Callable[..., Any]:
+    """What a kind of node means: a function of its operands, in order, and its attributes, by name.
+
+    Raises
+    ------
+    NotImplementedError
+        Nothing is known about the kind.
+    """
+    row = TABLE.get(kind)
+    return _python_callable(kind) if row is None else row.reference
 
 
 @cache
@@ -149,10 +169,27 @@ def _run_for(node: Node, environment: Environment) -> list[Any]:
     return carried
 
 
+def _run_try(node: Node, environment: Environment) -> list[Any]:
+    body, handler = node.blocks
+    try:
+        return _run_block(body, environment)
+    except BaseException as error:
+        environment[handler.params[0]] = error
+        return _run_block(handler, environment)
+
+
+def _run_with(node: Node, environment: Environment) -> list[Any]:
+    operands = [environment[value] for value in node.inputs]
+    with node.attributes["manager"](**dict(zip(node.keywords, operands, strict=True))):
+        return _run_block(node.blocks[0], environment)
+
+
 _CONTROL: dict[str, Callable[[Node, Environment], list[Any]]] = {
     "prim::If": _run_if,
     "prim::Loop": _run_loop,
     "prim::For": _run_for,
+    "prim::Try": _run_try,
+    "prim::With": _run_with,
 }
 
 
@@ -167,14 +204,6 @@ def _arguments(node: Node, operands: Sequence[Any]) -> tuple[list[Any], dict[str
     for name, operand in zip(node.keywords, operands[first:], strict=True):
         keywords.update(operand if name == "**" else {name: operand})
     return args, keywords
-
-
-def _callable(node: Node) -> Callable[..., Any]:
-    both = _BOTH_FORMS.get(node.kind)
-    if both is not None:
-        return both
-    row = TABLE.get(node.kind)
-    return _python_callable(node.kind) if row is None else row.reference
 
 
 @cache
@@ -279,10 +308,4 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "prim::SetAttr": reference.set_attribute,
     "prim::FormatString": _format_string,
     "prim::size": reference.size,
-}
-
-# NumPy's functions of these names do not take axes as the typed form gives them.
-_BOTH_FORMS: dict[str, Callable[..., Any]] = {
-    "np::argmax": reference.argmax,
-    "np::argmin": reference.argmin,
 }

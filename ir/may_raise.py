@@ -268,6 +268,8 @@ def _concatenate(node: Node) -> bool:
 
 
 def _matmul(node: Node) -> bool:
+    if len(node.inputs) != 2:
+        return False
     x, y = map(_dims, node.inputs)
     if not x or not y:
         return False
@@ -311,6 +313,7 @@ _ALWAYS_SAFE = frozenset(
 _UNTYPED_RULES: dict[str, Callable[[Node], bool]] = {
     "prim::If": _branch,
     "prim::Loop": _loop,
+    "prim::Try": _always,
     "prim::TupleConstruct": _tuple,
 }
 _RULES: dict[str, Callable[[Node], bool]] = {

@@ -6,12 +6,14 @@ Each takes a node's operands in order and its attributes by name; the op table's
 
 from __future__ import annotations
 
+import builtins
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from types import MethodType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +35,7 @@ __all__ = [
     "delitem",
     "dict_construct",
     "empty",
+    "from_int",
     "full",
     "gather",
     "get_attribute",
@@ -43,7 +46,9 @@ __all__ = [
     "not_contained",
     "parse_index",
     "put_mask",
+    "require",
     "reshape",
+    "same",
     "scatter",
     "set_attribute",
     "set_construct",
@@ -57,6 +62,8 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +152,22 @@ def cast(x: Any, *, dtype: np.dtype[Any]) -> Any:
     return np.asarray(x).astype(dtype)[()]
 
 
+def from_int(x: int, *, dtype: np.dtype[Any]) -> Any:
+    """A Python int as a NumPy scalar; OverflowError where the dtype does not hold it."""
+    return np.dtype(dtype).type(x)
+
+
 def size(x: Any, *, dim: int) -> int:
     """The extent of one axis, as a Python int."""
     extent: int = np.shape(x)[dim]
     return extent
 
 
-def store(target: Array, value: Any) -> None:
-    """Write ``value`` to all of ``target``, as if it were computed before the first write."""
+def store(target: Array, value: Any, *, in_place: bool = False) -> None:
+    """Write ``value`` to all of ``target``, as if it were computed before the first write.
+
+    ``in_place`` says that the value was computed for that, as in ``target += x``.
+    """
     target[...] = value
 
 
@@ -187,17 +202,30 @@ def full(value: Any, *dims: int, dtype: np.dtype[Any]) -> Array:
 
 
 def iota(start: Any, step: Any, count: int, *, dtype: np.dtype[Any]) -> Array:
-    """``start + i * step`` for ``i`` below ``count``, computed in ``dtype``."""
+    """``start + i * step`` for ``i`` below ``count``, computed in ``dtype``.
+
+    Raises
+    ------
+    ValueError
+        ``count`` is negative.
+    """
     kind = np.dtype(dtype)
-    numbers = np.arange(count, dtype=np.int64).astype(kind)
+    numbers = np.empty(count, np.int64)
+    numbers[:] = np.arange(count)
+    numbers = numbers.astype(kind)
     with np.errstate(over="ignore"):
         result = cast(start, dtype=kind) + numbers * cast(step, dtype=kind)
     return np.asarray(result)
 
 
-def copy(x: Any) -> Array:
-    """A fresh array in C order."""
-    return np.array(x, order="C")
+def same(x: Any) -> Any:
+    """``x`` itself."""
+    return x
+
+
+def copy(a: Any, order: Any = "C", *more: Any, **keywords: Any) -> Array:
+    """``np.copy``; a fresh array in C order where nothing else is asked for."""
+    return np.copy(a, order, *more, **keywords)
 
 
 def concatenate(*arrays: Array, axis: int = 0) -> Array:
@@ -234,14 +262,14 @@ def _one_axis(axis: Any, rank: int) -> Any:
     return axis[0] if len(axis) == 1 and rank > 1 else None
 
 
-def argmin(x: Any, axis: Any = None, **keywords: Any) -> Any:
+def argmin(a: Any, axis: Any = None, *more: Any, **keywords: Any) -> Any:
     """``np.argmin``; the typed form gives the axes as a tuple, of one axis or of all."""
-    return np.argmin(x, _one_axis(axis, np.ndim(x)), **keywords)
+    return np.argmin(a, _one_axis(axis, np.ndim(a)), *more, **keywords)
 
 
-def argmax(x: Any, axis: Any = None, **keywords: Any) -> Any:
+def argmax(a: Any, axis: Any = None, *more: Any, **keywords: Any) -> Any:
     """``np.argmax``; the typed form gives the axes as a tuple, of one axis or of all."""
-    return np.argmax(x, _one_axis(axis, np.ndim(x)), **keywords)
+    return np.argmax(a, _one_axis(axis, np.ndim(a)), *more, **keywords)
 
 
 def contained(x: Any, container: Any) -> bool:
@@ -281,6 +309,12 @@ def check_bound(x: Any, flag: bool, *, name: str) -> Any:
     raise UnboundLocalError(
         f"cannot access local variable '{name}' where it is not associated with a value"
     )
+
+
+def require(condition: Any, exception: str, message: str) -> None:
+    """Raise the built-in exception of this name where a condition does not hold."""
+    if not condition:
+        raise getattr(builtins, exception)(message)
 
 
 def unpack(x: Any, *, count: int, star: int | None = None) -> tuple[Any, ...]:
@@ -338,3 +372,50 @@ def set_attribute(x: Any, value: Any, *, name: str) -> None:
 def call_method(x: Any, /, *values: Any, name: str, **keywords: Any) -> Any:
     """``x.name(*values, **keywords)``."""
     return getattr(x, name)(*values, **keywords)
+
+
+def _left_to_python(function: AnyFunction) -> AnyFunction:
+    """Mark a function that programs call: it is not compiled with them."""
+    function.__jitcore_mark__ = "ignore"  # type: ignore[attr-defined]
+    return function
+
+
+@_left_to_python
+def enter_context(manager: Any) -> tuple[Any, Any]:
+    """Enter a context as ``with`` does: the bound ``__exit__``, and what ``__enter__`` gave."""
+    class_ = type(manager)
+    message = f"{class_.__name__!r} object does not support the context manager protocol"
+    if not hasattr(class_, "__enter__"):
+        raise TypeError(message)
+    if not hasattr(class_, "__exit__"):
+        raise TypeError(f"{message} (missed __exit__ method)")
+    leave = MethodType(class_.__exit__, manager)
+    return leave, class_.__enter__(manager)
+
+
+@_left_to_python
+def leave_context(leave: Any, exception: BaseException) -> Any:
+    """Leave a context in which an exception was raised; true where that is suppressed."""
+    return leave(type(exception), exception, exception.__traceback__)
+
+
+@_left_to_python
+def exception_matches(exception: BaseException, classes: Any) -> bool:
+    """Whether ``except classes:`` catches an exception."""
+    kinds = classes if isinstance(classes, tuple) else (classes,)
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+        raise TypeError("catching classes that do not inherit from BaseException is not allowed")
+    return any(kind in type(exception).__mro__ for kind in kinds)
+
+
+@_left_to_python
+def numbers_of(array: Array) -> list[Any]:
+    """The elements of an array as Python numbers."""
+    numbers: list[Any] = array.tolist()
+    return numbers
+
+
+@_left_to_python
+def scalars_of(array: Array) -> list[Any]:
+    """The elements of an array as NumPy scalars."""
+    return list(array)

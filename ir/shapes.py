@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from jitcore.ir.types import Dim
 
@@ -14,17 +14,24 @@ class BroadcastError(ValueError):
 
 
 def broadcast_dims(
-    shapes: Sequence[tuple[Dim, ...]], fresh: Callable[[object], Dim]
+    shapes: Sequence[tuple[Dim, ...]],
+    fresh: Callable[[object], Dim],
+    never_one: Collection[Dim] = frozenset(),
 ) -> tuple[Dim, ...]:
     """The dims of operands broadcast together.
 
-    Two different symbols give the symbol ``fresh(key)`` makes, as does a symbol that may be 1;
-    whether they really fit is checked when the program runs.
+    What is not 1, a number or one of the symbols ``never_one``, is the extent of the result.  Of
+    other symbols, any of which may be 1, different ones give the symbol that ``fresh(key)`` makes.
+    Whether extents really fit is checked when the program runs.
 
     Examples
     --------
     >>> broadcast_dims([("n", 1), (4,)], lambda key: "s")
     ('n', 4)
+    >>> broadcast_dims([("n",), ("m",)], lambda key: "s")
+    ('s',)
+    >>> broadcast_dims([("n",), ("m",)], lambda key: "s", never_one={"n"})
+    ('n',)
     """
     rank = max((len(shape) for shape in shapes), default=0)
     result: list[Dim] = []
@@ -34,11 +41,11 @@ def broadcast_dims(
             position = axis - rank + len(shape)
             if position >= 0 and shape[position] != 1 and shape[position] not in found:
                 found.append(shape[position])
-        result.append(_join(found, fresh))
+        result.append(_join(found, fresh, never_one))
     return tuple(result)
 
 
-def _join(dims: list[Dim], fresh: Callable[[object], Dim]) -> Dim:
+def _join(dims: list[Dim], fresh: Callable[[object], Dim], never_one: Collection[Dim]) -> Dim:
     if not dims:
         return 1
     if len(dims) == 1:
@@ -48,6 +55,9 @@ def _join(dims: list[Dim], fresh: Callable[[object], Dim]) -> Dim:
         raise BroadcastError(f"operands of extents {numbers[0]} and {numbers[1]}")
     if numbers:
         return numbers[0]
+    known = [str(dim) for dim in dims if dim in never_one]
+    if known:
+        return min(known)
     return fresh(("broadcast", tuple(sorted(map(str, dims)))))
 
 

@@ -9,6 +9,7 @@ never the same type.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ __all__ = [
     "DictType",
     "Dim",
     "ListType",
+    "LocalListType",
     "PrimType",
     "TensorType",
     "TupleType",
@@ -37,9 +39,11 @@ __all__ = [
     "UnionType",
     "array_type",
     "dtype_name",
+    "is_named_tuple",
     "is_number",
     "is_scalar_tensor",
     "scalar_type",
+    "symbols_in",
     "type_of_constant",
 ]
 
@@ -179,6 +183,26 @@ class ListType(Type):
 
 
 @dataclass(frozen=True, slots=True)
+class LocalListType(Type):
+    """A list that only compiled code knows, an array and a length; ``element`` is None while it is
+    empty.  There are none in a typed graph that is finished."""
+
+    element: Type | None
+
+    def __str__(self) -> str:
+        return f"LocalList[{self.element}]"
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """Of the array that holds the elements; None where no array can."""
+        if isinstance(self.element, TensorType) and self.element.scalar:
+            return self.element.dtype
+        known = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
+        found = known.get(self.element) if isinstance(self.element, PrimType) else None
+        return None if found is None else np.dtype(found)
+
+
+@dataclass(frozen=True, slots=True)
 class DictType(Type):
     """A dict whose keys, and whose values, all have one type."""
 
@@ -197,6 +221,15 @@ class UnionType(Type):
 
     def __str__(self) -> str:
         return f"Union[{', '.join(map(str, self.alternatives))}]"
+
+
+def symbols_in(type_: Type) -> Iterator[Dim]:
+    """The symbols among the dims of a type, those in tuples too."""
+    if isinstance(type_, TensorType):
+        yield from (dim for dim in type_.dims or () if isinstance(dim, str))
+    elif isinstance(type_, TupleType):
+        for element in type_.elements:
+            yield from symbols_in(element)
 
 
 def is_number(type_: Type) -> bool:
@@ -229,7 +262,26 @@ def type_of_constant(value: Any) -> Type:
         return TensorType(value.dtype, (), True)
     if type(value) is np.ndarray:
         return TensorType(value.dtype, value.shape)
-    if isinstance(value, tuple):
+    if type(value) is tuple or is_named_tuple(type(value)):
         elements = tuple(type_of_constant(item) for item in value)
-        return TupleType(elements, type(value) if hasattr(value, "_fields") else None)
+        return TupleType(elements, type(value) if type(value) is not tuple else None)
     return OBJECT
+
+
+def is_named_tuple(class_: type) -> bool:
+    """Whether a class is a NamedTuple itself, whose instances are nothing but their elements."""
+    if class_.__bases__ != (tuple,) or not hasattr(class_, "_fields"):
+        return False
+    return not any(name in vars(class_) for name in _PROTOCOLS)
+
+
+_PROTOCOLS = (
+    "__bool__",
+    "__contains__",
+    "__getattr__",
+    "__getattribute__",
+    "__getitem__",
+    "__iter__",
+    "__len__",
+)
+"""A NamedTuple that defines one of these is more than its elements."""

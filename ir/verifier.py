@@ -210,6 +210,23 @@ def _check_if(node: Node, fail: Fail) -> None:
         _require(node, fail, f"returns in block{number}", len(node.outputs), len(block.returns))
 
 
+def _check_try(node: Node, fail: Fail) -> None:
+    _require(node, fail, "inputs", 0, len(node.inputs))
+    _require(node, fail, "blocks", 2, len(node.blocks))
+    for number, block in enumerate(node.blocks):
+        _require(node, fail, f"parameters in block{number}", number, len(block.params))
+        _require(node, fail, f"returns in block{number}", len(node.outputs), len(block.returns))
+
+
+def _check_with(node: Node, fail: Fail) -> None:
+    _require(node, fail, "keywords", len(node.inputs), len(node.keywords))
+    _require(node, fail, "blocks", 1, len(node.blocks))
+    _require(node, fail, "parameters in block0", 0, len(node.blocks[0].params))
+    _require(node, fail, "returns in block0", len(node.outputs), len(node.blocks[0].returns))
+    if "manager" not in node.attributes:
+        fail(node, "prim::With needs the attribute manager")
+
+
 def _check_loop(node: Node, fail: Fail) -> None:
     # A loop reads the trip count and the condition before the carried values, a for the iterable.
     before = 2 if node.kind == "prim::Loop" else 1
@@ -238,6 +255,8 @@ _SHAPES: dict[str, Callable[[Node, Fail], None]] = {
     "prim::If": _check_if,
     "prim::Loop": _check_loop,
     "prim::For": _check_loop,
+    "prim::Try": _check_try,
+    "prim::With": _check_with,
     "prim::Unpack": _check_unpack,
     "prim::Raise": _check_raise,
 }

@@ -4,8 +4,13 @@ The undecorated function is the specification: values, dtypes, shapes, in-place 
 exceptions stay what plain NumPy gives.
 """
 
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Final
+
 import numpy as _numpy
 
+from jitcore.codegen.threads import get_num_threads, set_num_threads
 from jitcore.config import set_numerics
 from jitcore.errors import (
     CompilationError,
@@ -17,6 +22,16 @@ from jitcore.errors import (
 )
 from jitcore.explain import Explanation, explain
 from jitcore.ir.parser import parse_graph
+from jitcore.markers import (
+    Attribute,
+    annotate,
+    export,
+    ignore,
+    interface,
+    is_scripting,
+    isinstance,
+    unused,
+)
 from jitcore.script import ScriptFunction, last_executed_optimized_graph, script
 from jitcore.strategy import fusion_strategy, set_fusion_strategy
 from jitcore.strict import strict_fusion
@@ -26,22 +41,44 @@ __version__ = "0.1.0"
 Tensor = _numpy.ndarray
 """An alias of ``numpy.ndarray`` for annotations."""
 
+if _TYPE_CHECKING:
+    from jitcore import nn as nn
+else:
+
+    def __getattr__(name: str) -> object:
+        """``jitcore.nn``, which is imported when it is first asked for."""
+        if name == "nn":
+            return _importlib.import_module("jitcore.nn")
+        raise AttributeError(f"module 'jitcore' has no attribute {name!r}")
+
+
 __all__ = [
+    "Attribute",
     "CompilationError",
     "Error",
     "Explanation",
+    "Final",
     "ScriptFunction",
     "SerializationError",
     "Tensor",
     "TracerWarning",
     "TracingCheckError",
     "UnsupportedError",
+    "annotate",
     "explain",
+    "export",
     "fusion_strategy",
+    "get_num_threads",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "isinstance",
     "last_executed_optimized_graph",
     "parse_graph",
     "script",
     "set_fusion_strategy",
+    "set_num_threads",
     "set_numerics",
     "strict_fusion",
+    "unused",
 ]

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitcore import strategy
-from jitcore.codegen.entry import CaptureGuard, bind
+from jitcore.codegen.entry import ABSENT, CaptureGuard, bind
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
 from jitcore.codegen.signature import ConstantParam, Param
 from jitcore.ir import log
-from jitcore.ir.graph import Graph
+from jitcore.ir.classes import MISSING
+from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.passes.same_extents import renamed, same_extents
 from jitcore.ir.passes.specialize import CompileFunction, specialize
 from jitcore.pipeline import HostPlan, NativePlan, compile_host, compile_native, optimize
 from jitcore.signatures import (
@@ -28,14 +30,21 @@ from jitcore.signatures import (
     constant_of,
     describe_all,
     describe_constant,
+    describe_unknown,
     structure,
     type_and_param,
 )
 
-__all__ = ["Executor", "Specialization"]
+__all__ = ["Executor", "Specialization", "capture_guard"]
 
 MAX_DEPTH = 3
 """How deep regions that wait for types may lie inside one another."""
+
+MAX_FRUITLESS = 16
+"""How many calls of a region may find nothing native in it before no more look."""
+
+MAX_TEXTS = 8
+"""How many strings a function is specialized for, in each of its parameters."""
 
 MAX_SPECIALIZATIONS = 256
 """A limit over all structures of arguments, against programs that call with ever new constants."""
@@ -58,13 +67,23 @@ class Specialization:
     typed : Graph
         The graph with its types, before fusion.
     plan : NativePlan or HostPlan
+    assumed : list of Capture
+        What functions and classes that came in as values were found to be.
     """
 
     kind: str
     key: tuple[Description, ...]
     typed: Graph
     plan: NativePlan | HostPlan
+    assumed: list[Capture]
     direct: Callable[..., Any] = _not_native
+
+    def holds(self) -> bool:
+        """Whether what it was built from, besides the arguments and the graph, is unchanged."""
+        try:
+            return all(capture.read() is capture.value for capture in self.assumed)
+        except NameError:
+            return False
 
 
 class Executor:
@@ -84,6 +103,11 @@ class Executor:
         What stands at the end of the chain of entries; by default `run`.
     depth : int
         How many executors this one is a region of.
+
+    Attributes
+    ----------
+    constants : frozenset of int
+        The numbers of the inputs whose values are part of a specialization's key.
     """
 
     def __init__(
@@ -111,7 +135,9 @@ class Executor:
         self._static: dict[tuple[Description, ...], Specialization] = {}
         self._dynamic: dict[tuple[Description, ...], Specialization] = {}
         self._counts: dict[tuple[Description, ...], int] = {}
-        self._constants: frozenset[int] = frozenset()
+        self.constants: frozenset[int] = frozenset()
+        self._texts: dict[int, set[str]] = {}
+        self._fruitless = 0
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any) -> Any:
@@ -131,8 +157,29 @@ class Executor:
         if found is None:
             return self.fallback(*args)
         if isinstance(found.plan, HostPlan):
+            if self.depth and not found.plan.regions:
+                self._note_fruitless()
             return found.plan.run(*args, *captured)
         return found.direct(*args)
+
+    def _note_fruitless(self) -> None:
+        """Note that looking at a region's values led to nothing native; give up after some."""
+        self._fruitless += 1
+        if self._fruitless == MAX_FRUITLESS:
+            self.entry = self.fallback
+
+    def describe(self, args: tuple[Any, ...]) -> tuple[Description, ...]:
+        """The descriptions of all arguments; texts count as constants while there are few."""
+        found = list(describe_all(args, self.constants))
+        for number, one in enumerate(found):
+            if one[:2] != ("constant", str):
+                continue
+            known = self._texts.setdefault(number, set())
+            if len(known) < MAX_TEXTS:
+                known.add(one[2])
+            if one[2] not in known:
+                found[number] = describe_unknown()
+        return tuple(found)
 
     def _run_positional(self, *args: Any) -> Any:
         return self.run(args)
@@ -140,7 +187,7 @@ class Executor:
     def specialization(self, args: tuple[Any, ...]) -> Specialization | None:
         """The specialization for these arguments, made now if the strategy allows another."""
         with self._lock:
-            descriptions = describe_all(args, self._constants)
+            descriptions = self.describe(args)
             found = self._find(descriptions)
             if found is not None:
                 return found
@@ -152,7 +199,13 @@ class Executor:
             return made
 
     def _find(self, descriptions: tuple[Description, ...]) -> Specialization | None:
-        return self._static.get(descriptions) or self._dynamic.get(_dynamic_key(descriptions))
+        exact = self._static.get(descriptions)
+        for found in (exact, self._dynamic.get(_dynamic_key(descriptions))):
+            if found is not None and found.holds():
+                return found
+            if found is not None:
+                self._forget(found)
+        return None
 
     def _count(self, descriptions: tuple[Description, ...]) -> int:
         """How many specializations there are for arguments of this structure."""
@@ -167,12 +220,20 @@ class Executor:
             made.direct = self._bind(made, self.fallback)
         self._chain()
 
+    def _forget(self, stale: Specialization) -> None:
+        """Drop a specialization that was built from something that has changed."""
+        form = tuple(structure(one) for one in stale.key)
+        self._counts[form] -= 1
+        self.specializations.remove(stale)
+        del (self._static if stale.kind == "STATIC" else self._dynamic)[stale.key]
+        self._chain()
+
     def _specialize(self, args: tuple[Any, ...], kind: str) -> Specialization:
         """Compile for these arguments, taking those as constants that have to be."""
-        names = [value.name.replace(".", "_") for value in self.graph.inputs]
+        names = [_symbol_prefix(value.name) for value in self.graph.inputs]
         dynamic = kind == "DYNAMIC"
         while True:
-            descriptions = describe_all(args, self._constants)
+            descriptions = self.describe(args)
             pairs = [
                 type_and_param(one, name, dynamic=dynamic)
                 for one, name in zip(descriptions, names, strict=True)
@@ -186,23 +247,50 @@ class Executor:
                 self.graph, [type_ for type_, _ in pairs], constants, self.compile_function, wanted
             )
             more = {
-                n for n in wanted - self._constants if describe_constant(args[n]) != descriptions[n]
+                n for n in wanted - self.constants if describe_constant(args[n]) != descriptions[n]
             }
             if not more:
                 break
-            self._constants |= more
+            self.constants |= more
         optimize(typed)
         log.graph_dump("specialize", f"{self.name} specialized", lambda: str(typed))
-        plan = self._plan(typed, params)
-        return Specialization(
-            kind, _dynamic_key(descriptions) if dynamic else descriptions, typed, plan
-        )
+        assumed = typed.captures[len(self.graph.captures) :]
+        plan: NativePlan | HostPlan | None = None
+        same = same_extents(typed)
+        if same:
+            types = [renamed(type_, same) for type_, _ in pairs]
+            narrow = specialize(self.graph, types, constants, self.compile_function, set())
+            optimize(narrow)
+            plan = self._native_plan(narrow, params, assumed)
+        if plan is None:
+            plan = self._plan(typed, params, assumed)
+        else:
+            typed = narrow
+        key = _dynamic_key(descriptions) if dynamic else descriptions
+        return Specialization(kind, key, typed, plan, assumed)
 
-    def _plan(self, typed: Graph, params: list[Param | None]) -> NativePlan | HostPlan:
+    def _native_plan(
+        self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
+    ) -> NativePlan | None:
+        """One native function, or None where that does not do."""
+        guards = (*self.captures, *filter(None, map(capture_guard, assumed)))
         contract = self.numerics() == "contract"
         name = _identifier(self.name)
         try:
-            native = compile_native(typed, params, self.captures, name=name, contract=contract)
+            return compile_native(typed, params, guards, name=name, contract=contract)
+        except NotNative:
+            return None
+
+    def _plan(
+        self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
+    ) -> NativePlan | HostPlan:
+        contract = self.numerics() == "contract"
+        name = _identifier(self.name)
+        if self.depth > MAX_DEPTH:
+            return HostPlan(typed, build_host(typed), {})
+        try:
+            guards = (*self.captures, *filter(None, map(capture_guard, assumed)))
+            native = compile_native(typed, params, guards, name=name, contract=contract)
         except NotNative:
             if self.depth:
                 # A region is as small as it gets: there is no part to take out.
@@ -227,7 +315,7 @@ class Executor:
         """Bind the entries anew, the youngest specialization first."""
         following: Callable[..., Any] = self.miss
         for one in self.specializations:
-            if isinstance(one.plan, NativePlan):
+            if isinstance(one.plan, NativePlan) and None not in map(capture_guard, one.assumed):
                 following = self._bind(one, following)
         self.entry = following
 
@@ -252,6 +340,15 @@ class Executor:
         return handle
 
 
+def capture_guard(capture: Capture) -> CaptureGuard | None:
+    """The compiled check of a capture, where its place is known."""
+    if capture.container is None:
+        return None
+    expected = ABSENT if capture.value is MISSING else capture.value
+    is_input = capture.input is not None
+    return CaptureGuard(capture.container, capture.key, None if is_input else expected, is_input)
+
+
 def _constants(params: Sequence[Param | None]) -> Iterator[tuple[int, Any]]:
     for number, param in enumerate(params):
         known, value = constant_of(param)
@@ -270,6 +367,11 @@ def _without_extents(description: Description) -> Description:
     if description[0] == "tuple":
         return (*description[:2], *(_without_extents(item) for item in description[2:]))
     return description
+
+
+def _symbol_prefix(name: str) -> str:
+    """What the symbols of an input's dims start with: no two inputs have the same."""
+    return f"%{name}." if name.isdecimal() else name
 
 
 def _identifier(name: str) -> str:

@@ -16,7 +16,7 @@ from jitcore import strategy
 from jitcore.differences import assumption, differences
 from jitcore.pipeline import NativePlan
 from jitcore.report import plan_lines, table, unfused_bytes, wrapped
-from jitcore.signatures import Description, describe_all
+from jitcore.signatures import Description
 
 if TYPE_CHECKING:
     from jitcore.executor import Executor, Specialization
@@ -119,7 +119,7 @@ def _fate(
 ) -> Iterator[str]:
     """Which specialization takes the call, or why none does."""
     names = [value.name for value in executor.graph.inputs]
-    given = describe_all(inputs, executor._constants)
+    given = executor.describe(tuple(inputs))
     if found is None:
         allowed = f"the fusion strategy {strategy.current()} allows no further specialization"
         yield from wrapped("runs unfused, through NumPy: ", allowed)
@@ -159,7 +159,7 @@ def _assumptions(function: ScriptFunction, found: Specialization) -> Iterator[st
     ]
     modules = [one.path for one in constants if isinstance(one.value, ModuleType)]
     if modules:
-        rows.append((", ".join(modules), "still the same modules"))
+        rows.append((", ".join(modules), f"still the same module{'s' * (len(modules) > 1)}"))
     if rows:
         _, *lines = table(["", ""], rows, indent=2)
         yield from lines
@@ -167,7 +167,10 @@ def _assumptions(function: ScriptFunction, found: Specialization) -> Iterator[st
 
 def _measured(report: Explanation, found: Specialization | None) -> Iterator[str]:
     moved = f"{_size(report.bytes_moved)} of arguments and results"
-    yield f"this call: {_duration(report.seconds)}, {moved}"
+    rate = ""
+    if report.bytes_moved and report.seconds > 0:
+        rate = f", {report.bytes_moved / report.seconds / 1e9:.2g} GB/s"
+    yield f"this call: {_duration(report.seconds)}, {moved}{rate}"
     if found is not None and isinstance(found.plan, NativePlan):
         unfused = unfused_bytes(found.typed)
         if unfused is not None and unfused > report.bytes_moved:

@@ -32,6 +32,11 @@ __all__ = ["HostPlan", "Kernel", "NativePlan", "compile_host", "compile_native",
 
 _numbers = itertools.count()
 
+_HEADER = """\
+{name}: a native function that jitcore made, as source for Numba.
+
+Addresses are int64: a pointer to the first element for each array, and for the results."""
+
 
 @dataclass(slots=True)
 class Kernel:
@@ -56,7 +61,8 @@ class Kernel:
     @property
     def source(self) -> str:
         """The kernel as Numba source, which can be pasted into a file and run."""
-        return print_function(self.lowered.function)
+        function = self.lowered.function
+        return print_function(function, header=_HEADER.format(name=function.name))
 
     @property
     def llvm(self) -> str:
@@ -201,9 +207,10 @@ def compile_host(
     defer: bool,
 ) -> HostPlan:
     """Compile a typed graph to a Python program; its native regions are made by ``make_region``."""
-    check_strict_fusion(graph, [])
     partition(graph, defer=defer)
     dead_code_elimination(graph)
+    # What has gone into a region is checked when that is compiled.
+    check_strict_fusion(graph, [])
     log.graph_dump("regions", "after partition", lambda: str(graph))
     regions: dict[Node, Callable[..., Any]] = {}
     for number, node in enumerate(graph.find_all_nodes("prim::NativeGroup")):

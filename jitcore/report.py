@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jitcore.fusers.elementwise import iteration_dims
-from jitcore.ir.graph import Graph, Node, SourceRange
+from jitcore.ir.graph import Graph, Node, SourceRange, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import TensorType
 from jitcore.pipeline import HostPlan, NativePlan
@@ -32,7 +34,7 @@ _SILENT = frozenset(
 )
 _GROUPS = ("prim::FusionGroup", "prim::NativeGroup")
 _VIEW = "a view: it costs nothing, as its array is read in place"
-_NUMBER = "it works on single numbers"
+_NUMBER = "it works on single numbers, which needs no loop"
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], indent: int) -> Iterator[str]:
@@ -74,7 +76,7 @@ def _native_lines(plan: NativePlan, indent: int) -> Iterator[str]:
     margin = " " * indent
     groups = plan.graph.find_all_nodes("prim::FusionGroup")
     grouped = f", with {_count(groups, 'fused group')}" if groups else ""
-    yield f"{margin}one native function, {plan.kernel.name}{grouped}"
+    yield f"{margin}one native function, {plan.kernel.name}{grouped}: machine code, without Python"
     for number, node in enumerate(groups):
         graph: Graph = node.attributes["graph"]
         inside = [one for one in graph.nodes() if one.kind not in _SILENT]
@@ -88,11 +90,16 @@ def _native_lines(plan: NativePlan, indent: int) -> Iterator[str]:
         for node in plan.graph.nodes()
         if node.kind not in (*_SILENT, *_GROUPS)
     ]
-    yield from _refused(f"{margin}in the native function, but in no group", outside, indent)
+    numbers = [node for node, reason in outside if reason == _NUMBER]
+    arrays = [(node, reason) for node, reason in outside if reason != _NUMBER]
+    yield from _refused(f"{margin}in the native function, but in no group", arrays, indent)
+    yield from _on_numbers(numbers, indent)
+    yield from _widened(plan.graph, indent)
     if plan.kernel.lowered.notes:
         yield ""
-        notes = "; ".join(plan.kernel.lowered.notes)
-        yield from wrapped(f"{margin}loops and memory: ", notes)
+        yield f"{margin}loops and memory of {plan.kernel.name}, in order"
+        for note in plan.kernel.lowered.notes:
+            yield from wrapped(f"{margin}  ", note)
 
 
 def _host_lines(plan: HostPlan, indent: int) -> Iterator[str]:
@@ -100,7 +107,7 @@ def _host_lines(plan: HostPlan, indent: int) -> Iterator[str]:
     count = _count(plan.regions, "native region")
     yield f"{margin}a host program, which runs in Python and NumPy, with {count}"
     outside = [
-        (node, str(node.attributes.get("untyped") or _why_host(node)))
+        (node, node.host_reason or _why_host(node))
         for node in plan.graph.nodes()
         if node.kind not in (*_SILENT, *_GROUPS)
     ]
@@ -140,6 +147,63 @@ def _refused(title: str, nodes: Iterable[tuple[Node, str]], indent: int) -> Iter
     yield from table(["operation", "where", "why"], cells, indent + 2)
 
 
+def _on_numbers(nodes: Sequence[Node], indent: int) -> Iterator[str]:
+    """One entry for all the operations on single numbers."""
+    if nodes:
+        yield ""
+        title = f"{' ' * indent}on single numbers, {_lines(node.source for node in nodes)}: "
+        yield from wrapped(title, _kinds(nodes))
+
+
+def _widened(graph: Graph, indent: int) -> Iterator[str]:
+    """Where arrays of short floats become longer ones only because of what they meet."""
+    rows: dict[tuple[str, str], None] = {}
+    for node in _all_nodes(graph):
+        if node.kind != "np::cast":
+            continue
+        before, after = _float_dtype(node.inputs[0]), _float_dtype(node.output)
+        if before is None or after is None or before.itemsize >= after.itemsize:
+            continue
+        if _meets_scalar(node):
+            why = (
+                f"{before} becomes {after}, as it meets a NumPy scalar of {after}; "
+                f"float() of that scalar would leave it {before}"
+            )
+            rows[_lines([node.source]), why] = None
+    if rows:
+        yield ""
+        yield f"{' ' * indent}slower than it could be"
+        yield from table(["where", "why"], list(rows), indent + 2)
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes():
+        yield node
+        if node.kind == _GROUPS[0]:
+            yield from _all_nodes(node.attributes["graph"])
+
+
+def _float_dtype(value: Value) -> np.dtype[Any] | None:
+    """The dtype of an array of floats; None for all else."""
+    type_ = value.type
+    if not isinstance(type_, TensorType) or type_.scalar or type_.dtype is None:
+        return None
+    return type_.dtype if type_.dtype.kind == "f" else None
+
+
+def _meets_scalar(cast: Node) -> bool:
+    """Whether the other operands of all users are numbers, one of them a NumPy scalar."""
+    users = [use.user for use in cast.output.uses]
+    others = [
+        value
+        for user in users
+        if isinstance(user, Node)
+        for value in user.inputs
+        if value is not cast.output
+    ]
+    return bool(others) and not any(_is_array(value.type) for value in others)
+
+
 def _why_native(node: Node, reasons: dict[tuple[str, str], str | None]) -> str:
     if node.kind in _CONTROL_FLOW:
         return "control flow, compiled as such"
@@ -175,12 +239,16 @@ def _by_line(nodes: Iterable[Node]) -> Iterator[tuple[str, str, str]]:
         place = (node.source.file, node.source.line) if node.source else ("", 0)
         lines.setdefault(place, []).append(node)
     for (file, line), members in sorted(lines.items()):
-        kinds = Counter(node.kind.rpartition("::")[2] for node in members)
-        text = ", ".join(_times(count, kind) for kind, count in kinds.items())
         source = linecache.getline(file, line).strip()
         if len(source) > _LONGEST_SOURCE:
             source = f"{source[: _LONGEST_SOURCE - 3]}..."
-        yield str(line), source, text
+        yield str(line), source, _kinds(members)
+
+
+def _kinds(nodes: Iterable[Node]) -> str:
+    """The names of operations, each once, with how many there are."""
+    kinds = Counter(node.kind.rpartition("::")[2] for node in nodes)
+    return ", ".join(_times(count, kind) for kind, count in kinds.items())
 
 
 def _lines(places: Iterable[SourceRange | None]) -> str:
@@ -230,7 +298,7 @@ def unfused_bytes(graph: Graph) -> int | None:
     """
     total = 0
     for node in graph.nodes():
-        if node.kind in (*_CONTROL_FLOW, *_GROUPS) or "untyped" in node.attributes:
+        if node.kind in (*_CONTROL_FLOW, *_GROUPS) or node.host_reason is not None:
             return None
         op = TABLE.get(node.kind)
         if op is None or node.kind in _SILENT or (op.view and not op.writes):

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from types import FunctionType
-from typing import Any, overload
+from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
+from typing import Any, TypeVar, overload
 
 from jitcore import config
-from jitcore.codegen.entry import ABSENT, CaptureGuard
 from jitcore.codegen.host import print_host
 from jitcore.errors import CompilationError
-from jitcore.executor import Executor, Specialization
+from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.explain import Explanation, explain_call
-from jitcore.frontend import MISSING, compile_function, is_library
-from jitcore.ir.graph import Capture, Graph
+from jitcore.frontend import compile_function, is_library
+from jitcore.frontend.constants import function_mark, wrapped_function
+from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
 from jitcore.ir.passes.specialize import specialize
 from jitcore.pipeline import Kernel, NativePlan
+from jitcore.source import has_source
 
 __all__ = ["ScriptFunction", "last_executed_optimized_graph", "script"]
+
+AnyClass = TypeVar("AnyClass", bound=type)
 
 _last_called: ScriptFunction | None = None
 
@@ -30,11 +33,15 @@ def _front_end(function: FunctionType) -> Graph:
 
 
 def _compile_argument(function: Any) -> Graph | None:
-    """The graph of a Python function that came in as an argument; None of anything else."""
-    plain = getattr(function, "__wrapped_function__", function)
-    if not isinstance(plain, FunctionType) or is_library(plain.__code__.co_filename):
+    """The graph of a Python function that came in as an argument; None of what is left alone."""
+    plain = wrapped_function(function)
+    if plain is None or is_library(plain.__code__.co_filename) or function_mark(plain) == "ignore":
         return None
-    return _front_end(plain)
+    try:
+        return _front_end(plain)
+    except CompilationError:
+        # Nobody asked for it to be compiled: Python calls it.
+        return None
 
 
 class ScriptFunction:
@@ -61,7 +68,7 @@ class ScriptFunction:
     def __init__(self, function: FunctionType, numerics: str | None = None) -> None:
         functools.update_wrapper(self, function)
         self.__wrapped_function__ = function
-        self._signature = inspect.signature(function)
+        self._signature = inspect.signature(function, follow_wrapped=False)
         self._numerics = config.checked_numerics(numerics) if numerics is not None else None
         self._parameters = list(self._signature.parameters.values())
         self._is_simple = all(
@@ -72,7 +79,7 @@ class ScriptFunction:
     def _reset(self) -> None:
         """Build the graph from the source, with the globals as they are now."""
         self._graph = _front_end(self.__wrapped_function__)
-        guards = tuple(guard for one in self._graph.captures if (guard := _guard(one)) is not None)
+        guards = tuple(filter(None, map(capture_guard, self._graph.captures)))
         self._executor = Executor(
             self._graph,
             name=self.__name__,
@@ -87,7 +94,7 @@ class ScriptFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         global _last_called
         _last_called = self
-        if self._guarded:
+        if self._guarded and self._is_simple:
             return self._executor.entry(*args, **kwargs)
         return self._miss(*args, **kwargs)
 
@@ -98,7 +105,11 @@ class ScriptFunction:
         return self._executor.run(bound, captured)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        # As with plain functions: pickled by name, and a copy is the function itself.
+        return self.__qualname__
 
     def __repr__(self) -> str:
         return f"<jitcore.ScriptFunction {self.__qualname__}{self._signature}>"
@@ -141,6 +152,8 @@ class ScriptFunction:
                 args.extend(value)
             elif parameter.kind is parameter.KEYWORD_ONLY:
                 keywords[parameter.name] = value
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                keywords.update(value)
             else:
                 args.append(value)
         return self.__wrapped_function__(*args, **keywords)
@@ -158,7 +171,7 @@ class ScriptFunction:
     @property
     def code(self) -> str:
         """The graph as Python source."""
-        return print_host(self._graph, name=self.__name__).source
+        return print_host(self._graph, name=self.__name__, places=True).source
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -197,13 +210,24 @@ class ScriptFunction:
         return explain_call(self, args, kwargs)
 
 
-def _guard(capture: Capture) -> CaptureGuard | None:
-    """The compiled check of a capture, where its place is known."""
-    if capture.container is None:
-        return None
-    expected = ABSENT if capture.value is MISSING else capture.value
-    is_input = capture.input is not None
-    return CaptureGuard(capture.container, capture.key, None if is_input else expected, is_input)
+def _checked_class(class_: type) -> type:
+    """A class whose methods can all be compiled, for use in compiled functions."""
+    for member in vars(class_).values():
+        for function in _functions_of(member):
+            marked = function_mark(function) in ("ignore", "unused")
+            if not marked and not is_library(function.__code__.co_filename):
+                if has_source(function):
+                    _front_end(function)
+    return class_
+
+
+def _functions_of(member: Any) -> Iterator[FunctionType]:
+    """The functions in a member of a class: a method, or those of a property."""
+    if isinstance(member, property):
+        parts = (member.fget, member.fset, member.fdel)
+    else:
+        parts = (getattr(member, "__func__", member), None, None)
+    yield from (part for part in parts if isinstance(part, FunctionType))
 
 
 def last_executed_optimized_graph() -> Graph | None:
@@ -220,18 +244,23 @@ def last_executed_optimized_graph() -> Graph | None:
 
 
 @overload
+def script(  # type: ignore[overload-overlap]  # a class is callable, too
+    function: AnyClass, *, numerics: str | None = None
+) -> AnyClass: ...
+@overload
 def script(function: Callable[..., Any], *, numerics: str | None = None) -> ScriptFunction: ...
 @overload
 def script(*, numerics: str | None = None) -> Callable[[Callable[..., Any]], ScriptFunction]: ...
 
 
 def script(function: Any = None, *, numerics: str | None = None) -> Any:
-    """Compile a function of NumPy arrays and Python numbers.
+    """Compile a function of NumPy arrays and Python numbers, or check a class for use in one.
 
     Parameters
     ----------
-    function : function
-        Plain Python; it stays available as ``__wrapped__``.
+    function : function or class
+        Plain Python; a function stays available as ``__wrapped__``, a class is given back as it
+        is, once all its methods are known to compile.
     numerics : {"strict", "contract"}, optional
         ``"strict"`` gives NumPy's arithmetic bit for bit; ``"contract"`` lets the compiler fuse
         multiplications and additions.  By default what `set_numerics` says at the first call.
@@ -263,6 +292,8 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
         return function
     if not config.enabled():
         return function
+    if isinstance(function, type):
+        return _checked_class(function)
     if not isinstance(function, FunctionType):
         raise CompilationError(
             f"script() takes a Python function; found {type(function).__name__}",

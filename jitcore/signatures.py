@@ -7,6 +7,9 @@ shape (``STATIC``) or for all shapes with the same extents of 1 (``DYNAMIC``).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from jitcore.codegen.signature import (
     ScalarParam,
     TupleParam,
 )
+from jitcore.frontend.constants import wrapped_function
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -29,6 +33,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    is_named_tuple,
     type_of_constant,
 )
 
@@ -37,6 +42,7 @@ __all__ = [
     "describe",
     "describe_all",
     "describe_constant",
+    "describe_unknown",
     "structure",
     "type_and_param",
 ]
@@ -52,6 +58,10 @@ _NUMBERS: dict[type, tuple[Type, str, Any]] = {
     bool: (BOOL, "bool", np.dtype(bool)),
     complex: (COMPLEX, "complex", np.dtype(np.complex128)),
 }
+_DEFINITIONS = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc, Enum)
+"""What a program is compiled for: objects whose identity is all that matters.  Other callable
+objects have contents, which may change."""
+
 _NATIVE_KINDS = frozenset("biufc")
 _FOREIGN: Description = ("any",)
 
@@ -67,21 +77,31 @@ def describe(value: Any) -> Description:
         return (kind.__name__,)
     if isinstance(value, np.generic):
         return ("numpy", value.dtype) if _is_native(value.dtype) else _FOREIGN
-    if value is None or kind is str or callable(value) or isinstance(value, np.dtype):
-        return ("constant", kind, value) if _is_hashable(value) else _FOREIGN
+    if value is None or kind is str or isinstance(value, np.dtype):
+        return ("constant", kind, value)
+    if isinstance(value, _DEFINITIONS) or wrapped_function(value) is not None:
+        return ("constant", kind, _Identity(value))
     if kind is tuple:
         return ("tuple", None, *(describe(item) for item in value))
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if is_named_tuple(kind):
         return ("tuple", kind, *(describe(item) for item in value))
     return _FOREIGN
 
 
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+@dataclass(frozen=True, slots=True, eq=False)
+class _Identity:
+    """An object that equals nothing but itself, whatever its class says about equality."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 def _is_native(dtype: np.dtype[Any]) -> bool:
@@ -100,6 +120,11 @@ def _describe_array(array: np.ndarray[Any, Any]) -> Description:
     elif any(stride % array.itemsize for stride in array.strides):
         return _FOREIGN
     return ("array", np.dtype(array.dtype.str), array.shape, layout)
+
+
+def describe_unknown() -> Description:
+    """The description of an argument about which nothing is assumed."""
+    return _FOREIGN
 
 
 def describe_constant(value: Any) -> Description:
@@ -148,7 +173,8 @@ def type_and_param(
     if kind == "numpy":
         return TensorType(description[1], (), True), ScalarParam("numpy", description[1])
     if kind == "constant":
-        return type_of_constant(description[2]), ConstantParam(description[2])
+        held = description[2].value if isinstance(description[2], _Identity) else description[2]
+        return type_of_constant(held), ConstantParam(held)
     if kind == "tuple":
         return _tuple(description, name, dynamic)
     if kind == "any":
@@ -170,11 +196,11 @@ def _array(description: Description, name: str, dynamic: bool) -> tuple[Type, Pa
 
 def _tuple(description: Description, name: str, dynamic: bool) -> tuple[Type, Param | None]:
     items = [
-        type_and_param(item, f"{name}{number}_", dynamic=dynamic)
+        type_and_param(item, f"{name}.{number}.", dynamic=dynamic)
         for number, item in enumerate(description[2:])
     ]
     params = [param for _, param in items if param is not None]
     type_ = TupleType(tuple(one for one, _ in items), description[1])
-    if len(params) < len(items) or description[1] is not None:
+    if len(params) < len(items):
         return type_, None
-    return type_, TupleParam(tuple(params))
+    return type_, TupleParam(tuple(params), description[1])

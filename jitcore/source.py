@@ -17,7 +17,7 @@ from types import CodeType, FunctionType
 from jitcore.errors import CompilationError, UnsupportedError
 from jitcore.ir.graph import SourceRange
 
-__all__ = ["FunctionNode", "FunctionSource", "has_source", "read_source"]
+__all__ = ["FunctionNode", "FunctionSource", "has_source", "nested_code", "read_source"]
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 
@@ -95,6 +95,27 @@ def read_source(function: FunctionType) -> FunctionSource:
     return FunctionSource(_mangled(node, owner), code.co_filename, lines)
 
 
+def nested_code(code: CodeType, node: FunctionNode | ast.GeneratorExp) -> CodeType | None:
+    """The code of what is defined inside the function with this code, at any depth."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    first_line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+    found = [
+        inner
+        for inner in _codes_in(code)
+        if inner.co_firstlineno == first_line and _matches(node, inner)
+    ]
+    if len(found) > 1:
+        found = [inner for inner in found if _encloses(node, inner)]
+    return found[0] if len(found) == 1 else None
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes_in(constant)
+
+
 def _source_lines(function: FunctionType) -> list[str]:
     """All lines of the file that a function comes from; an empty list where there is none."""
     file = function.__code__.co_filename
@@ -127,8 +148,10 @@ def _functions(tree: ast.AST) -> Iterator[tuple[_Definition, str]]:
         waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
 
 
-def _matches(node: _Definition, code: CodeType) -> bool:
+def _matches(node: _Definition | ast.GeneratorExp, code: CodeType) -> bool:
     """Whether a definition has the name and the parameters of the code."""
+    if isinstance(node, ast.GeneratorExp):
+        return code.co_name == "<genexpr>"
     if code.co_name != ("<lambda>" if isinstance(node, ast.Lambda) else node.name):
         return False
     arguments = node.args
@@ -140,7 +163,7 @@ def _matches(node: _Definition, code: CodeType) -> bool:
     )
 
 
-def _encloses(node: _Definition, code: CodeType) -> bool:
+def _encloses(node: _Definition | ast.GeneratorExp, code: CodeType) -> bool:
     """Whether the code's instructions all lie in the body; tells lambdas on one line apart."""
     body = node.body if isinstance(node, ast.Lambda) else node
     start = (body.lineno, body.col_offset)

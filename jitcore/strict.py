@@ -71,13 +71,13 @@ def check_strict_fusion(graph: Graph, decisions: list[Decision]) -> None:
     lines = []
     for node in unfused:
         where = str(node.source or "")
-        reason = node.attributes.get("untyped") or reasons.get((node.kind, where))
+        reason = node.host_reason or reasons.get((node.kind, where))
         lines.append(f"  {node.kind} at {where}: {reason or 'it is not an elementwise operation'}")
     raise Error("strict_fusion: found unfused operators:\n" + "\n".join(lines))
 
 
 def _is_operator(node: Node) -> bool:
-    if "untyped" in node.attributes:
+    if node.host_reason is not None:
         return True
     op = TABLE.get(node.kind)
     if op is None or op.view or not node.kind.startswith("np::"):

@@ -1,4 +1,4 @@
-"""What all tests share: markers that skip, and Hypothesis's settings."""
+"""What all tests share: options, markers that skip, and Hypothesis's settings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("jitcore")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--update-golden`` writes the files in ``tests/golden`` anew."""
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
 
 
 def has_gpu() -> bool:

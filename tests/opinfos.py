@@ -6,11 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from op_samples import OpInfo
-from opinfos_arrangements import arrangements_rows, contractions_rows
+from opinfos_arrangements import arrangements_rows, contractions_rows, diagonals_rows
 from opinfos_arrays import creation_rows, indexing_rows, shapes_rows
 from opinfos_elementwise import casts_rows, ufuncs_rows
+from opinfos_numeric import (
+    calculus_rows,
+    comparing_rows,
+    conversion_rows,
+    searching_rows,
+    selecting_rows,
+)
 from opinfos_python import math_rows, operators_rows, python_rows
 from opinfos_reductions import linalg_rows, reductions_rows
+from opinfos_statistics import hosted_rows, outputs_rows, statistics_rows
 
 __all__ = ["OPINFOS"]
 
@@ -28,6 +36,15 @@ def _all() -> Iterator[OpInfo]:
     yield from linalg_rows()
     yield from arrangements_rows()
     yield from contractions_rows()
+    yield from diagonals_rows()
+    yield from comparing_rows()
+    yield from searching_rows()
+    yield from calculus_rows()
+    yield from conversion_rows()
+    yield from selecting_rows()
+    yield from statistics_rows()
+    yield from outputs_rows()
+    yield from hosted_rows()
 
 
 def _by_kind(rows: Iterator[OpInfo]) -> dict[str, tuple[OpInfo, ...]]:

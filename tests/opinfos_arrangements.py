@@ -6,19 +6,11 @@ from collections.abc import Iterator
 
 from op_samples import OpInfo, row
 
-__all__ = ["arrangements_rows", "contractions_rows"]
+__all__ = ["arrangements_rows", "contractions_rows", "diagonals_rows"]
 
 
 def arrangements_rows() -> Iterator[OpInfo]:
     every = {"dtypes": "?fD", "layouts": True}
-    yield row(
-        "np::diff", "np.diff(x)", "np.diff(x, axis=0)", "np.diff(v, 2)", "np.diff(x, n=0)",
-        "np.diff(x, axis=3)", "np.diff(v, prepend=1)", dtypes="?BlfdD", layouts=True,
-    )  # fmt: skip
-    yield row(
-        "np::gradient", "np.gradient(v)", "np.gradient(v, 0.5)", "np.gradient(x)",
-        "np.gradient(v, a)", "np.gradient(v[:1])", "np.gradient(v, i)", dtypes="?ilfdD",
-    )  # fmt: skip
     yield row(
         "np::take", "np.take(x, places, axis=0)", "np.take(x, places)", "x.take(i, axis=1)",
         "np.take(v, places[:, None])", "np.take(v, j)", "np.take(x, [0, 1], axis=0)",
@@ -27,11 +19,21 @@ def arrangements_rows() -> Iterator[OpInfo]:
     yield row(
         "np::repeat", "np.repeat(x, 2)", "np.repeat(x, 3, axis=0)", "x.repeat(2, axis=-1)",
         "np.repeat(v, i)", "np.repeat(v, [0, 1, 2, 3])", "np.repeat(v, 0)", "np.repeat(v, -1)",
-        "np.repeat(v, len(v))", **every,
+        "np.repeat(v, len(v))", "np.repeat(x, [1, 0, 2], axis=0)", "np.repeat(v, places)",
+        "np.repeat(v, abs(places))", "np.repeat(x, [2], axis=0)", "np.repeat(v, j)",
+        "np.repeat(v, [1, 2])", **every,
     )  # fmt: skip
     yield row(
         "np::tile", "np.tile(x, 2)", "np.tile(x, (2, 1))", "np.tile(v, (2, 2))", "np.tile(v, 1)",
-        "np.tile(x, (2, 1, 3))", "np.tile(v, i)", "np.tile(v, 0)", "np.tile(s, 3)", **every,
+        "np.tile(x, (2, 1, 3))", "np.tile(v, i)", "np.tile(v, 0)", "np.tile(s, 3)",
+        "np.tile(v, j)", "np.tile(x, (i, 2))", "np.tile(v, a)", **every,
+    )  # fmt: skip
+    yield row(
+        "np::pad", "np.pad(x, ((9, 1), (0, 11)), mode='wrap')", "np.pad(x, 2, mode='symmetric')",
+        "np.pad(x, ((9, 1), (0, 11)), mode='reflect')", "np.pad(x[:1], 1, 'reflect')",
+        "np.pad(x, 1, constant_values=((1, 2), (3, 4)))", "np.pad(x[:0], 1, mode='edge')",
+        "np.pad(x, 1, mode='mean')", "np.pad(x, ((0, 0), (1, 0)), constant_values=300)",
+        "np.pad([1, 2], 1)", dtypes="bd", layouts=True,
     )  # fmt: skip
     yield row(
         "np::pad", "np.pad(x, 1)", "np.pad(x, ((1, 2), (0, 3)))", "np.pad(v, (2, 0))",
@@ -46,7 +48,7 @@ def arrangements_rows() -> Iterator[OpInfo]:
     yield row(
         "np::split", "np.split(x, [1, 2])", "np.split(x, 2, axis=1)", "np.split(v, 3)",
         "z, y = np.split(v, 2)\nz += 1\nreturn v, y", "np.split(x, [5, 1])", "np.split(x, [-1])",
-        "len(np.split(v, 2))", **every,
+        "len(np.split(v, 2))", "np.split(v, i)", **every,
     )  # fmt: skip
     yield row("np::array_split", "np.array_split(x, 2)", "np.array_split(v, 3)", **every)
     yield row("np::vsplit", "np.vsplit(x, [1])", "np.vsplit(x, 3)", "np.vsplit(v, 2)", **every)
@@ -76,8 +78,27 @@ def contractions_rows() -> Iterator[OpInfo]:
     )  # fmt: skip
     yield row(
         "np::trace", "np.trace(p)", "p.trace()", "np.trace(p @ q.T)", "np.trace(p, offset=1)",
-        "np.trace(p[None])", "np.trace(p, dtype=np.float32)", layouts=True, **sums,
+        "np.trace(p[None])", "np.trace(p, dtype=np.float32)", "np.trace(p[0])",
+        "np.trace(p[None], -1, 1, 2)", "np.trace(p, 9)", layouts=True, **sums,
+    )  # fmt: skip
+
+
+def diagonals_rows() -> Iterator[OpInfo]:
+    every = {"dtypes": "?bD", "layouts": True}
+    yield row(
+        "np::diagonal", "np.diagonal(x)", "x.diagonal(1) != 0", "np.diagonal(x, -1).sum()",
+        "np.diagonal(x[None], 0, 1, 2) * 2", "z = np.diagonal(x)\nz[0] = 1", "np.diagonal(v)",
+        "np.diagonal(x, 0, 0, 0)", "np.diagonal(x, 7).copy()", "np.diagonal(x, i)", reduction=True,
+        **every,
     )  # fmt: skip
     yield row(
-        "np::diag", "np.diag(v)", "np.diag(x)", "np.diag(v, 1)", "np.diag(v[:0])", dtypes="?bD"
-    )
+        "np::diag", "np.diag(v)", "np.diag(x)", "np.diag(v, 1)", "np.diag(v[:0])", "np.diag(v, -2)",
+        "np.diag(x, 1) != 0", "np.diag(x[None])", "np.diag(v, i)", dtypes="?bD",
+    )  # fmt: skip
+    yield row("np::diagflat", "np.diagflat(x)", "np.diagflat(v, -1)", "np.diagflat(s)", **every)
+    yield row(
+        "np::fill_diagonal", "np.fill_diagonal(x, 1)", "np.fill_diagonal(x, s)",
+        "np.fill_diagonal(x.T, a)", "np.fill_diagonal(x, v)", "np.fill_diagonal(v, 1)",
+        "np.fill_diagonal(x.T, 0, wrap=True)", "np.fill_diagonal(x, 300)", dtypes="?bld",
+        layouts=True,
+    )  # fmt: skip

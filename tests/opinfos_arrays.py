@@ -174,6 +174,25 @@ def shapes_rows() -> Iterator[OpInfo]:
     yield row("np::expand_dims", "np.expand_dims(x, 0)", "np.expand_dims(x, (0, -1))", **every)
     yield row("np::squeeze", "np.squeeze(x)", "x[:1].squeeze(0)", "np.squeeze(x, axis=0)", **every)
     yield row("np::flip", "np.flip(x)", "np.flip(x, 0)", "np.flip(x, (0, 1))", **every)
+    yield row(
+        "np::rot90", "np.rot90(x)", "np.rot90(x, 2)", "np.rot90(x, -1, (1, 0)) != 0",
+        "np.rot90(x, 4)", "np.rot90(x, axes=(0, 0))", "np.rot90(v)", "np.rot90(x, i)", **every,
+    )  # fmt: skip
+    yield row(
+        "np::unstack", "np.unstack(x)", "z, y, w = np.unstack(x)\nreturn z | y",
+        "np.unstack(x, axis=1)", "np.unstack(x, axis=2)", **every,
+    )  # fmt: skip
+    yield row(
+        "np::matrix_transpose", "np.matrix_transpose(x)", "x[None].mT", "np.matrix_transpose(v)",
+        **every,
+    )  # fmt: skip
+    for name in ("shape", "ndim", "size"):
+        yield row(f"np::{name}", f"np.{name}(x)", f"np.{name}(s)", f"np.{name}(a)", **every)
+    yield row("np::size", "np.size(x, 0)", "np.size(x, axis=4)", "np.size([1, 2])", **every)
+    yield row(
+        "np::conj_method", "x.conj()", "x.conjugate() == 1", "s.conj()", dtypes="?lfdFD",
+        layouts=True,
+    )  # fmt: skip
     yield row("np::flipud", "np.flipud(x)", **every)
     yield row("np::fliplr", "np.fliplr(x)", **every)
     yield row("np::broadcast_to", "np.broadcast_to(v, (2, 4)) + 1", **every)
@@ -185,7 +204,10 @@ def shapes_rows() -> Iterator[OpInfo]:
         "np.broadcast_to(x, (7, 7))",
         **every,
     )
-    yield row("np::copy", "x.copy()", "np.copy(x)", **every)
+    yield row(
+        "np::copy", "x.copy()", "np.copy(x)", "np.copy(x, 'F')", "np.copy(a=x)", "np.copy([i, j])",
+        "np.copy(s)", "np.copy(x, order='C', subok=True)", **every,
+    )  # fmt: skip
     yield row("np::concatenate", "np.concatenate((x, y))", **every)
     yield row(
         "np::concatenate_function",
@@ -216,6 +238,28 @@ def shapes_rows() -> Iterator[OpInfo]:
             mixed=True,
             layouts=True,
         )
+    yield row(
+        "np::append", "np.append(x, y)", "np.append(x, y, axis=0)", "np.append(v, 1)",
+        "np.append(v, [a, i])", "np.append(x, v)", "np.append(x, v, axis=0)", "np.append(s, t)",
+        "np.append([1, 2], x)", dtypes="?bfD", mixed=True, layouts=True,
+    )  # fmt: skip
+    yield row(
+        "np::stack", "np.stack([s, a])", "np.stack([x, y], dtype=np.float32)",
+        "np.stack([v, w[:2]])", "np.stack([x, y], dtype=np.int8)", "np.stack(x)", dtypes="bld",
+    )  # fmt: skip
+    yield row(
+        "np::hstack", "np.hstack([s, v, a])", "np.hstack([x, y], dtype=np.float32)",
+        "np.hstack([v, x])", dtypes="bld",
+    )  # fmt: skip
+    yield row(
+        "np::concatenate_function", "np.concatenate([x, y], dtype=np.float32)",
+        "np.concatenate([v, [1, 2]])", "np.concatenate([x, y], dtype=np.int8)",
+        "np.concatenate([v, 1])", "np.concatenate(x)", "np.concatenate([])", dtypes="bld",
+    )  # fmt: skip
+    yield row(
+        "np::roll", "np.roll(x, i)", "np.roll(x, j, axis=1)", "np.roll(x, (1, 2), (0, 0))",
+        "np.roll(x, 1, (0, 1))", "np.roll(x, (i, j), axis=(0, 1))", "np.roll(x, 1, 3)", **every,
+    )  # fmt: skip
     yield row(
         "np::roll",
         "np.roll(x, 1)",
@@ -308,6 +352,41 @@ def creation_rows() -> Iterator[OpInfo]:
         "np.linspace(1, 1, 3)",
         "np.linspace(2, -3)",
         "np.linspace(0, i, 5)",
+        "np.linspace(-1, 1, i, dtype=np.float32)",
+        "np.linspace(-3.7, 12.2, 2 * i, dtype=int)",
+        "np.linspace(np.float64(0.1), 0.9, 1000)",
+        "np.linspace(0.0, 5e-324, 7)",
+        "np.linspace(i, 1, -1)",
+        numbers=sizes,
+    )
+    yield row(
+        "np::linspace",
+        "np.linspace(a, b, 7)",
+        "np.linspace(a, b, 1)",
+        numbers=(
+            (0.25, 1.75),
+            (1e308, -1e308),
+            (float("inf"), 0.0),
+            (0.0, float("nan")),
+            (2.0, 2.0),
+        ),
+    )
+    yield row(
+        "prim::getitem",
+        "np.mgrid[0:i]",
+        "np.mgrid[1:i:2]",
+        "np.mgrid[0:i, 2:5]",
+        "np.mgrid[i:4, :3:2, -1:i]",
+        "np.mgrid[0:i, 0.5:2]",
+        "np.mgrid[5:i]",
+        numbers=sizes,
+    )
+    yield row(
+        "np::ndarray",
+        "np.ndarray((2, i), dtype=np.int8).dtype",
+        "np.ndarray(i).shape",
+        "np.ndarray(shape=(i,), dtype=np.float32).shape",
+        "np.ndarray((i, 2), order='F').strides",
         numbers=sizes,
     )
     yield row(
@@ -316,6 +395,7 @@ def creation_rows() -> Iterator[OpInfo]:
         "np.eye(3, 4, k=1)",
         "np.eye(3, k=-1, dtype=int)",
         "np.eye(i, i + 1)",
+        "np.eye(3, -i)",
         numbers=sizes,
     )
     yield row("np::identity", "np.identity(i)", "np.identity(3, dtype=np.float32)", numbers=sizes)
@@ -328,13 +408,3 @@ def creation_rows() -> Iterator[OpInfo]:
             dtypes="?bfD",
             layouts=True,
         )
-    yield row(
-        "np::asarray",
-        "np.asarray(x)",
-        "np.asarray(x, dtype=np.float32)",
-        "np.asarray(s)",
-        "np.asarray([s, t])",
-        "np.asarray(2.5)",
-        dtypes="?ifd",
-        layouts=True,
-    )

@@ -8,6 +8,8 @@ import numpy as np
 from op_samples import TRANSCENDENTAL, OpInfo, row
 from sample_arrays import DTYPES
 
+from jitcore.ir.ops import TABLE
+
 __all__ = ["casts_rows", "ufuncs_rows"]
 
 
@@ -67,8 +69,29 @@ def ufuncs_rows() -> Iterator[OpInfo]:
     )
     yield row("np::ldexp", "np.ldexp(x, places[:3, None])", "np.ldexp(x, 3)", dtypes="lfd")
 
+    for kind in filter(lambda kind: kind.endswith("_outer"), TABLE):
+        name = kind.removeprefix("np::").removesuffix("_outer")
+        yield row(
+            kind,
+            f"np.{name}.outer(p, w)",
+            f"np.{name}.outer(v, 2)",
+            dtypes="lfd",
+            ulp=TRANSCENDENTAL,
+        )
+
 
 def casts_rows() -> Iterator[OpInfo]:
+    numbers = ((0,), (1,), (-1,), (255,), (256,), (2**31,), (-(2**31) - 1,), (2**63 - 1,), (2**70,))
+    for name in ("int8", "uint8", "int32", "uint32", "uint64"):
+        yield row(
+            "np::from_int",
+            f"np.{name}(3) + i",
+            f"np.arange(4, dtype=np.{name}) ^ i",
+            f"np.full(3, i, dtype=np.{name})",
+            f"np.{name}(3) < i",
+            f"np.arange(4, dtype=np.{name}) != i",
+            numbers=numbers,
+        )
     yield row("np::cast", "np.add(x, 2.5)", "x + y.astype(np.float64)", dtypes=DTYPES)
     yield row("np::astype", *(f"x.astype(np.{name})" for name in _DTYPE_NAMES), dtypes=DTYPES)
     yield row(
@@ -95,7 +118,25 @@ def casts_rows() -> Iterator[OpInfo]:
         dtypes=DTYPES,
         layouts=True,
     )
-    yield row("np::real", "np.real(x)", "x.real", "s.real", dtypes=DTYPES, layouts=True)
+    yield row(
+        "np::conjugate_method",
+        "x.conj()",
+        "x.conjugate() + x",
+        "s.conj()",
+        dtypes=DTYPES,
+        layouts=True,
+    )
+    yield row(
+        "np::real",
+        "np.real(x)",
+        "np.real(val=x)",
+        "np.real([1, 2j])",
+        "np.real(c)",
+        "x.real",
+        "s.real",
+        dtypes=DTYPES,
+        layouts=True,
+    )
     yield row("np::imag", "np.imag(x)", "x.imag", "s.imag", dtypes="ldFD", layouts=True)
     yield row(
         "np::nan_to_num",
@@ -105,6 +146,13 @@ def casts_rows() -> Iterator[OpInfo]:
         dtypes="lfdD",
         layouts=True,
     )
+    for name in ("isposinf", "isneginf", "iscomplex", "isreal"):
+        yield row(f"np::{name}", f"np.{name}(x)", f"np.{name}(s)", dtypes="?lfdFD", layouts=True)
+    yield row(
+        "np::divmod", "np.divmod(x, y)", "np.divmod(x, 3)", "np.divmod(s, t)", "np.divmod(i, x)",
+        "z, y = np.divmod(x, y)\nreturn z * y", "np.divmod(7, 2)", dtypes="?bBlfdD", mixed=True,
+        layouts=True,
+    )  # fmt: skip
     yield row("np::angle", "np.angle(x)", "np.angle(x, deg=True)", dtypes="dFD", ulp=TRANSCENDENTAL)
 
 

@@ -206,10 +206,22 @@ def math_rows() -> Iterator[OpInfo]:
         yield row(f"math::{name}", f"math.{name}(a)", numbers=_FLOATS, ulp=TRANSCENDENTAL)
     for name in "pow atan2 copysign fmod remainder hypot nextafter isclose".split():
         yield row(f"math::{name}", f"math.{name}(a, b)", numbers=_FLOAT_PAIRS, ulp=TRANSCENDENTAL)
+    ints = ((12, 8), (7, 0), (5, 2), (3, 9), (-4, 6), (0, 0), (6, -3), (2**62, 3), (60, 30))
     for name in "gcd lcm comb perm".split():
-        yield row(f"math::{name}", f"math.{name}(i, j)", numbers=((12, 8), (7, 0), (5, 2), (3, 9)))
+        yield row(f"math::{name}", f"math.{name}(i, j)", numbers=ints)
     for name in "factorial isqrt".split():
-        yield row(f"math::{name}", f"math.{name}(i)", numbers=((0,), (5,), (10,), (-1,)))
+        wholes = ((0,), (5,), (10,), (-1,), (25,), (2**62,), (24,), (2.5,))
+        yield row(f"math::{name}", f"math.{name}(i)", numbers=wholes[: 5 if "f" in name else None])
+    yield row(
+        "math::isclose", "math.isclose(a, b, rel_tol=0.5)", "math.isclose(a, b, abs_tol=j)",
+        "math.isclose(a, b, 0.5)", numbers=((1.0, 1.5, 1), (2, 2.5, -1), (1e300, -1e300, 0)),
+    )  # fmt: skip
+    yield row("math::log", "math.log(a, b)", numbers=_FLOAT_PAIRS, ulp=TRANSCENDENTAL)
+    yield row("math::hypot", "math.hypot(a)", "math.hypot(a, b, a)", numbers=_FLOAT_PAIRS, ulp=8)
+    yield row(
+        "math::prod", "math.prod((i, j, i))", "math.prod([i, j], start=2.5)",
+        "math.prod((), start=j)", "math.prod((i,), 2)", numbers=((2, 3), (2**62, 7), (2.5, True)),
+    )  # fmt: skip
     yield row("math::ldexp", "math.ldexp(a, i)", numbers=((1.5, 3), (0.0, 2), (-2.5, -4)))
     for name in "fsum prod".split():
         yield row(f"math::{name}", f"math.{name}(v)", dtypes="ld")

@@ -45,7 +45,8 @@ def reductions_rows() -> Iterator[OpInfo]:
     for name in ("all", "any"):
         yield row(f"np::{name}", *forms(name, f"np.{name}(s)", f"np.{name}(x > 0, axis=1)"), **wide)
     for name in ("argmin", "argmax"):
-        yield row(f"np::{name}", *forms(name), **wide)
+        more = (f"np.{name}(a=x)", f"np.{name}(x, 0, None)", f"np.{name}(x, 0, places)")
+        yield row(f"np::{name}", *forms(name, *more), **wide)
     yield row("np::count_nonzero", *forms("count_nonzero", method=False), **wide)
     yield row(
         "np::mean",
@@ -68,8 +69,13 @@ def reductions_rows() -> Iterator[OpInfo]:
         texts = forms(name, method=False)
         yield row(f"np::{name}", *texts, reduction=True, **wide)
         if name != "nanmean":
-            more = (f"np.{name}(x, ddof=1)", f"np.{name}(x, axis=0, ddof=3)")
-            yield row(f"np::{name}", *more, reduction=True, dtypes="lfd")
+            yield row(
+                f"np::{name}",
+                f"np.{name}(x, ddof=1)",
+                f"np.{name}(x, axis=0, ddof=3)",
+                reduction=True,
+                dtypes="lfd",
+            )
     for name in ("cumsum", "cumprod"):
         yield row(
             f"np::{name}",
@@ -120,3 +126,14 @@ def linalg_rows() -> Iterator[OpInfo]:
         mixed=True,
         complex_ulp=4,
     )
+    yield row(
+        "np::kron", "np.kron(p, q)", "np.kron(v, w)", "np.kron(v, x)", "np.kron(s, x)",
+        "np.kron([1, 2], p)", "np.kron(p[None], q[:2, :2])", dtypes="?bfD", mixed=True,
+        complex_ulp=4, layouts=True,
+    )  # fmt: skip
+    yield row(
+        "np::cross", "np.cross(p[:, :3], q[:, :3])", "np.cross(v[:3], w[:3])",
+        "np.cross(p[:, :3], [1, 2, 3])", "np.cross(p, q, axis=0)", "np.cross(p, q, 0, 0, 0)",
+        "np.cross(p, q)", "np.cross(p[:, :3], v[:3])", "np.cross(v[:3], p[:, :3], axisc=0)",
+        dtypes="?bBlfdD", mixed=True, complex_ulp=8,
+    )  # fmt: skip

@@ -3,13 +3,15 @@
 # The functions under test are plain NumPy, as users write them.
 # mypy: allow-untyped-defs, allow-untyped-calls
 
+import copy
+import pickle
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
-from jitcore import script
+from jitcore import Error, script, strict_fusion
 
 SCALE: Any = 3.0
 TABLE: Any = np.arange(4.0)
@@ -337,3 +339,145 @@ def test_methods():
             return x * self.factor + x
 
     np.testing.assert_array_equal(Model().scaled(np.ones(2)), [3.0, 3.0])
+
+
+def test_a_method_is_bound_as_any_other():
+    class Model:
+        factor = 2.0
+
+        @script
+        def scaled(self, x):
+            return x * self.factor
+
+    model = Model()
+    assert model.scaled.__self__ is model
+    assert model.scaled.__name__ == "scaled"
+    assert model.scaled == model.scaled
+
+
+def test_keyword_only_parameters_are_not_positional():
+    f = script(lambda x, *, k=1: x + k)
+    assert f(3) == 4
+    assert f(3, k=2) == 5
+    same(f, 3, 2)
+
+
+def test_a_tuple_is_one_argument_of_many():
+    f = script(lambda *xs: len(xs))
+    assert f(1, 2) == 2
+    assert f((1, 2)) == 1
+    assert f() == 0
+    assert f(()) == 1
+
+
+named = script(poly)
+named.__qualname__ = "named"
+
+
+def test_pickles_by_name_and_is_its_own_copy():
+    assert pickle.loads(pickle.dumps(named)) is named
+    assert copy.copy(named) is named
+    assert copy.deepcopy([named]) == [named]
+
+
+def folded_hash(data):
+    result = 0xCBF29CE484222325
+    for byte in data:
+        result = ((result ^ int(byte)) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return result
+
+
+def test_constants_of_more_than_64_bits():
+    same(folded_hash, np.arange(20, dtype=np.uint8))
+    for dtype in (np.int8, np.uint64, np.float32):
+        same(lambda x: (x < 1000) & (x != 2**70), np.ones(3, dtype))
+
+
+def stored(x, value):
+    x[1:] = value
+    return x
+
+
+def filled(x, value):
+    x.fill(value)
+    return x
+
+
+@pytest.mark.parametrize("put", [stored, filled])
+@pytest.mark.parametrize("value", [2j, np.uint64(2**63), np.complex64(2)])
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.complex64])
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_values_that_an_array_cannot_hold(put, value, dtype):
+    same(put, np.zeros(3, dtype), value)
+
+
+@pytest.mark.parametrize("extent", [True, 2.0, np.float32(2), np.array(2), np.int8(2), (2,), "2"])
+def test_extents_are_integers(extent):
+    same(lambda n: np.zeros((n, 2)), extent)
+    same(lambda n: np.arange(6.0).reshape(n, -1), extent)
+
+
+def test_an_axis_is_no_bool():
+    same(lambda x, axis: x.sum(axis=axis), np.ones((2, 3)), True)
+
+
+def narrow(x):
+    return np.histogram(x.sum(dtype=np.int16) + x.cumsum(dtype="i2"))[1], x.sum(dtype=np.int16)
+
+
+def test_a_region_keeps_the_accumulators_dtype():
+    x = np.full(40, 100, np.uint8)
+    for _ in range(2):
+        edges, total = script(narrow)(x)
+        assert type(total) is np.int16
+        assert total == narrow(x)[1]
+        np.testing.assert_array_equal(edges, narrow(x)[0])
+
+
+def test_strict_fusion_beside_calls_of_python():
+    @script
+    def fused(x):
+        _, edges = np.histogram(x)
+        with strict_fusion():
+            return np.exp(edges * 2 + 1) - edges
+
+    @script
+    def unfused(x):
+        _, edges = np.histogram(x)
+        with strict_fusion():
+            return np.cumsum(edges * 2 + 1)
+
+    x = np.arange(4.0)
+    edges = np.histogram(x)[1]
+    np.testing.assert_allclose(fused(x), np.exp(edges * 2 + 1) - edges, rtol=1e-15)
+    with pytest.raises(Error, match=r"np::cumsum at .*test_calls\.py"):
+        unfused(x)
+
+
+def in_place(x):
+    x += 1
+
+
+def into_another(x, y):
+    y[:] = x + 1
+
+
+def converted(x):
+    return x * 0.5
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (in_place, (np.ones(1000),)),
+        (into_another, (np.ones(1000), np.ones(1000))),
+        (into_another, (np.ones(1000), np.ones(1000, np.float32))),
+        (converted, (np.ones(1000, np.int32),)),
+    ],
+)
+def test_one_operation_with_a_cast_or_a_store_needs_no_temporary(function, args):
+    f = script(function)
+    own = copy.deepcopy(args)
+    np.testing.assert_array_equal(f(*args), function(*own))
+    np.testing.assert_array_equal(args[-1], own[-1])
+    assert "malloc" not in f.kernels[0].source

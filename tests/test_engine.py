@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -113,6 +115,24 @@ def test_threads_compile_at_the_same_time() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(24))) == [k + 1 for k in range(24)]
+
+
+def test_the_optimizer_gives_its_memory_back() -> None:
+    def compile_many() -> int:
+        for number in range(150):
+            compile_module(add_constant(number), name="short-lived")
+        gc.collect()
+        return resident_bytes()
+
+    before = compile_many()
+    assert compile_many() - before < 150 * 40_000
+
+
+def resident_bytes() -> int:
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        pytest.skip("only Linux says how much memory a process uses")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_identity_names_the_cpu() -> None:

@@ -51,48 +51,58 @@ def test_hierarchy() -> None:
 
 
 def test_message_place_caret_hint() -> None:
-    assert report("def f(x):\n    y = x + 1\n    with open(x):\n        pass\n") == (
-        "'with' is supported only with scopes of jitcore, such as jitcore.strict_fusion()\n"
-        "  test.py:3:9\n"
-        "    with open(x):\n"
-        "         ^~~~~~~\n"
-        "Enter the context in the code that calls the compiled function."
+    assert report("def f(x):\n    y = x + 1\n    if y: global z\n") == (
+        "'global' is not supported in a compiled function\n"
+        "  test.py:3:10\n"
+        "    if y: global z\n"
+        "          ^~~~~~~~\n"
+        "Return the new value and assign it to the global where the function is called."
     )
 
 
 def test_caret_is_under_its_place_after_wide_characters() -> None:
-    assert report("def f(x):\n\té = '日本', [lambda v: v]\n") == (
-        "a lambda can only be called in a compiled function, not passed on or stored elsewhere\n"
-        "  test.py:2:17\n"
-        "    é = '日本', [lambda v: v]\n"
-        "                 ^~~~~~~~~~~\n"
-        "Define the function at the top level of the module and pass it by its name."
+    assert report("def f(x):\n\té = '日本', [(yield)]\n") == (
+        "'yield' is not supported: a compiled function cannot be a generator\n"
+        "  test.py:2:18\n"
+        "    é = '日本', [(yield)]\n"
+        "                  ^~~~~\n"
+        "Append the values to a list and return that."
     )
 
 
 def test_caret_of_several_lines_ends_with_the_first() -> None:
-    text = "def f(x):\n    if x:\n        try:\n            x = 1\n        finally: pass\n"
-    assert report(text).splitlines()[1:4] == ["  test.py:3:8", "    try:", "    ^~~~"]
+    text = "def f(x):\n    if x:\n        class C:\n            x = 1\n"
+    assert report(text).splitlines()[1:4] == ["  test.py:3:8", "    class C:", "    ^~~~~~~~"]
 
 
 @pytest.mark.parametrize(
     ("text", "place", "caret", "message"),
     [
-        ("def f(x, **o): pass", "1:11", "           ^", "the parameter '**o' is not supported"),
-        ("def f(x):\n  return x(1, **x)", "2:14", "            ^~~", "'**' in a call"),
         ("def f(x):\n  return locals()", "2:9", "       ^~~~~~~~", "'locals'"),
         ("def f(x):\n  yield x", "2:2", "^~~~~~~", "'yield'"),
         ("def f(x):\n  return 1\n  yield x", "3:2", "^~~~~~~", "'yield'"),
         ("def f(x):\n  global y", "2:2", "^~~~~~~~", "'global'"),
-        ("def f(x):\n  import os", "2:2", "^~~~~~~~~", "'import'"),
         ("def f(x):\n  raise", "2:2", "^~~~~", "'raise' without an exception"),
         ("def f(x):\n  return f(x - 1)", "2:9", "       ^~~~~~~~", "'f' calls itself"),
-        ("def f(x):\n  set(x, (i for i in x))", "2:9", "       ^~~~~~~~~~~~~~", "a generator"),
-        ("def f(x):\n  def g(): pass\n  return g", "3:9", "       ^", "a function defined in"),
-        ("def f(x):\n  def g(): pass\n  g = 1", "2:2", "^~~~~~~~~~~~~", "'g' is a nested function"),
+        (
+            "def f(x):\n  x = 1\n  return (i + x for i in x)",
+            "3:9",
+            "       ^~~~~~~~~~~~~~~~~~",
+            "this generator reads 'x'",
+        ),
+        (
+            "def f(x):\n  x = 1\n  return lambda: x",
+            "3:9",
+            "       ^~~~~~~~~",
+            "this function reads 'x'",
+        ),
+        (
+            "def f(x):\n  g = lambda: y\n  y = 1\n  return g",
+            "2:6",
+            "    ^~~~~~~~~",
+            "'y', which this function",
+        ),
         ("def f(x):\n  def g(a): pass\n  return g()", "3:9", "       ^~~", "the arguments of"),
-        ("def f(x):\n  def g(a=x): pass\n  g()", "2:10", "        ^", "the default of a nested"),
-        ("def f(x):\n  @x\n  def g(): pass", "2:3", " ^", "a decorator on a nested"),
         ("def f(x):\n  g = lambda: y\n  if x: y = 1\n  g()", "4:2", "^~~", "'y', which 'g' reads"),
         ("def f(x):\n  super().f(x)", "2:2", "^~~~~~~", "'super'"),
     ],

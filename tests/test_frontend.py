@@ -13,7 +13,8 @@ import pytest
 from frontend_checking import define
 from numpy.testing import assert_array_equal
 
-from jitcore.frontend import MISSING, compile_function
+from jitcore.frontend import compile_function
+from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.interpreter import run
 from jitcore.ir.ops import kind_of
@@ -314,8 +315,8 @@ def test_calls_of_known_functions() -> None:
         """
 def f(x):
     a = np.mean(x, axis=0)
-    b = solve(x, a)
-    c = np.add.reduce(x)
+    b = lstsq(x, a)
+    c = np.add.at(x, a, a)
     d = math.sqrt(2.0)
     e = len(x)
     g = x.sum(axis=1, keepdims=True)
@@ -324,18 +325,18 @@ def f(x):
 """,
         np=np,
         math=math,
-        solve=np.linalg.solve,
+        lstsq=np.linalg.lstsq,
     )
     mean = only(graph, "np::mean")
     assert (len(mean.inputs), mean.keywords) == (2, ("axis",))
     names = [node.attributes["name"] for node in graph.find_all_nodes("np::call")]
-    assert names == ["linalg.solve", "add.reduce", "random.permutation"]
+    assert names == ["linalg.lstsq", "add.at", "random.permutation"]
     assert only(graph, "math::sqrt") and only(graph, "prim::len")
     method = only(graph, "prim::CallMethod")
     assert (method.attributes["name"], method.keywords) == ("sum", ("axis", "keepdims"))
     callee = only(graph, "prim::Call").inputs[0].constant
     assert callee is not None and callee.attributes["value"] is print
-    assert paths(graph) == ["np", "solve", "math"]
+    assert paths(graph) == ["np", "lstsq", "math"]
 
 
 def test_starred_arguments_are_numbered_by_input() -> None:
@@ -549,8 +550,7 @@ def test_odd_objects_do_no_harm() -> None:
 
     odd = Unhashable()
     text = "def f(x: odd[int]):\n    return odd(x), odd(i for i in x), values[0](x for x in x)\n"
-    with pytest.raises(Exception, match="generator expression is supported only"):
-        build_text(text, odd=odd, values=[len])
+    build_text(text, odd=odd, values=[len])
     graph = build_text("def f(x: odd[int]):\n    return odd(x)\n", odd=odd)
     assert run(graph, [1]) == 2
 

@@ -86,6 +86,11 @@ def reshaped(x):
     return x.reshape(7, 5) + 0, x.T.reshape(5, 7) + 0, x.ravel() * 2, x.T + 0
 
 
+def axes_without_length(x, row):
+    # The new axis is walked together with the one before it, and not with the one after it.
+    return x[:, None] + row, x[:, None, :, None] * row[:, None], (x[:, None] - row).sum(axis=1)
+
+
 def stretched(row):
     return np.broadcast_to(row, (5, 7)) + 0, row[:, None] + row
 
@@ -95,6 +100,8 @@ def stretched(row):
     [
         (views, (X,)),
         (views, (X.T.copy().T,)),
+        (axes_without_length, (X, ROW)),
+        (axes_without_length, (X[:, ::2], ROW[::2])),
         (views, (X[:2],)),
         *((view_by_numbers, (X, i, j)) for i, j in [(0, 3), (-2, 5), (4, -9), (9, 2), (-6, 1)]),
         (reshaped, (X,)),

@@ -266,3 +266,26 @@ def product(x, y):
 )
 def test_matmul(x: Any, y: Any) -> None:
     check(product, x, y, exact=False)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (1, 2)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_results_of_arrays_in_fortran_order(axis: Any, keepdims: bool) -> None:
+    x = np.asfortranarray(CUBE)
+    check(lambda x: x.max(axis=axis, keepdims=keepdims), x)
+    check(lambda x: x.sum(axis=axis, keepdims=keepdims), x, exact=False)
+    check(lambda x: x.std(axis=axis, keepdims=keepdims), x, exact=False)
+    check(lambda x: x.argmax(axis=1), x)
+    made = native(lambda x: x.min(axis=axis, keepdims=keepdims), x)
+    assert made.strides == x.min(axis=axis, keepdims=keepdims).strides
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_a_softmax_of_columns_keeps_their_order(fuse: bool) -> None:
+    def softmax(x):
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    x = np.asfortranarray(X)
+    check(softmax, x, exact=False)
+    assert native(softmax, x, fuse=fuse).strides == softmax(x).strides

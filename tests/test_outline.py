@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from checking import check, function_from_source
 
+from checking import check, function_from_source
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -23,20 +23,20 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.outline import MIN_STATEMENTS, outline
 
-X, N, I = Var("x", "ptr"), Var("n", "int64"), Var("i", "int64")
+X, N, PLACE = Var("x", "ptr"), Var("n", "int64"), Var("i", "int64")
 TOTAL, DOUBLED = Var("total", "float64"), Var("doubled", "float64")
 
 
 def _element() -> Load:
-    return Load(X, I, "float64", "x")
+    return Load(X, PLACE, "float64", "x")
 
 
 def _doubling() -> For:
     body: list[Stmt] = [
         Let(DOUBLED, Binary("add", _element(), _element(), "float64")),
-        Store(X, I, DOUBLED, "x"),
+        Store(X, PLACE, DOUBLED, "x"),
     ]
-    return For(I, Const(0, "int64"), N, body)
+    return For(PLACE, Const(0, "int64"), N, body)
 
 
 def _large(statements: list[Stmt]) -> Function:
@@ -59,10 +59,10 @@ def test_nests_take_what_they_read_as_parameters() -> None:
 
 def test_loops_that_leave_or_change_something_outside_stay() -> None:
     summing = For(
-        I, Const(0, "int64"), N, [Assign(TOTAL, Binary("add", TOTAL, _element(), "float64"))]
+        PLACE, Const(0, "int64"), N, [Assign(TOTAL, Binary("add", TOTAL, _element(), "float64"))]
     )
     failing = For(
-        I,
+        PLACE,
         Const(0, "int64"),
         N,
         [If(Binary("lt", _element(), Const(0.0, "float64"), "bool"), [Return(Const(1, "int64"))])],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import shutil
 import subprocess
@@ -83,6 +84,40 @@ def test_constraints_pin_what_the_project_names() -> None:
     assert names <= pinned()
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no checkout")
+def test_no_source_is_ignored_by_git() -> None:
+    """A clone has all that is here."""
+    paths = [str(path) for path, _ in package_files()]
+    found = subprocess.run(
+        ["git", "check-ignore", "--no-index", "--stdin"],
+        cwd=ROOT,
+        input="\n".join(paths),
+        capture_output=True,
+        text=True,
+    )
+    assert (found.returncode, found.stdout) == (1, ""), found.stderr
+
+
+PROGRAM = """\
+import numpy as np
+import jitcore
+from jitcore import script
+
+
+@script
+def f(x):
+    y = np.exp(x - x.max())
+    return y / y.sum(), np.sort(x)
+
+
+x = np.arange(5.0)
+for found, expected in zip(f(x), f.__wrapped__(x)):
+    np.testing.assert_allclose(found, expected)
+assert f.explain(x).result[0].shape == (5,)
+print(jitcore.__file__, jitcore.ir.__file__, sep="\\n")
+"""
+
+
 @pytest.mark.slow
 def test_wheel_from_a_clean_copy(tmp_path: Path) -> None:
     copy, target, empty = tmp_path / "copy", tmp_path / "site", tmp_path / "empty"
@@ -97,15 +132,21 @@ def test_wheel_from_a_clean_copy(tmp_path: Path) -> None:
         wheel.extractall(target)
     expected = {str(Path(*_installed_as(path))) for path, _ in package_files()}
     assert held == expected | {"jitcore/py.typed"}
-    program = (
-        f"import sys; sys.path.insert(0, {str(target)!r})\n"
-        "import jitcore.codegen, jitcore.fusers, jitcore.ir.ops\n"
-        "print(jitcore.ir.ops.__file__)"
+    (empty / "program.py").write_text(PROGRAM, encoding="utf-8")
+    places = _run_installed(target, empty, "program.py").split()
+    assert all(place.startswith(str(target)) for place in places)
+    assert "prim::CallMethod" in _run_installed(
+        target, empty, "-m", "jitcore", "graph", "program.py:f"
     )
-    ran = subprocess.run(
-        [sys.executable, "-P", "-c", program], cwd=empty, check=True, capture_output=True, text=True
-    )
-    assert ran.stdout.startswith(str(target))
+
+
+def _run_installed(target: Path, folder: Path, *args: str) -> str:
+    """What Python prints in a folder, with the wheel before all else that is installed."""
+    environment = {**os.environ, "PYTHONPATH": str(target)}
+    command = [sys.executable, "-P", *args]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def _installed_as(path: Path) -> tuple[str, ...]:

@@ -354,9 +354,7 @@ def collatz(start, limit):
     # for the reader
     n: int64 = start
     steps: int64 = 0
-    while True:
-        if not (n != 1):
-            break
+    while n != 1:
         if steps == limit:
             return -1
         if remainder(n, 2) == 0:

@@ -168,6 +168,20 @@ def test_a_view_of_a_result_shares_its_memory() -> None:
     assert np.shares_memory(m, view)
 
 
+def flags_and_their_source(x):
+    missing = np.isnan(x)
+    wide = np.exp(x) > 2
+    if missing.any():
+        return np.where(missing, 0.0, x), wide, wide.all(axis=1)
+    return x * 2, wide, wide.any()
+
+
+def test_a_walk_that_ends_early_does_not_compute_results() -> None:
+    x = np.array([[1.0, np.nan] * 3000, [2.0, 3.0] * 3000])
+    check(flags_and_their_source, x)
+    check(flags_and_their_source, x[1:])
+
+
 def three_axes(x):
     mean = x.mean(axis=(1, 2), keepdims=True)
     return (x - mean) / np.sqrt(((x - mean) ** 2).sum(axis=(1, 2), keepdims=True) + 1)

@@ -76,6 +76,20 @@ def test_dynamic_serves_all_sizes_of_one_pattern():
         assert kinds(f) == ["DYNAMIC"]
 
 
+def mixed(x, row, column):
+    return (x + row) * column - x
+
+
+def test_dynamic_kernels_fuse_what_static_ones_do():
+    args = np.ones((4, 3)), np.arange(3.0), np.arange(4.0)[:, None]
+    for kind in ("STATIC", "DYNAMIC"):
+        f = script(mixed)
+        with fusion_strategy([(kind, 1)]):
+            groups = f.graph_for(*args).find_all_nodes("prim::FusionGroup")
+            np.testing.assert_array_equal(f(*args), mixed(*args))
+        assert [len(group.attributes["graph"].block.nodes) for group in groups] == [3]
+
+
 def test_layout_and_dtype_are_part_of_a_specialization():
     f = script(plain)
     with fusion_strategy([("DYNAMIC", 4)]):
@@ -116,3 +130,31 @@ def test_the_context_manager_restores_and_nests():
             assert jitcore.strategy.current() == [("DYNAMIC", 3)]
         assert jitcore.strategy.current() == [("STATIC", 1)]
     assert jitcore.strategy.current() == outer
+
+
+def stacked(s, n):
+    result = np.empty((n, len(s)), s.dtype)
+    for i in range(n):
+        s = s ^ (s << 3)
+        result[i] = s
+    return result
+
+
+def paired(a, a0_):
+    return a[0] * a[1], a0_ + 1
+
+
+def test_symbols_of_arguments_differ_from_all_others():
+    """Extents that compiled code takes for equal because of their names need not be."""
+    x = np.arange(6.0)
+    with fusion_strategy([("DYNAMIC", 2)]):
+        f = script(stacked)
+        for length, count in [(2, 3), (4, 10), (5, 2)]:
+            s = np.arange(length, dtype=np.uint32)
+            np.testing.assert_array_equal(f(s, count), stacked(s, count))
+        g = script(paired)
+        for short in (2, 3):
+            product, rest = g((x, x), x[:short])
+            np.testing.assert_array_equal(product, x * x)
+            np.testing.assert_array_equal(rest, x[:short] + 1)
+    assert kinds(f) == kinds(g) == ["DYNAMIC"]

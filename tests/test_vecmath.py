@@ -20,17 +20,17 @@ ULP_LIMIT = 4.0
 
 
 @cache
-def kernel(name: str, dtype: str) -> tuple[loops.Function, CompiledModule]:
+def kernel(name: str, dtype: str, contract: bool = False) -> tuple[loops.Function, CompiledModule]:
     """A compiled loop over one function of vector math."""
     params = [param.dtype for param in vecmath.function(name, dtype).params]
     function = elementwise(
         f"{name}_{dtype}_loop", params, lambda v: [loops.Call(name, tuple(v), dtype)]
     )
-    return function, compiled(function)
+    return function, compiled(function, contract)
 
 
-def run(name: str, dtype: str, *arrays: np.ndarray) -> np.ndarray:
-    function, module = kernel(name, dtype)
+def run(name: str, dtype: str, *arrays: np.ndarray, contract: bool = False) -> np.ndarray:
+    function, module = kernel(name, dtype, contract)
     params = vecmath.function(name, dtype).params
     inputs = [
         np.ascontiguousarray(array, param.dtype)
@@ -187,6 +187,13 @@ def test_error_against_extended_precision(name: str, dtype: str) -> None:
     with np.errstate(all="ignore"):
         exact = reference(points.astype(np.longdouble))
     assert_accurate(name, (points,), run(name, dtype, points), exact)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("name", ["arccos", "cbrt", "exp", "log", "log1p", "sin", "tanh"])
+def test_contraction_leaves_vector_math_alone(name: str, dtype: str) -> None:
+    points = unary_points(name, dtype, 10000)
+    assert_same_bits(run(name, dtype, points, contract=True), run(name, dtype, points), name)
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
@@ -399,7 +406,8 @@ def test_float16_is_rounded_from_float32(name: str) -> None:
     assert_same_bits(got, expected, name)
 
 
-SCALAR_LOOPS = {"floor_divide", "remainder"}  # The fmod inside is a call of C.
+# The fmod or hypot inside is a call of C.
+SCALAR_LOOPS = {"floor_divide", "hypot_of_scalars", "remainder"}
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

@@ -29,7 +29,7 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.operands import Element, NotNative, Pair
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["Accumulator", "accumulator", "combine", "identity"]
+__all__ = ["ENDING_EARLY", "Accumulator", "accumulator", "combine", "identity"]
 
 SUM_BLOCK = 256
 """Elements added up before compensation: about eight in each of a vector loop's partial sums."""
@@ -41,6 +41,9 @@ FLOAT_ZERO = constant(0.0, "float64")
 
 FLAG_BLOCK = 2048
 """Elements looked at before ``any`` and ``all`` ask whether they are done."""
+
+ENDING_EARLY = frozenset({"np::any", "np::all"})
+"""The kinds whose walk need not see all elements."""
 
 
 POSITION_BLOCK = 1024

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.loops import (
     Binary,
-    Call,
     Cast,
     Const,
     Expr,
-    Load,
     Select,
     Unary,
-    Var,
 )
 
 __all__ = [
@@ -26,7 +23,6 @@ __all__ = [
     "ZERO",
     "add",
     "both",
-    "children",
     "cast",
     "compare",
     "constant",
@@ -41,7 +37,6 @@ __all__ = [
     "product",
     "select",
     "subtract",
-    "variables",
 ]
 
 ZERO = Const(0, "int64")
@@ -197,27 +192,3 @@ def cast(x: Expr, dtype: str) -> Expr:
         with np.errstate(all="ignore"):
             return constant(np.array(x.value, x.dtype).astype(dtype)[()], dtype)
     return Cast(x, dtype)
-
-
-def children(x: Expr) -> tuple[Expr, ...]:
-    """The operands of an expression."""
-    match x:
-        case Unary() | Cast():
-            return (x.x,)
-        case Binary():
-            return (x.x, x.y)
-        case Select():
-            return (x.condition, x.x, x.y)
-        case Load():
-            return (x.pointer, x.index)
-        case Call():
-            return x.args
-    return ()
-
-
-def variables(x: Expr) -> Iterator[str]:
-    """The names an expression reads."""
-    if isinstance(x, Var):
-        yield x.name
-    for child in children(x):
-        yield from variables(child)

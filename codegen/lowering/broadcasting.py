@@ -96,7 +96,8 @@ def broadcast(
     lowering: Lowering, operands: Sequence[Sequence[Expr]], value: Value
 ) -> tuple[tuple[Expr, ...], tuple[Modes, ...]]:
     """The extents of an elementwise result, and how the axes of each operand meet them."""
-    return broadcast_extents(lowering, operands, type_dims(value))
+    named = [*operands, operands[0]] if value in lowering.in_place else operands
+    return broadcast_extents(lowering, operands, type_dims(value), named=named)
 
 
 def broadcast_extents(
@@ -104,8 +105,12 @@ def broadcast_extents(
     operands: Sequence[Sequence[Expr]],
     types: Sequence[Dim],
     message: str = "operands could not be broadcast together with shapes ",
+    named: Sequence[Sequence[Expr]] = (),
 ) -> tuple[tuple[Expr, ...], tuple[Modes, ...]]:
-    """Extents broadcast together, under the symbols of ``types``, and how each meets them."""
+    """Extents broadcast together, under the symbols of ``types``, and how each meets them.
+
+    ``named`` are the shapes that the error names, by default those of the operands.
+    """
     dims = []
     for axis, dim in enumerate(types):
         found: list[Expr] = []
@@ -113,7 +118,7 @@ def broadcast_extents(
             position = axis - len(types) + len(operand)
             if position >= 0 and operand[position] not in (ONE, *found):
                 found.append(operand[position])
-        extent = lowering.emitter.shared("extent", _common_extent(found))
+        extent = lowering.emitter.shared("extent", _common_extent(lowering, found))
         dims.append(lowering.define(dim, extent))
     modes = []
     wrong: Expr = FALSE
@@ -124,8 +129,8 @@ def broadcast_extents(
             own_modes.append(mode)
             wrong = either(wrong, mismatch)
         modes.append(tuple(own_modes))
-    payload = [extent for operand in operands for extent in operand]
-    lowering.fail(wrong, ValueError, f"{message}{_shapes(operands)} ", payload)
+    payload = [extent for shape in named or operands for extent in shape]
+    lowering.fail(wrong, ValueError, f"{message}{_shapes(named or operands)} ", payload)
     return tuple(dims), tuple(modes)
 
 
@@ -138,9 +143,10 @@ def _shapes(operands: Sequence[Sequence[Expr]]) -> str:
     return " ".join(texts)
 
 
-def _common_extent(found: Sequence[Expr]) -> Expr:
+def _common_extent(lowering: Lowering, found: Sequence[Expr]) -> Expr:
     """What different extents, none of them surely 1, broadcast to."""
-    known = [extent for extent in found if isinstance(extent, Const)]
+    known: list[Expr] = [extent for extent in found if isinstance(extent, Const)]
+    known += [extent for extent in found if extent in lowering.never_one]
     if known:
         return known[0]
     result: Expr = ONE

@@ -80,7 +80,17 @@ def _if(lowering: Lowering, node: Node) -> Operand:
 
 def _branch(lowering: Lowering, block: Block, contiguous: set[int]) -> list[Operand] | None:
     """What a branch returns, with a reference kept to each array; None if it never ends."""
-    lowering.block(block)
+    if block.raises and not lowering.has_written and not _raises_constant(block):
+        # Nothing has happened yet: the plain function starts anew, and raises.
+        lowering.fail(TRUE, None, "an exception")
+        return None
+    try:
+        lowering.block(block)
+    except NotNative as reason:
+        if block.raises:
+            # Where the exception is made is no reason to run that alone in Python.
+            reason.node = block.owner
+        raise
     if lowering.emitter.terminated:
         return None
     operands = [_returned(lowering, value) for value in block.returns]
@@ -90,6 +100,21 @@ def _branch(lowering: Lowering, block: Block, contiguous: set[int]) -> list[Oper
             if lowering.is_contiguous(operand):
                 contiguous.add(id(operand))
     return operands
+
+
+def _raises_constant(block: Block) -> bool:
+    """Whether a block does nothing but raise a built-in exception that is known now."""
+    *made, raised = (node for node in block.nodes if node.kind != "prim::Constant")
+    if raised.kind != "prim::Raise" or len(made) > 1:
+        return False
+    call = made[0] if made else raised
+    exception, *message = map(_held, call.inputs)
+    known = isinstance(exception, type) and exception in vars(builtins).values()
+    return known and all(isinstance(one, str) for one in message)
+
+
+def _held(value: Value) -> object:
+    return None if value.constant is None else value.constant.attributes["value"]
 
 
 def _returned(lowering: Lowering, value: Value) -> Operand:

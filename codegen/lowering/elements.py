@@ -33,6 +33,7 @@ from jitcore.codegen.lowering.operands import (
     Slice,
 )
 from jitcore.codegen.lowering.state import Lowering, source_line
+from jitcore.ir.types import TensorType
 
 __all__ = [
     "Elements",
@@ -66,9 +67,12 @@ def uncollapsed(entries: Iterable[Expr]) -> Index:
 def element_index(array: ArrayRef, index: Index) -> Expr:
     """Where an element lies, in elements after the array's pointer."""
     place = array.offset
-    axis = -1
+    first = 0
     for entry, count in zip(index.entries, index.groups, strict=True):
-        axis += count
+        axes = range(first, first + count)
+        first += count
+        # Axes walked as one are walked with the stride of the last one that has a length.
+        axis = next((axis for axis in reversed(axes) if array.dims[axis] != ONE), axes[-1])
         place = add(place, multiply(entry, array.strides[axis])) if entry != ZERO else place
     return place
 
@@ -172,10 +176,12 @@ def operand_index(index: Index, modes: Modes) -> Index:
 # Rules ------------------------------------------------------------------------------------
 
 
-def scalar_result(kind: str, operands: Sequence[Element], dtype: Any) -> Element:
-    """An elementwise operation on operands in the dtype of its loop."""
+def scalar_result(
+    kind: str, operands: Sequence[Element], dtype: Any, *, scalars: bool = False
+) -> Element:
+    """An elementwise operation on operands in the dtype of its loop, or on NumPy's scalars."""
     row = SCALARS[kind]
-    text = row.text(dtype.kind)
+    text = row.text(dtype.kind, scalars=scalars)
     if text is None:
         raise NotNative(f"{kind} of {dtype}")
     names: dict[str, Expr] = {}
@@ -192,7 +198,9 @@ def scalar_result(kind: str, operands: Sequence[Element], dtype: Any) -> Element
 
 def _elementwise(elements: Elements, lazy: Lazy, index: Index) -> Element:
     operands = elements.operands(lazy, index)
-    return scalar_result(lazy.node.kind, operands, lazy.detail)
+    types = [value.type for value in lazy.node.inputs]
+    scalars = all(isinstance(type_, TensorType) and type_.scalar for type_ in types)
+    return scalar_result(lazy.node.kind, operands, lazy.detail, scalars=scalars)
 
 
 def convert(element: Element, source: Any, target: Any) -> Element:

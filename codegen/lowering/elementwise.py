@@ -10,8 +10,10 @@ from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ZERO,
+    cast,
     compare,
     either,
+    integer,
 )
 from jitcore.codegen.lowering.broadcasting import (
     broadcast,
@@ -29,6 +31,7 @@ from jitcore.codegen.lowering.operands import (
     Pair,
 )
 from jitcore.codegen.lowering.orders import prefers_columns
+from jitcore.codegen.lowering.ranges import Linear
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, Type
@@ -159,8 +162,25 @@ def _item(lowering: Lowering, node: Node) -> Element:
     return lowering.emitter.copy(name, element)
 
 
+def _from_int(lowering: Lowering, node: Node) -> Element:
+    number = lowering.scalar(node.inputs[0])
+    dtype = np.dtype(node.attributes["dtype"])
+    limits = np.iinfo(dtype)
+    form = lowering.ranges.form(number)
+    outside: Expr = FALSE
+    if not lowering.ranges.is_nonnegative(form.plus(Linear((), -int(limits.min)))):
+        outside = compare("lt", number, integer(limits.min))
+    too_large = Linear((), int(limits.max)).plus(form, -1)
+    if limits.max < np.iinfo(np.int64).max and not lowering.ranges.is_nonnegative(too_large):
+        outside = either(outside, compare("gt", number, integer(limits.max)))
+    message = f"Python integer {{0}} out of bounds for {dtype.name}"
+    lowering.fail(outside, OverflowError, message, [number])
+    return lowering.emitter.let(node.output.name, cast(number, dtype.name))
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(SCALARS, _elementwise),
+    "np::from_int": _from_int,
     "np::full": _full,
     "np::iota": _iota,
     "np::empty": _empty,

@@ -22,7 +22,7 @@ from jitcore.codegen.loops import (
     Stmt,
     Var,
 )
-from jitcore.codegen.lowering.arithmetic import variables
+from jitcore.codegen.traversal import variables
 
 __all__ = ["Emitter", "identifier"]
 
@@ -68,6 +68,7 @@ _RESERVED = frozenset(
         "results",
     ]
 )
+_GRAPH_NUMBER = re.compile(r"\.\d+")
 
 
 def identifier(name: str) -> str:
@@ -100,8 +101,8 @@ class Emitter:
     # Names --------------------------------------------------------------------------------
 
     def unique(self, name: str) -> str:
-        """A name no variable has yet: ``x``, then ``x_2``."""
-        base = identifier(name)
+        """A name no variable has yet: ``x``, then ``x_2``, which is also the next for ``x.1``."""
+        base = identifier(_GRAPH_NUMBER.sub("", name))
         count = self._names.get(base, 0) + 1
         self._names[base] = count
         return base if count == 1 else self.unique(f"{base}_{count}")

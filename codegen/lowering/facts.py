@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from jitcore.ir.graph import Block, Graph, Node, Use, Value
 
-__all__ = ["FUSED", "Escapes", "last_uses"]
+__all__ = ["FUSED", "WRITING", "Escapes", "is_written_while_used", "last_uses"]
 
 FUSED = "prim::FusionGroup"
 """The kind of nodes whose attribute ``graph`` is lowered as one group."""
+
+WRITING = frozenset({"np::store", "np::scatter", "np::put_mask"})
+"""The kinds that write to an array."""
 
 _PASSING = frozenset(
     [
@@ -60,6 +63,37 @@ class Escapes:
         if user.kind == "prim::Loop":
             return use.index >= 2
         return user.kind in _PASSING and any(self(output) for output in user.outputs)
+
+
+def is_written_while_used(value: Value) -> bool:
+    """Whether anything writes to any array between a value's node and the end of its last use.
+
+    Writes to the value itself count, and so does all that is done with views of it.
+    """
+    assert value.node is not None and value.node.block is not None
+    nodes = value.node.block.nodes
+    position = nodes.index(value.node)
+    last = last_uses(value.node.block)
+    same = {value}
+    end = position
+    for number in range(position + 1, len(nodes)):
+        node = nodes[number]
+        if number > max(last.get(one, position) for one in same):
+            break
+        if node.kind in WRITING and node.inputs[0] in same:
+            return True
+        if node.kind in _PASSING and same & set(node.inputs):
+            same.update(node.outputs)
+        end = number
+    between, final = nodes[position + 1 : end], nodes[end]
+    return any(map(_writes, between)) or (bool(final.blocks) and _writes(final))
+
+
+def _writes(node: Node) -> bool:
+    """Whether a node, or one inside it, writes to an array."""
+    if node.kind == FUSED:
+        return any(map(_writes, node.attributes["graph"].block.nodes))
+    return node.kind in WRITING or any(_writes(n) for block in node.blocks for n in block.nodes)
 
 
 def last_uses(block: Block) -> dict[Value, int]:

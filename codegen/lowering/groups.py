@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.elementwise import allocate_result
-from jitcore.codegen.lowering.facts import FUSED, last_uses
+from jitcore.codegen.lowering.facts import FUSED, WRITING, last_uses
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import Lazy, Operand, arrays_in
 from jitcore.codegen.lowering.reductions import KINDS
 from jitcore.codegen.lowering.rows import is_dear, lower_by_rows, reduced_trailing
-from jitcore.codegen.lowering.state import WRITING, Lowering, Rule
+from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Graph, Node, Value
 
 __all__ = ["RULES"]

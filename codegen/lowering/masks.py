@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jitcore.codegen.loops import Binary, Expr
 from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
     ONE,
     ZERO,
+    add,
     both,
     cast,
     compare,
+    integer,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims, fit_dims, shape_template
 from jitcore.codegen.lowering.elements import (
@@ -29,6 +32,9 @@ from jitcore.codegen.lowering.stores import overwrites_itself
 from jitcore.ir.graph import Node
 
 __all__ = ["RULES"]
+
+BLOCK = 64
+"""So many elements of a mask are looked at together, because often none of them is true."""
 
 
 def _check_mask(lowering: Lowering, dims: Sequence[Expr], mask: Sequence[Expr]) -> None:
@@ -61,16 +67,45 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
     target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes)
     emitter = lowering.emitter
     place = emitter.mutable("place", ZERO)
-    elements = Elements(lowering)
-    with nest(lowering, mask.dims) as outer, emitter.branch(elements(mask, outer)):
+
+    def take(entries: Sequence[Expr]) -> None:
         here = emitter.copy("here", place)
         inside = Elements(lowering)
         with nest(lowering, row) as inner:
-            index = uncollapsed([*outer.entries, *inner.entries])
+            index = uncollapsed([*entries, *inner.entries])
             value = inside(base, index)
             store(lowering, target, uncollapsed([here, *inner.entries]), value)
         emitter.assign(place, Binary("add", here, ONE, "int64"))
+
+    _where_true(lowering, mask, take)
     return target
+
+
+def _where_true(
+    lowering: Lowering, mask: ArrayRef | Lazy, body: Callable[[Sequence[Expr]], None]
+) -> None:
+    """Run ``body`` at each place where the mask is true, in order; the others cost little."""
+    emitter = lowering.emitter
+
+    def look(outer: Sequence[Expr], start: Expr, stop: Expr) -> None:
+        with emitter.loop("k", start, stop) as entry:
+            flag = Elements(lowering)(mask, uncollapsed([*outer, entry]))
+            with emitter.branch(flag):
+                body([*outer, entry])
+
+    with nest(lowering, mask.dims[:-1]) as index:
+        length = mask.dims[-1]
+        whole = Binary("and", length, integer(-BLOCK), "int64")
+        whole_blocks = emitter.let("whole", whole)
+        with emitter.loop("block", ZERO, whole_blocks, step=BLOCK) as start:
+            stop = emitter.let("stop", add(start, integer(BLOCK)))
+            some = emitter.mutable("some", FALSE)
+            with emitter.loop("k", start, stop) as entry:
+                flag = Elements(lowering)(mask, uncollapsed([*index.entries, entry]))
+                emitter.assign(some, Binary("or", some, flag, "bool"))
+            with emitter.branch(some):
+                look(index.entries, start, stop)
+        look(index.entries, whole_blocks, length)
 
 
 def _put_mask(lowering: Lowering, node: Node) -> Operand:
@@ -79,7 +114,7 @@ def _put_mask(lowering: Lowering, node: Node) -> Operand:
     if not isinstance(mask, (ArrayRef, Lazy)):
         raise NotNative("a mask that is a scalar")
     _check_mask(lowering, base.dims, mask.dims)
-    if mask.rank < base.rank or overwrites_itself(mask, base):
+    if mask.rank < base.rank or overwrites_itself(lowering, mask, base):
         mask = _apart(lowering, node, mask, base)
     if isinstance(value, (ArrayRef, Lazy)) and value.rank:
         _put_rows(lowering, base, mask, _apart(lowering, node, value, base))
@@ -132,15 +167,17 @@ def _put_rows(lowering: Lowering, base: ArrayRef, mask: Operand, value: Operand)
     modes = fit_dims(lowering, value.dims, [count, *row], message)
     emitter = lowering.emitter
     place = emitter.mutable("place", ZERO)
-    elements = Elements(lowering)
-    with nest(lowering, mask.dims) as outer, emitter.branch(elements(mask, outer)):
+
+    def give(entries: Sequence[Expr]) -> None:
         here = emitter.copy("here", place)
         inside = Elements(lowering)
         with nest(lowering, row) as inner:
             selected = uncollapsed([here, *inner.entries])
             found = inside(value, operand_index(selected, modes))
-            store(lowering, base, uncollapsed([*outer.entries, *inner.entries]), found)
+            store(lowering, base, uncollapsed([*entries, *inner.entries]), found)
         emitter.assign(place, Binary("add", here, ONE, "int64"))
+
+    _where_true(lowering, mask, give)
 
 
 RULES: dict[str, Rule] = {

@@ -1,19 +1,24 @@
-"""Matrix products by loops of our own: of vectors, matrices and stacks of matrices."""
+"""Matrix products of vectors, matrices and stacks of matrices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jitcore.codegen.loops import Const, Expr
+from jitcore.codegen.loops import Assign, Binary, Const, Expr, If, Stmt
 from jitcore.codegen.lowering.accumulators import accumulator
 from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
     ONE,
+    TRUE,
     ZERO,
+    add,
     compare,
     constant,
     expression_dtype,
+    multiply,
 )
+from jitcore.codegen.lowering.blas_calls import Matrix, blas_pays, call_blas, dot_by_blas
 from jitcore.codegen.lowering.broadcasting import Modes, broadcast_extents, define_dims, stretched
 from jitcore.codegen.lowering.elements import Elements, load, store, uncollapsed
 from jitcore.codegen.lowering.nest import nest
@@ -58,6 +63,8 @@ def _own(stack: Sequence[Expr], modes: Modes) -> list[Expr]:
 
 def _matmul(lowering: Lowering, node: Node) -> Operand:
     x, y = (lowering.array(value) for value in node.inputs)
+    if node.attributes.get("function") == "dot":
+        x, y = _forward(lowering, x), _forward(lowering, y)
     terms = x.dims[-1]
     other = y.dims[-2] if y.rank > 1 else y.dims[0]
     lowering.fail(compare("ne", terms, other), ValueError, MISMATCH, [other, terms])
@@ -72,15 +79,113 @@ def _matmul(lowering: Lowering, node: Node) -> Operand:
     rows = x.dims[-2:-1]
     columns = y.dims[-1:] if y.rank > 1 else ()
     if type_.scalar:
-        return _dot(lowering, product, [], [], [])
+        return _vector_product(lowering, product)
     dims = define_dims(lowering, node.output, [*stack, *rows, *columns])
     escapes = lowering.escapes(node.output)
     target = lowering.allocate(node.output.name, dims, x.dtype, escapes=escapes)
-    if not columns or (y.strides[-1] != ONE and y.strides[-2] == ONE):
-        _by_dots(lowering, product, target, count, len(rows))
+    if count and not y_modes and x.rank > 1 and lowering.is_contiguous(x):
+        _fill(lowering, *_flattened(lowering, product, target, count), 0)
+    else:
+        _fill(lowering, product, target, count)
+    return target
+
+
+def _forward(lowering: Lowering, array: ArrayRef) -> ArrayRef:
+    """A vector that goes backward in memory, copied, as ``np.dot`` does it."""
+    if array.rank != 1 or not isinstance(array.strides[0], Const) or array.strides[0].value > 0:
+        return array
+    copy = lowering.allocate("forward", array.dims, array.dtype, escapes=False)
+    with nest(lowering, array.dims) as index:
+        store(lowering, copy, index, load(array, index))
+    return copy
+
+
+def _vector_product(lowering: Lowering, product: Product) -> Element:
+    """The product of two vectors, by BLAS where NumPy uses it, or one term after the other."""
+    x, y = _matrix(product.x, is_left=True), _matrix(product.y, is_left=False)
+    found = dot_by_blas(x, y)
+    if found is None:
+        return _dot(lowering, product, [], [], [])
+    suits, call = found
+    emitter = lowering.emitter
+    dtype = product.x.dtype.name
+    if suits == TRUE:
+        return emitter.copy("dot", call)
+    total = emitter.mutable("total", constant(0, dtype))
+    one_by_one: list[Stmt] = []
+    with emitter.inside(one_by_one), emitter.loop("k", ZERO, product.terms) as k:
+        left, right = product.left([], [], k), product.right([], k, [])
+        term = Binary("mul", left, right, dtype)
+        emitter.assign(total, Binary("add", total, term, dtype))
+    if suits == FALSE:
+        emitter.extend(one_by_one)
+    else:
+        emitter.emit(If(suits, [Assign(total, call)], one_by_one))
+    return emitter.copy("dot", total)
+
+
+def _flattened(
+    lowering: Lowering, product: Product, target: ArrayRef, count: int
+) -> tuple[Product, ArrayRef]:
+    """A stack of matrices, all multiplied by one, is one matrix with all of their rows."""
+    x = product.x
+    dims = (lowering.size(x.dims[:-1]), x.dims[-1])
+    rows = lowering.view(x, dims=dims, strides=lowering.strides(dims))
+    result_dims = (dims[0], *target.dims[count + 1 :])
+    result = lowering.view(target, dims=result_dims, strides=lowering.strides(result_dims))
+    return Product(rows, product.y, (), (), product.terms), result
+
+
+def _fill(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
+    """Compute all elements, by BLAS where it pays."""
+    pays = blas_pays(_matrix(product.x, is_left=True), _matrix(product.y, is_left=False))
+    by_blas: list[Stmt] = []
+    by_loops: list[Stmt] = []
+    with lowering.emitter.inside(by_blas):
+        _by_blas(lowering, product, target, count)
+    with lowering.emitter.inside(by_loops):
+        _by_loops(lowering, product, target, count)
+    if isinstance(pays, Const):
+        lowering.emitter.extend(by_blas if pays.value else by_loops)
+    else:
+        lowering.emitter.emit(If(pays, by_blas, by_loops))
+
+
+def _matrix(array: ArrayRef, entries: Sequence[Expr] = (), *, is_left: bool) -> Matrix:
+    """One matrix of a stack; a vector is a row on the left and a column on the right."""
+    dims, strides = array.dims[-2:], array.strides[-2:]
+    if array.rank == 1 and is_left:
+        dims, strides = (ONE, *dims), (ONE, *strides)
+    elif array.rank == 1:
+        dims, strides = (*dims, ONE), (*strides, ONE)
+    place = array.offset
+    for entry, stride in zip(entries, array.strides, strict=False):
+        place = add(place, multiply(entry, stride))
+    (rows, columns), (row_stride, column_stride) = dims, strides
+    return Matrix(array.pointer, place, (rows, columns), (row_stride, column_stride), array.dtype)
+
+
+def _by_blas(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
+    """One call for each matrix of the stack."""
+    with nest(lowering, target.dims[:count]) as stack:
+        x = _matrix(product.x, _own(stack.entries, product.x_modes), is_left=True)
+        y = _matrix(product.y, _own(stack.entries, product.y_modes), is_left=False)
+        z = _matrix(target, stack.entries, is_left=True)
+        call_blas(lowering, x, y, z)
+
+
+def _by_loops(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
+    """Loops of our own, by rows of ``y`` or by its columns, whichever are contiguous."""
+    y = product.y
+    if y.rank == 1 or _is_by_columns(y):
+        rows = target.rank - count - int(y.rank > 1)
+        _by_dots(lowering, product, target, count, rows)
     else:
         _by_rows(lowering, product, target, count)
-    return target
+
+
+def _is_by_columns(y: ArrayRef) -> bool:
+    return y.dims[-1] == ONE or (y.strides[-2] == ONE and y.strides[-1] != ONE)
 
 
 def _dot(

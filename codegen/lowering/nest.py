@@ -133,7 +133,7 @@ def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None
     dims = pairs[0][0].dims
     groups = collapse(lowering, dims, [one for pair in pairs for one in pair])
     elements = Elements(lowering)
-    lowering.notes.append(f"loop nest of {len(groups)} for {', '.join(t.root for t, _ in pairs)}")
+    lowering.note_nest(len(groups), [target.root for target, _ in pairs])
     with nest(lowering, dims, groups, parallel=True) as index:
         values = [elements(operand, _last(index, operand)) for _, operand in pairs]
         for (target, _), value in zip(pairs, values, strict=True):

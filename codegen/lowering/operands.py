@@ -69,14 +69,17 @@ class Owner:
     pointer : Expr
         The address of the ``ndarray``, or of the memory itself.
     is_object : bool
-        Made by ``jc_empty`` and counted by reference; otherwise made by ``malloc``.
+        Made by ``jc_empty`` and counted by reference; otherwise a block of memory.
     nullable : bool
         The pointer may be null: a merged variable that holds an argument's memory.
+    release : str
+        The function that gives it up.
     """
 
     pointer: Expr
     is_object: bool
     nullable: bool = False
+    release: str = "jc_decref"
     values: list[Value] = field(default_factory=list)
 
 

@@ -153,6 +153,7 @@ RULES: dict[str, Rule] = {
     "math::isfinite": _test(is_finite),
     "math::pow": _pow,
     "math::atan2": _pair("atan2", checked=False),
+    "math::hypot": _pair("hypot", checked=False),
     "math::fmod": _pair("fmod", checked=True),
     "math::remainder": _pair("remainder", checked=True),
     "math::copysign": _copysign,

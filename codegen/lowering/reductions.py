@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -69,19 +70,28 @@ class Axes:
 
 
 def group_axes(
-    lowering: Lowering, operand: Operand, reduced: frozenset[int], apart: int = 0
+    lowering: Lowering,
+    operand: ArrayRef | Lazy,
+    reduced: frozenset[int],
+    results: ArrayRef | None = None,
+    *,
+    apart: int = 0,
 ) -> Axes:
-    """Group adjacent axes that are all kept or all reduced, where the operand allows it.
+    """Group adjacent axes that are all kept or all reduced, where operand and results allow it.
 
-    The first axes, ``apart`` of them, are not grouped.
+    ``results`` have the kept axes.  The first axes, ``apart`` of them, are not grouped.
     """
     dims = operand.dims
-    borders = frozenset(
+    borders = {
         axis
         for axis in range(len(dims) - 1)
         if axis < apart or (axis in reduced) != (axis + 1 in reduced)
-    )
-    groups = collapse(lowering, dims, [operand], borders)
+    }
+    if results is not None:
+        kept = [axis for axis in range(len(dims)) if axis not in reduced]
+        ends = itertools.accumulate(collapse(lowering, results.dims, [results]))
+        borders.update(kept[end - 1] for end in ends)
+    groups = collapse(lowering, dims, [operand], frozenset(borders))
     extents: list[Expr] = []
     flags: list[bool] = []
     axis = 0
@@ -193,7 +203,7 @@ def _reduce_inner(
     lowering: Lowering, reduction: Reduction, target: ArrayRef | None
 ) -> Element | None:
     """A loop over the results, and for each a walk over its elements."""
-    axes = group_axes(lowering, reduction.operand, reduction.reduced)
+    axes = group_axes(lowering, reduction.operand, reduction.reduced, target)
     elements = Elements(lowering)
     reduced = axes.of(reduced=True)
     kept = axes.of(reduced=False)
@@ -248,7 +258,7 @@ def _reduce_rows(
     That is NumPy's own order of additions, so even float sums are equal to the last bit.
     """
     op = _ROW_OPS[reduction.kind]
-    axes = group_axes(lowering, reduction.operand, reduction.reduced)
+    axes = group_axes(lowering, reduction.operand, reduction.reduced, target)
     last = max(number for number, one in enumerate(axes.is_reduced) if one)
     row = axes.extents[last + 1 :]
     before = [axes.extents[n] for n in range(last) if not axes.is_reduced[n]]
@@ -366,13 +376,13 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     if lowering.reduces_lazily:
         return _lazy(lowering, reduction)
     if type_.scalar:
-        if prefers_columns(operand) and not node.kind.startswith("np::arg"):
+        if _goes_by_columns(reduction):
             reduction = _reversed(lowering, reduction)
         return _reduce_inner(lowering, reduction, None)
     target = _target(lowering, reduction)
-    lowering.notes.append(f"reduction {node.kind} into {target.root}")
+    lowering.notes.append(f"loops of {node.kind}, for {target.root}")
     results = _without_kept_axes(lowering, reduction, target)
-    if prefers_columns(operand) and not node.kind.startswith("np::arg"):
+    if _goes_by_columns(reduction):
         reduction = _reversed(lowering, reduction)
         results = Reverser(lowering, results.rank)(results)
     if rank - 1 in reduction.reduced or node.kind not in _ROW_OPS:
@@ -414,8 +424,18 @@ def _target(lowering: Lowering, reduction: Reduction) -> ArrayRef:
     """Memory for the results, with axes of extent 1 where ``keepdims`` asks for them."""
     node = reduction.node
     extents = define_dims(lowering, node.output, _result_dims(reduction))
-    escapes = lowering.escapes(node.output)
-    return lowering.allocate(node.output.name, extents, reduction.dtype, escapes=escapes)
+    return lowering.allocate(
+        node.output.name,
+        extents,
+        reduction.dtype,
+        escapes=lowering.escapes(node.output),
+        by_columns=_goes_by_columns(reduction),
+    )
+
+
+def _goes_by_columns(reduction: Reduction) -> bool:
+    """Whether results lie in Fortran order, as NumPy's ufuncs put those of such operands."""
+    return prefers_columns(reduction.operand) and not reduction.kind.startswith("np::arg")
 
 
 def _without_kept_axes(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> ArrayRef:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jitcore.codegen.loops import Expr
-from jitcore.codegen.lowering.accumulators import Accumulator
+from jitcore.codegen.lowering.accumulators import ENDING_EARLY, Accumulator
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.elements import (
     Elements,
@@ -22,6 +22,7 @@ from jitcore.codegen.lowering.elements import (
 from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand
+from jitcore.codegen.lowering.orders import prefers_columns
 from jitcore.codegen.lowering.reductions import (
     KINDS,
     Reduction,
@@ -127,7 +128,8 @@ class _Rows:
         for lazy in reductions:
             if lazy.detail.operand.dims[: self.kept] != dims:
                 raise NotByRows
-        lowering.notes.append(f"loop nest by rows for {', '.join(map(_name, self.targets))}")
+        roots = ", ".join(target.root for target in self.targets.values())
+        lowering.notes.append(f"loops by rows, for {roots}" if roots else "loops by rows")
         with nest(lowering, dims, parallel=True) as index:
             self.elements.row = index.entries
             for number, lazy in enumerate(reductions):
@@ -144,9 +146,11 @@ class _Rows:
     def reduce(self, lazy: Lazy, later: Sequence[Lazy]) -> None:
         """One reduction of the row; what is dear and needed again stays in a result's row."""
         reduction: Reduction = lazy.detail
-        axes = group_axes(self.lowering, reduction.operand, reduction.reduced, self.kept)
+        axes = group_axes(self.lowering, reduction.operand, reduction.reduced, apart=self.kept)
         extents = axes.extents[self.kept :]
-        kept = self.scratch_for(reduction.operand, later)
+        # A walk that may end early does not pass all elements.
+        stops = reduction.kind in ENDING_EARLY
+        kept = None if stops else self.scratch_for(reduction.operand, later)
 
         def walk(taker: Accumulator, change: Callable[[Element], Element]) -> Element:
             def element(places: Sequence[Expr]) -> Element:
@@ -215,10 +219,6 @@ class _Rows:
             store(self.lowering, target, index, self.elements(lazy, index))
 
 
-def _name(value: Value) -> str:
-    return value.name
-
-
 def _reads(operand: Operand, wanted: Lazy) -> bool:
     if operand is wanted:
         return True
@@ -243,6 +243,9 @@ _FUNCTIONS = frozenset(kind for kind in SCALARS if _calls(kind))
 
 def lower_by_rows(lowering: Lowering, graph: Graph, kept: int) -> bool:
     """Lower a group whose values are bound, as one nest over rows; False where it does not fit."""
+    values = [*graph.outputs, *(node.inputs[0] for node in _reductions(graph))]
+    if any(prefers_columns(lowering.operand(value)) for value in values):
+        return False
     snapshot = lowering.snapshot()
     try:
         _Rows(lowering, graph, kept).lower()

@@ -36,7 +36,7 @@ from jitcore.codegen.lowering.arithmetic import (
     multiply,
 )
 from jitcore.codegen.lowering.emitter import Emitter
-from jitcore.codegen.lowering.facts import FUSED, Escapes, last_uses
+from jitcore.codegen.lowering.facts import FUSED, WRITING, Escapes, last_uses
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Lazy,
@@ -48,10 +48,12 @@ from jitcore.codegen.lowering.operands import (
     arrays_in,
 )
 from jitcore.codegen.lowering.ranges import Ranges
+from jitcore.codegen.temporaries import LEAST_KEPT
+from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
 from jitcore.ir.types import NONE, Dim
 
-__all__ = ["WRITING", "Lowering", "Materialize", "Rule"]
+__all__ = ["Lowering", "Materialize", "Rule"]
 
 Rule = Callable[["Lowering", Node], Operand]
 """Lowers a node of one kind; gives the operand of its output, or a tuple for several outputs."""
@@ -65,8 +67,14 @@ NULL = Const(0, "ptr")
 RESULTS = Var("results", "ptr")
 
 
-WRITING = frozenset({"np::store", "np::scatter", "np::put_mask"})
 _SILENT = frozenset({"prim::Constant", "prim::Uninitialized", "prim::TupleConstruct"})
+
+
+def _writes_arguments(graph: Graph) -> bool:
+    """Whether a graph may write to memory that its caller knows."""
+    analysis = AliasAnalysis(graph)
+    writers = (node for node in _all_nodes(graph) if node.kind in WRITING)
+    return any(one.escapes for node in writers for one in analysis.writes(node))
 
 
 def _all_nodes(graph: Graph) -> Iterator[Node]:
@@ -75,6 +83,25 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
         yield node
         if node.kind == FUSED:
             yield from _all_nodes(node.attributes["graph"])
+
+
+def _computed_in_place(graph: Graph) -> set[Value]:
+    """The results of operations like ``x += y``, which go nowhere but into their array."""
+    found: set[Value] = set()
+    for node in _all_nodes(graph):
+        if not node.attributes.get("in_place"):
+            continue
+        value = node.inputs[1]
+        while value.node is not None and len(value.uses) == 1:
+            maker = value.node
+            if maker.kind == FUSED:
+                value = maker.attributes["graph"].outputs[maker.outputs.index(value)]
+            elif maker.kind == "np::cast":
+                value = maker.inputs[0]
+            else:
+                found.add(value)
+                break
+    return found
 
 
 def source_line(source: SourceRange | None) -> str:
@@ -123,7 +150,8 @@ class Lowering:
         self.reduces_lazily = False
         self.input_roots: dict[str, int] = {}
         self.never_one: set[Expr] = set()
-        self.writes = any(node.kind in WRITING for node in _all_nodes(graph))
+        self.writes = _writes_arguments(graph)
+        self.in_place = _computed_in_place(graph)
         self.loop_forms: dict[Node, list[Any]] = {}
         self._materialize = materialize
         self._environment: dict[Value, Operand] = {}
@@ -255,6 +283,11 @@ class Lowering:
 
     # Errors -------------------------------------------------------------------------------
 
+    @property
+    def has_written(self) -> bool:
+        """Whether an argument may have been written before this place is reached."""
+        return bool(self.written) or (self.writes and self.loop_depth > 0)
+
     def fail(
         self,
         condition: Expr,
@@ -281,13 +314,17 @@ class Lowering:
                 self._drop(owner)
         if len(payload) > MAX_PAYLOAD:
             message, payload = message.partition("{")[0].rstrip(" (["), ()
-        after_write = bool(self.written) or (self.writes and self.loop_depth > 0)
-        site = ErrorSite(exception, message, len(payload), self.source, after_write)
+        site = ErrorSite(exception, message, len(payload), self.source, self.has_written)
         for number, value in enumerate(payload):
             self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
         if site not in self.sites:
             self.sites.append(site)
         self.emitter.emit(Return(integer(self.sites.index(site) + 1)))
+
+    def note_nest(self, depth: int, targets: Sequence[str]) -> None:
+        """Note for the reader of a report that loops write these arrays."""
+        loops = "one loop" if depth == 1 else f"{depth} nested loops"
+        self.notes.append(f"{loops}, for {', '.join(targets)}")
 
     # Memory -------------------------------------------------------------------------------
 
@@ -357,11 +394,14 @@ class Lowering:
     def _new_temporary(self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any]) -> Owner:
         size, too_large = self._checked_bytes(dims, dtype.itemsize)
         self.fail(too_large, MemoryError)
-        address = self.emitter.let(name, Call("malloc", (size,), "ptr", external=True))
+        is_small = isinstance(size, Const) and size.value < LEAST_KEPT
+        prefix = "" if is_small else "jc_"
+        call = Call(f"{prefix}malloc", (size,), "ptr", external=True)
+        address = self.emitter.copy(name, call)
         self.fail(compare("eq", address, NULL), MemoryError)
         shape = ", ".join(str(dim.value if isinstance(dim, Const) else "?") for dim in dims)
-        self.notes.append(f"temporary {name}: {dtype.name}[{shape}]")
-        return Owner(address, is_object=False)
+        self.notes.append(f"temporary array {address.name}: {dtype.name}[{shape}]")
+        return Owner(address, is_object=False, release=f"{prefix}free")
 
     def _checked_bytes(self, dims: Sequence[Expr], itemsize: int) -> tuple[Expr, Expr]:
         """The number of bytes (at least one), and whether it does not fit in 63 bits."""
@@ -400,9 +440,8 @@ class Lowering:
         self.emitter.emit(Do(Call("jc_incref", (owner.pointer,), "void", external=True)))
 
     def _drop(self, owner: Owner) -> None:
-        # Py_DecRef and free ignore null, as Py_IncRef does.
-        name = "jc_decref" if owner.is_object else "free"
-        self.emitter.emit(Do(Call(name, (owner.pointer,), "void", external=True)))
+        # All of these functions ignore null, as Py_IncRef does.
+        self.emitter.emit(Do(Call(owner.release, (owner.pointer,), "void", external=True)))
 
     def release_all(self) -> None:
         """Free what the open block still owns."""

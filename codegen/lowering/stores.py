@@ -21,33 +21,37 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 from jitcore.codegen.lowering.broadcasting import Modes, fit_dims, shape_template
+from jitcore.codegen.lowering.disjoint import are_apart
 from jitcore.codegen.lowering.elementwise import as_copy
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
 from jitcore.codegen.lowering.state import Lowering, Rule
-from jitcore.ir.graph import Node, Value
+from jitcore.ir.graph import Node
 
 __all__ = ["RULES", "overwrites_itself"]
 
 
-def conflicts(value: Operand, target: ArrayRef, *, in_place: bool = True) -> Iterator[ArrayRef]:
+def conflicts(
+    lowering: Lowering, value: Operand, target: ArrayRef, *, in_place: bool = True
+) -> Iterator[ArrayRef]:
     """The arrays a value reads that may change while it is written, element by element.
 
     ``in_place`` says that the value is read at the place that is being written.
     """
     if isinstance(value, ArrayRef):
-        if value.may_overlap(target) and not (in_place and value.same_place(target)):
+        is_same = in_place and value.same_place(target)
+        if value.may_overlap(target) and not is_same and not are_apart(lowering, value, target):
             yield value
     elif isinstance(value, Lazy):
         for number, one in enumerate(value.operands):
             is_same = in_place and value.is_aligned
             is_same = is_same and _is_identity(value.modes[number], value.rank)
-            yield from conflicts(one, target, in_place=is_same)
+            yield from conflicts(lowering, one, target, in_place=is_same)
 
 
-def overwrites_itself(value: Operand, target: ArrayRef) -> bool:
+def overwrites_itself(lowering: Lowering, value: Operand, target: ArrayRef) -> bool:
     """Whether writing a value could change elements it still has to read."""
-    return any(True for _ in conflicts(value, target))
+    return any(True for _ in conflicts(lowering, value, target))
 
 
 def _is_identity(modes: Modes, rank: int) -> bool:
@@ -58,7 +62,7 @@ def _store(lowering: Lowering, node: Node) -> Operand:
     target = lowering.array(node.inputs[0])
     value = lowering.operand(node.inputs[1])
     modes = fit_dims(lowering, _dims(value), target.dims, _message(node, value, target))
-    reads = list(conflicts(value, target))
+    reads = list(conflicts(lowering, value, target))
     if not reads:
         write(lowering, [(target, _broadcast(node, value, target, modes))])
     elif all(_may_be_apart(read, target) for read in reads):
@@ -134,7 +138,7 @@ def _extent(lowering: Lowering, array: ArrayRef) -> tuple[Expr, Expr]:
 
 def _message(node: Node, value: Operand, target: ArrayRef) -> str:
     rank = len(_dims(value))
-    if _is_in_place(node):
+    if node.attributes.get("in_place"):
         return (
             f"non-broadcastable output operand with shape {shape_template(target.rank, rank)} "
             f"doesn't match the broadcast shape {shape_template(rank)}"
@@ -143,20 +147,6 @@ def _message(node: Node, value: Operand, target: ArrayRef) -> str:
         f"could not broadcast input array from shape {shape_template(rank)} "
         f"into shape {shape_template(target.rank, rank)}"
     )
-
-
-def _is_in_place(node: Node) -> bool:
-    """Whether a store ends an augmented assignment: it writes what was computed from its target."""
-    target, value = node.inputs[0], node.inputs[-1]
-    return value.node is not None and target in _without_casts(value).inputs
-
-
-def _without_casts(value: Value) -> Node:
-    node = value.node
-    assert node is not None
-    while node.kind == "np::cast" and node.inputs[0].node is not None:
-        node = node.inputs[0].node
-    return node
 
 
 RULES: dict[str, Rule] = {"np::store": _store}

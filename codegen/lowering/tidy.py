@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from jitcore.codegen.loops import (
-    Assign,
     Call,
     Comment,
-    Do,
     Expr,
     For,
     If,
     Let,
-    Return,
     Stmt,
-    Store,
     While,
 )
-from jitcore.codegen.lowering.arithmetic import children, variables
+from jitcore.codegen.traversal import children, expressions, variables
 
 __all__ = ["tidy"]
 
@@ -35,7 +31,7 @@ def _swept(statements: Sequence[Stmt], read: set[str]) -> list[Stmt]:
     for statement in reversed(statements):
         if isinstance(statement, Let) and _is_idle(statement, read):
             continue
-        for expression in _expressions(statement):
+        for expression in expressions(statement):
             read.update(variables(expression))
         kept.append(_nested(statement, read))
     return _without_idle_comments(list(reversed(kept)))
@@ -79,20 +75,6 @@ def _nested(statement: Stmt, read: set[str]) -> Stmt:
             then = _swept(statement.then, read)
             return If(statement.condition, then, orelse, statement.unlikely)
     return statement
-
-
-def _expressions(statement: Stmt) -> Iterator[Expr]:
-    match statement:
-        case Let() | Assign() | Return():
-            yield statement.value
-        case Store():
-            yield from (statement.pointer, statement.index, statement.value)
-        case For():
-            yield from (statement.start, statement.stop)
-        case While() | If():
-            yield statement.condition
-        case Do():
-            yield statement.call
 
 
 def is_pure(expression: Expr) -> bool:

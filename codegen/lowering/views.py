@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jitcore.codegen.loops import Binary, Const, Expr
+from jitcore.codegen.loops import Binary, Const, Expr, Var
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -29,6 +29,7 @@ from jitcore.codegen.lowering.broadcasting import (
     shape_template,
     stretched,
 )
+from jitcore.codegen.lowering.facts import is_written_while_used
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
@@ -42,6 +43,7 @@ from jitcore.codegen.lowering.operands import (
     Point,
     Slice,
 )
+from jitcore.codegen.lowering.ranges import Linear
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
 from jitcore.ir.reference import IndexOperand, IndexSlice, parse_index
@@ -173,6 +175,7 @@ def _array_view(
     lowering: Lowering, base: ArrayRef, axes: Sequence[Axis], dims: tuple[Expr, ...]
 ) -> ArrayRef:
     offset = base.offset
+    form: Linear | None = lowering.ranges.form(offset)
     strides: list[Expr] = []
     remaining = iter(base.strides)
     for axis in axes:
@@ -180,17 +183,23 @@ def _array_view(
             strides.append(ZERO)
             continue
         stride = next(remaining)
-        if isinstance(axis, Point):
-            offset = add(offset, multiply(axis.index, stride))
-        else:
-            offset = add(offset, multiply(axis.start, stride))
+        place = axis.index if isinstance(axis, Point) else axis.start
+        offset = add(offset, multiply(place, stride))
+        form = _moved(lowering, form, place, stride)
+        if isinstance(axis, Slice):
             strides.append(lowering.emitter.shared("stride", multiply(stride, integer(axis.step))))
-    return lowering.view(
-        base,
-        offset=lowering.emitter.shared("offset", offset),
-        dims=dims,
-        strides=tuple(strides),
-    )
+    first = lowering.emitter.shared("offset", offset)
+    if form is not None:
+        # The place of an element is no number that overflows.
+        lowering.ranges.define(first, form)
+    return lowering.view(base, offset=first, dims=dims, strides=tuple(strides))
+
+
+def _moved(lowering: Lowering, form: Linear | None, place: Expr, stride: Expr) -> Linear | None:
+    """``form + place * stride`` as a linear form, where it is one."""
+    if form is None or not isinstance(place, (Const, Var)) or not isinstance(stride, Const):
+        return None
+    return form.plus(lowering.ranges.form(place), stride.value)
 
 
 def _transpose(lowering: Lowering, node: Node) -> Operand:
@@ -204,6 +213,27 @@ def _transpose(lowering: Lowering, node: Node) -> Operand:
     return lowering.view(base, dims=dims, strides=tuple(base.strides[axis] for axis in axes))
 
 
+def _diagonal(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.array(node.inputs[0])
+    offset = node.attributes["offset"]
+    one, two = node.attributes["axis1"], node.attributes["axis2"]
+    let = lowering.emitter.shared
+    rows = subtract(base.dims[one], integer(max(-offset, 0)))
+    columns = subtract(base.dims[two], integer(max(offset, 0)))
+    others = [axis for axis in range(base.rank) if axis not in (one, two)]
+    length = let("length", maximum(minimum(rows, columns), ZERO))
+    start = multiply(integer(abs(offset)), base.strides[two if offset > 0 else one])
+    return lowering.view(
+        base,
+        offset=let("offset", add(base.offset, start)),
+        dims=define_dims(lowering, node.output, [*(base.dims[axis] for axis in others), length]),
+        strides=(
+            *(base.strides[axis] for axis in others),
+            let("stride", add(base.strides[one], base.strides[two])),
+        ),
+    )
+
+
 def _reshape(lowering: Lowering, node: Node) -> Operand:
     base = lowering.array(node.inputs[0])
     wanted = [lowering.scalar(value) for value in node.inputs[1:]]
@@ -213,7 +243,8 @@ def _reshape(lowering: Lowering, node: Node) -> Operand:
     lowering.fail(differs, ValueError, message, [size, *wanted])
     dims = define_dims(lowering, node.output, wanted)
     if not lowering.is_contiguous(base):
-        if lowering.writes:
+        is_seen = lowering.escapes(node.output) or is_written_while_used(node.output)
+        if lowering.writes and is_seen:
             raise NotNative("a reshape of a strided array, where a write could tell view from copy")
         base = _in_order(lowering, node, base)
     return lowering.view(base, dims=dims, strides=lowering.strides(dims))
@@ -304,6 +335,7 @@ def _size(lowering: Lowering, node: Node) -> Operand:
 RULES: dict[str, Rule] = {
     "np::view": _view,
     "np::transpose": _transpose,
+    "np::diagonal": _diagonal,
     "np::check_reshape": _check_reshape,
     "np::ravel": _ravel,
     "np::reshape": _reshape,

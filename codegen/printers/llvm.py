@@ -35,6 +35,7 @@ from jitcore.codegen.loops import (
     Var,
     While,
 )
+from jitcore.codegen.parallel import part_function, slot_index, work_of
 from jitcore.codegen.printers.llvm_instructions import (
     BITS,
     Instructions,
@@ -43,11 +44,13 @@ from jitcore.codegen.printers.llvm_instructions import (
     memory_type,
     register_type,
 )
+from jitcore.codegen.threads import LEAST_WORK
 from jitcore.codegen.writer import one_line
 
 __all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symbol"]
 
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
+_PARALLEL = "declare void @jc_parallel(ptr, ptr, i64, i64, i64)"
 _ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 
 
@@ -163,6 +166,8 @@ class _FunctionPrinter:
         self._block = "entry"
         self._terminated = False
         self._labels = 0
+        self._parts = 0
+        self._contract = contract
         self._statements: dict[type, Callable[[Any], None]] = {
             Let: self._let,
             Assign: self._assign,
@@ -281,9 +286,33 @@ class _FunctionPrinter:
         )
 
     def _for(self, statement: For) -> None:
+        work = work_of(statement)
+        if work is not None and not (isinstance(work, Const) and work.value < LEAST_WORK):
+            self._parallel_loop(statement, work)
+            return
         start = self._expression(statement.start)
         stop = self._expression(statement.stop)
         self._counted_loop(statement, start, stop)
+
+    def _parallel_loop(self, statement: For, work: Expr) -> None:
+        """Call ``jc_parallel`` with a function of the loop's body, and with what that reads."""
+        self._parts += 1
+        name = f"{self._function.name}_part{self._parts}"
+        part, captured = part_function(statement, name)
+        self._module.add(part, "define internal", self._contract)
+        context = f"%context{self._parts}"
+        self._allocas.append(f"  {context} = alloca [{max(len(captured), 1)} x i64], align 8")
+        pointer = Var(f"context {self._parts}", "ptr")
+        self._variables[pointer.name] = context
+        for number, var in enumerate(captured):
+            self._store(Store(pointer, slot_index(number, var.dtype), var))
+        start, stop = self._expression(statement.start), self._expression(statement.stop)
+        size = self._expression(work)
+        self._module.declarations["jc_parallel"] = _PARALLEL
+        self._code.effect(
+            f"call void @jc_parallel(ptr @{name}, ptr {context}, "
+            f"i64 {start}, i64 {stop}, i64 {size})"
+        )
 
     def _counted_loop(self, statement: For, start: str, stop: str) -> None:
         """One loop between two operands, whether all of it or the part of a parallel one."""

@@ -187,7 +187,9 @@ class _Module:
             writer.line()
         for line in self._externals.values():
             writer.line(line)
-        return writer.text() + "".join(f"\n\n{text}" for text in self._functions.values())
+        # The entry was finished last, after what it calls, but it is what one wants to read.
+        *called, entry = self._functions.values()
+        return writer.text() + "".join(f"\n\n{text}" for text in (entry, *called))
 
 
 def _import(writer: Writer, module: str, names: Sequence[str]) -> None:
@@ -342,6 +344,9 @@ class _FunctionPrinter:
         self._visible = outer
 
     def _while(self, statement: While) -> None:
+        if not statement.head:
+            self._block(f"while {self._expression(statement.condition)}:", statement.body)
+            return
         outer = self._visible
         self._visible = dict(outer)
         with self._writer.block("while True:"):

@@ -1,4 +1,4 @@
-"""Parts and copies of arrays: take, repeat, tile, pad, meshgrid, the split family, diff."""
+"""Parts and copies of arrays: take, repeat, tile, pad, meshgrid, the split family."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
-from jitcore.ir.types import FLOAT, INT, Dim, TensorType
+from jitcore.ir.reference import require
+from jitcore.ir.types import INT, Dim, ListType, TensorType, TupleType
 
 __all__ = ["OPS"]
 
@@ -32,25 +34,11 @@ def _is_extent(value: Value) -> bool:
     return value.node is not None and value.node.kind == "prim::size"
 
 
-def _diff_rule(b: Builder, call: Call) -> Value:
-    x = array_operand(call.value("a"))
-    count = call.static("n")
-    axis = checked_axis(call.static("axis"), rank_of(x))
-    if not isinstance(count, int) or not 0 <= count <= 8:
-        raise Untypable("np.diff of an order that is not a small number")
-    kind = "np::not_equal" if tensor(x).dtype == np.dtype(bool) else "np::subtract"
-    for _ in range(count):
-        later = b.op("np::view", x, index=_along(rank_of(x), axis, "1:"))
-        earlier = b.op("np::view", x, index=_along(rank_of(x), axis, ":-1"))
-        x = b.op(kind, later, earlier)
-    return x
-
-
 def _take_rule(b: Builder, call: Call) -> Value:
     x, indices = array_operand(call.value("a")), call.value("indices")
     axis = call.static("axis")
     if axis is None:
-        x, axis = b.op("np::reshape", x, -1), 0
+        x, axis = b.op("np::ravel", x), 0
     axis = checked_axis(axis, rank_of(x))
     if indices.type == INT:
         taken = b.op("np::view", x, indices, index=_along(rank_of(x), axis, "$0"))
@@ -76,18 +64,53 @@ def _repeated(b: Builder, x: Value, counts: Sequence[Value], *, inner: bool) -> 
         extents += [size, count] if inner else [count, size]
         joined.append(b.op("prim::mul", size, count))
     opened = b.op("np::view", x, index=", ".join(entries))
-    spread = b.op("np::copy", b.op("np::broadcast_to", opened, *extents))
-    return b.op("np::reshape", spread, *joined)
+    result = b.op("np::empty", *joined, dtype=tensor(x).dtype)
+    b.op("np::store", b.op("np::reshape", result, *extents), opened)
+    return result
+
+
+def _require_count(b: Builder, count: Value) -> None:
+    if not _is_extent(count):
+        enough = b.op("prim::ge", count, 0)
+        message = "negative dimensions are not allowed"
+        b.op("prim::require", enough, exception="ValueError", message=message)
+
+
+def _each_repeated(x: Any, counts: Any) -> Any:
+    require(counts.size == x.shape[0], "ValueError", "operands could not be broadcast together")
+    total = 0
+    for number in range(counts.size):
+        require(counts[number] >= 0, "ValueError", "repeats may not contain negative values.")
+        total += int(counts[number])
+    places, place = np.empty(total, np.intp), 0
+    for number in range(counts.size):
+        for _ in range(int(counts[number])):
+            places[place] = number
+            place += 1
+    return x[places]
+
+
+def _repeat_each(b: Builder, x: Value, counts: Value, axis: int) -> Value:
+    """A number of repetitions for each place of an axis."""
+    dtype = tensor(counts).dtype
+    if rank_of(counts) != 1 or axis != 0 or dtype is None or dtype.kind not in "iu":
+        raise Untypable("np.repeat along another axis than the first")
+    if _dims(counts) == (1,) and _dims(x)[0] != 1:
+        raise Untypable("np.repeat by an array of one number")
+    return b.define(_each_repeated, x, b.op("np::cast", counts, dtype=np.dtype(np.intp)))
 
 
 def _repeat_rule(b: Builder, call: Call) -> Value:
     x, repeats = array_operand(call.value("a")), call.value("repeats")
     axis = call.static("axis")
-    if repeats.type != INT or not _is_extent(repeats):
-        raise Untypable("np.repeat by something else than one known number")
     if axis is None:
-        x, axis = b.op("np::reshape", x, -1), 0
+        x, axis = b.op("np::ravel", x), 0
     axis = checked_axis(axis, rank_of(x))
+    if isinstance(repeats.type, (TensorType, TupleType, ListType)):
+        return _repeat_each(b, x, as_array(b, repeats), axis)
+    if repeats.type != INT:
+        raise Untypable(f"np.repeat by {repeats.type}")
+    _require_count(b, repeats)
     counts = [repeats if number == axis else b.constant(1) for number in range(rank_of(x))]
     return _repeated(b, x, counts, inner=True)
 
@@ -95,8 +118,10 @@ def _repeat_rule(b: Builder, call: Call) -> Value:
 def _tile_rule(b: Builder, call: Call) -> Value:
     x, reps = array_operand(call.value("A")), call.value("reps")
     counts = [reps] if reps.type == INT else b.elements(reps)
-    if not all(count.type == INT and _is_extent(count) for count in counts):
-        raise Untypable("np.tile by something else than known numbers")
+    if not all(count.type == INT for count in counts):
+        raise Untypable("np.tile by something else than numbers")
+    for count in counts:
+        _require_count(b, count)
     missing = len(counts) - rank_of(x)
     if missing > 0:
         index = ", ".join(["None"] * missing + [":"] * rank_of(x))
@@ -115,37 +140,120 @@ def _pad_widths(widths: Any, rank: int) -> list[tuple[int, int]]:
     return [(before, after) for before, after in pairs]
 
 
+def _edge_places(size: Any, start: Any, stop: Any) -> Any:
+    return np.clip(np.arange(start, stop), 0, size - 1)
+
+
+def _wrapped_places(size: Any, start: Any, stop: Any) -> Any:
+    return np.arange(start, stop) % size
+
+
+def _symmetric_places(size: Any, start: Any, stop: Any) -> Any:
+    places = np.arange(start, stop) % (2 * size)
+    return np.where(places < size, places, 2 * size - 1 - places)
+
+
+def _reflected_places(size: Any, start: Any, stop: Any) -> Any:
+    period = max(2 * (size - 1), 1)
+    places = np.arange(start, stop) % period
+    return np.where(places < size, places, period - places)
+
+
+_PLACES = {
+    "edge": _edge_places,
+    "wrap": _wrapped_places,
+    "symmetric": _symmetric_places,
+    "reflect": _reflected_places,
+}
+
+
 def _pad_rule(b: Builder, call: Call) -> Value:
-    x = array_operand(call.value("array"))
-    if call.static("mode") != "constant":
-        raise Untypable("np.pad in another mode than 'constant'")
-    fill = call.static("constant_values")
-    if not isinstance(fill, (int, float, np.generic)):
-        raise Untypable("np.pad with several values")
+    x, mode = as_array(b, call.value("array")), call.static("mode")
     widths = _pad_widths(call.static("pad_width"), rank_of(x))
+    if not widths:
+        return b.op("np::copy", x)
+    if mode == "constant":
+        return _framed(b, x, widths, call.static("constant_values"))
+    definition = _PLACES.get(mode)
+    if definition is None or call.static("constant_values") != 0:
+        raise Untypable(f"np.pad in mode {mode!r}")
+    for axis, width in enumerate(widths):
+        if not any(width):
+            continue
+        some = b.op("prim::gt", b.size(x, axis), 0)
+        message = f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
+        b.op("prim::require", some, exception="ValueError", message=message)
+    return _continued(b, x, widths, definition)
+
+
+def _continued(b: Builder, x: Value, widths: Sequence[tuple[int, int]], definition: Any) -> Value:
+    """A frame of the array's own elements, axis by axis; later axes take the corners."""
     extents = [
         b.op("prim::add", b.size(x, axis), before + after)
         for axis, (before, after) in enumerate(widths)
     ]
-    holder = np.zeros((), tensor(x).dtype)
-    try:
-        with np.errstate(all="ignore"):
-            holder[()] = fill
-    except (OverflowError, TypeError, ValueError) as error:
-        raise Untypable(str(error)) from None
-    result = b.op("np::full", b.constant(holder[()]), *extents, dtype=tensor(x).dtype)
-    index = ", ".join(f"{before}:-{after}" if after else f"{before}:" for before, after in widths)
-    middle = b.op("np::view", result, index=index)
+    result = b.op("np::empty", *extents, dtype=tensor(x).dtype)
+    entries = [f"{before}:-{after}" if after else f"{before}:" for before, after in widths]
+    b.op("np::store", b.op("np::view", result, index=", ".join(entries)), x)
+    for axis, (before, after) in enumerate(widths):
+        size = b.size(x, axis)
+        done, later = [":"] * axis, entries[axis + 1 :]
+        inside = b.op("np::view", result, index=", ".join([*done, entries[axis], *later]))
+        for entry, start, stop in (
+            (f":{before}", b.constant(-before), b.constant(0)),
+            (f"-{after}:", size, b.op("prim::add", size, after)),
+        ):
+            if entry in (":0", "-0:"):
+                continue
+            elements = b.op("np::take", inside, b.define(definition, size, start, stop), axis=axis)
+            side = b.op("np::view", result, index=", ".join([*done, entry, *later]))
+            b.op("np::store", side, elements)
+    return result
+
+
+def _framed(b: Builder, x: Value, widths: Sequence[tuple[int, int]], fill: Any) -> Value:
+    """A frame of one number, or of one for each side of each axis."""
+    fills = _fills(fill, tensor(x).dtype, rank_of(x))
+    extents = [
+        b.op("prim::add", b.size(x, axis), before + after)
+        for axis, (before, after) in enumerate(widths)
+    ]
+    dtype = tensor(x).dtype
+    result = b.op("np::full", b.constant(fills[-1][0]), *extents, dtype=dtype)
+    entries = [f"{before}:-{after}" if after else f"{before}:" for before, after in widths]
+    if len({number.tobytes() for pair in fills for number in pair}) > 1:
+        # The sides of later axes take the corners.
+        for axis, (before, after) in enumerate(widths):
+            others = [":"] * axis, entries[axis + 1 :]
+            for entry, number, width in (
+                (f":{before}", fills[axis][0], before),
+                (f"-{after}:", fills[axis][1], after),
+            ):
+                if width:
+                    index = ", ".join([*others[0], entry, *others[1]])
+                    b.op("np::store", b.op("np::view", result, index=index), b.constant(number))
+    middle = b.op("np::view", result, index=", ".join(entries))
     # The extents say the same, but only a symbol for each would show it.
-    middle.type = TensorType(tensor(x).dtype, _dims(x))
+    middle.type = TensorType(dtype, _dims(x))
     b.op("np::store", middle, x)
     return result
+
+
+def _fills(fill: Any, dtype: Any, rank: int) -> Any:
+    """The numbers before and after each axis, in the array's dtype."""
+    holder = np.zeros((rank, 2), dtype)
+    try:
+        with np.errstate(all="ignore"):
+            holder[...] = fill
+    except (OverflowError, TypeError, ValueError) as error:
+        raise Untypable(str(error)) from None
+    return holder
 
 
 def _meshgrid_rule(b: Builder, call: Call) -> Value:
     arrays = [array_operand(one) for one in call.bound["xi"]]
     indexing, copy, sparse = (call.static(name) for name in ("indexing", "copy", "sparse"))
-    if indexing not in ("xy", "ij") or not copy or sparse or not arrays:
+    if indexing not in ("xy", "ij") or not copy or not arrays:
         raise Untypable("np.meshgrid of views")
     if any(rank_of(one) != 1 for one in arrays):
         raise Untypable("np.meshgrid of something else than vectors")
@@ -158,7 +266,8 @@ def _meshgrid_rule(b: Builder, call: Call) -> Value:
     grids = []
     for place, one in zip(places, arrays, strict=True):
         index = ", ".join(":" if number == place else "None" for number in range(len(arrays)))
-        spread = b.op("np::broadcast_to", b.op("np::view", one, index=index), *extents)
+        opened = b.op("np::view", one, index=index)
+        spread = opened if sparse else b.op("np::broadcast_to", opened, *extents)
         grids.append(b.op("np::copy", spread))
     return b.make_tuple(grids)
 
@@ -171,7 +280,7 @@ def _cuts(sections: Any, extent: Dim, *, uneven: bool) -> list[tuple[int | None,
         edges: list[int | None] = [0, *sections, None]
         return list(pairwise(edges))
     if type(sections) is not int or sections <= 0 or not isinstance(extent, int):
-        raise Untypable("np.split into a number of parts, of an extent that is not known")
+        raise Untypable("np.split into a number of parts that is not known")
     size, rest = divmod(extent, sections)
     if rest and not uneven:
         raise Untypable("array split does not result in an equal division")
@@ -179,11 +288,33 @@ def _cuts(sections: Any, extent: Dim, *, uneven: bool) -> list[tuple[int | None,
     return list(pairwise(places))
 
 
+def _equal_parts(b: Builder, x: Value, axis: int, count: int) -> Value:
+    """Parts of equal extents, which are known only at run time."""
+    extent = b.size(x, axis)
+    even = b.op("prim::eq", b.op("prim::mod", extent, count), 0)
+    message = "array split does not result in an equal division"
+    b.op("prim::require", even, exception="ValueError", message=message)
+    size = b.op("prim::floordiv", extent, count)
+    dim = b.fresh_dim(("part", extent, count))
+    dims = tuple(dim if one == axis else own for one, own in enumerate(_dims(x)))
+    parts = []
+    for number in range(count):
+        start, stop = b.op("prim::mul", size, number), b.op("prim::mul", size, number + 1)
+        part = b.op("np::view", x, start, stop, index=_along(rank_of(x), axis, "$0:$1"))
+        part.type = TensorType(tensor(x).dtype, dims)
+        parts.append(part)
+    return b.op("prim::ListConstruct", *parts)
+
+
 def _split(b: Builder, call: Call, axis: Any, *, uneven: bool = False, name: str = "ary") -> Value:
     x = array_operand(call.value(name))
     axis = checked_axis(axis, rank_of(x))
+    sections = call.static("indices_or_sections")
+    if type(sections) is int and sections > 0 and not isinstance(_dims(x)[axis], int):
+        if not uneven:
+            return _equal_parts(b, x, axis, sections)
     parts = []
-    for start, stop in _cuts(call.static("indices_or_sections"), _dims(x)[axis], uneven=uneven):
+    for start, stop in _cuts(sections, _dims(x)[axis], uneven=uneven):
         entry = f"{start or 0}:{'' if stop is None else stop}"
         parts.append(b.op("np::view", x, index=_along(rank_of(x), axis, entry)))
     return b.op("prim::ListConstruct", *parts)
@@ -206,40 +337,7 @@ def _split_along(least: int, axis: int) -> Rule:
     return rule
 
 
-def _gradient_rule(b: Builder, call: Call) -> Value:
-    x = array_operand(call.value("f"))
-    spacing: list[Value] = call.bound.get("varargs", [])
-    dims, dtype = _dims(x), tensor(x).dtype
-    if len(dims) != 1 or not isinstance(dims[0], int) or dims[0] < 2:
-        raise Untypable("np.gradient of something else than a vector of known extent")
-    if len(spacing) > 1 or any(one.type not in (INT, FLOAT) for one in spacing):
-        raise Untypable("np.gradient with spacings that are no number")
-    if dtype is None or dtype.kind not in "fiu":
-        raise Untypable(f"np.gradient of {dtype}")
-    if dtype.kind in "iu":
-        x = b.op("np::cast", x, dtype=np.dtype(np.float64))
-    step = spacing[0] if spacing else b.constant(1.0)
-
-    def slope(later: str, earlier: str, distance: Value) -> Value:
-        rise = b.op(
-            "np::subtract", b.op("np::view", x, index=later), b.op("np::view", x, index=earlier)
-        )
-        return b.op("np::divide", rise, distance)
-
-    inside = slope("2:", ":-2", b.op("prim::mul", 2.0, step))
-    return b.op("np::concatenate", slope("1:2", "0:1", step), inside, slope("-1:", "-2:-1", step))
-
-
 OPS: tuple[Op, ...] = (
-    row(
-        "diff",
-        np.diff,
-        _diff_rule,
-        "a, n=1, axis=-1, prepend!=NOVALUE, append!=NOVALUE",
-        "Differences of neighbours.",
-        view=True,
-    ),
-    row("gradient", np.gradient, _gradient_rule, "f, *varargs", "Slopes of a vector."),
     row(
         "take",
         np.take,
@@ -261,7 +359,7 @@ OPS: tuple[Op, ...] = (
         "pad",
         np.pad,
         _pad_rule,
-        "array, pad_width, mode='constant', constant_values=0",
+        "array, pad_width, mode='constant', *, constant_values=0",
         "A frame of one value.",
     ),
     row(

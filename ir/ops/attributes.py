@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+from typing import Any
+
 import numpy as np
 
 from jitcore.ir import reference
+from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import (
     Builder,
@@ -27,15 +31,26 @@ def _getattr_rule(b: Builder, call: Call) -> Value:
     x, name = call.value("x"), call.static("name")
     if isinstance(x.type, TensorType):
         return _array_attribute(b, x, name)
-    if isinstance(x.type, TupleType) and x.type.named and name in x.type.named._fields:
-        number: int = x.type.named._fields.index(name)
-        return b.elements(x)[number]
+    if isinstance(x.type, TupleType) and x.type.named:
+        return _named_tuple_attribute(b, x, x.type.named, name)
     if x.constant is not None and not isinstance(x.constant.attributes["value"], (list, dict)):
         held = x.constant.attributes["value"]
         if hasattr(held, name):
             found = getattr(held, name)
             return b.constant(found, type_of_constant(found))
     raise Untypable(f"attribute {name!r} of {x.type}")
+
+
+def _named_tuple_attribute(b: Builder, x: Value, class_: Any, name: str) -> Value:
+    if name in class_._fields:
+        number: int = class_._fields.index(name)
+        return b.elements(x)[number]
+    found = b.class_attribute(class_, name)
+    if isinstance(found, property):
+        return b.call_python(found.fget, [x])
+    if found is MISSING or hasattr(type(found), "__get__"):
+        raise Untypable(f"attribute {name!r} of {x.type}")
+    return b.constant(found)
 
 
 def _array_attribute(b: Builder, x: Value, name: str) -> Value:
@@ -57,6 +72,8 @@ def _array_attribute(b: Builder, x: Value, name: str) -> Value:
         return result
     if name == "T":
         return b.op("np::transpose", x)
+    if name == "mT":
+        return b.op("np::matrix_transpose", x)
     if name in ("real", "imag"):
         return b.op(f"np::{name}", x)
     raise Untypable(f"attribute {name!r} of an array")
@@ -64,6 +81,8 @@ def _array_attribute(b: Builder, x: Value, name: str) -> Value:
 
 def _method_rule(b: Builder, call: Call) -> Value:
     x, name = call.value("x"), call.static("name")
+    if isinstance(x.type, TupleType) and x.type.named:
+        return _named_tuple_method(b, x, call)
     if not isinstance(x.type, TensorType):
         raise Untypable(f"method {name!r} of {x.type}")
     op, parameters = b.method(name)
@@ -75,6 +94,18 @@ def _method_rule(b: Builder, call: Call) -> Value:
     return op.rule(
         b, Call(op.kind, bind(signature, arguments, keywords, {}), signature, call.source)
     )
+
+
+def _named_tuple_method(b: Builder, x: Value, call: Call) -> Value:
+    """A method that a NamedTuple's class defines itself."""
+    assert isinstance(x.type, TupleType)
+    name = call.static("name")
+    found = b.class_attribute(x.type.named, name)
+    names = call.bound.get("keywords", ())
+    if not isinstance(found, FunctionType) or "**" in names:
+        raise Untypable(f"method {name!r} of {x.type}")
+    keywords = dict(zip(names, call.bound.get("keyword_values", []), strict=True))
+    return b.call_python(found, [x, *call.bound.get("values", [])], keywords)
 
 
 OPS: tuple[Op, ...] = (

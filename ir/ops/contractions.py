@@ -1,4 +1,4 @@
-"""Sums of products over chosen axes: einsum, tensordot, trace; and matrices of a diagonal."""
+"""Sums of products over chosen axes: einsum, tensordot; diagonals and matrices of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
+from jitcore.ir.types import FLOAT, INT, Dim, TensorType
 
 __all__ = ["OPS"]
 
@@ -172,32 +173,72 @@ def _einsum_of_two(
     return b.op("np::sum", product, axis=axes, dtype=dtype) if axes else product
 
 
-def _trace_rule(b: Builder, call: Call) -> Value:
+def _diagonal_rule(b: Builder, call: Call) -> Value:
     x = array_operand(call.value("a"))
-    dims = tensor(x).dims or ()
-    default = (call.static("offset"), call.static("axis1"), call.static("axis2")) == (0, 0, 1)
-    if len(dims) != 2 or not default:
-        raise Untypable("np.trace of something else than the main diagonal of a matrix")
-    if dims[0] == dims[1]:
-        count = b.size(x, 0)
-    elif all(isinstance(dim, int) for dim in dims):
-        count = b.constant(min(int(dim) for dim in dims))
+    rank, dims = rank_of(x), tensor(x).dims or ()
+    one, two = (checked_axis(call.static(name), rank) for name in ("axis1", "axis2"))
+    offset = call.static("offset")
+    if one == two or not isinstance(offset, int):
+        raise Untypable("np.diagonal of one axis")
+    rows, columns = dims[one], dims[two]
+    if isinstance(rows, int) and isinstance(columns, int):
+        length: Dim = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    elif rows == columns and offset == 0:
+        length = rows
     else:
-        raise Untypable("np.trace of a matrix that may not be square")
-    places = b.op("np::arange", count)
-    diagonal = b.op("np::gather", x, places, places, index="$0, $1")
-    return b.op("np::sum", diagonal, dtype=call.static("dtype"))
+        length = b.fresh_dim(("diagonal", rows, columns, offset))
+    others = tuple(dim for axis, dim in enumerate(dims) if axis not in (one, two))
+    attributes = {"offset": offset, "axis1": one, "axis2": two}
+    return b.emit("np::diagonal", [x], attributes, TensorType(tensor(x).dtype, (*others, length)))
+
+
+def _trace_rule(b: Builder, call: Call) -> Value:
+    places = {name: call.static(name) for name in ("offset", "axis1", "axis2")}
+    diagonal = b.op("np::diagonal", call.value("a"), **places)
+    dtype = call.static("dtype")
+    return b.op("np::sum", diagonal, axis=-1, **({} if dtype is None else {"dtype": dtype}))
+
+
+def _matrix_of(diagonal: Any, offset: Any, dtype: Any) -> Any:
+    size = len(diagonal)
+    extent = size + abs(offset)
+    matrix = np.zeros((extent, extent), dtype)
+    if offset >= 0:
+        for place in range(size):
+            matrix[place, place + offset] = diagonal[place]
+    else:
+        for place in range(size):
+            matrix[place - offset, place] = diagonal[place]
+    return matrix
 
 
 def _diag_rule(b: Builder, call: Call) -> Value:
-    v = array_operand(call.value("v"))
-    if rank_of(v) != 1 or call.static("k") != 0:
-        raise Untypable("np.diag of something else than a vector")
-    along = b.op("np::arange", b.size(v, 0))
-    on = b.op("np::equal", b.op("np::view", along, index=":, None"), along)
-    dtype = tensor(v).dtype
-    assert dtype is not None
-    return b.op("np::where", on, v, b.constant(dtype.type(0)))
+    v, offset = array_operand(call.value("v")), call.static("k")
+    if rank_of(v) == 2:
+        return b.op("np::diagonal", v, offset=offset)
+    if rank_of(v) != 1 or not isinstance(offset, int):
+        raise Untypable("np.diag of something else than a vector or a matrix")
+    return b.define(_matrix_of, v, offset, tensor(v).dtype)
+
+
+def _diagflat_rule(b: Builder, call: Call) -> Value:
+    v, offset = array_operand(call.value("v")), call.static("k")
+    if not isinstance(offset, int):
+        raise Untypable("np.diagflat with an offset that is not known")
+    return b.define(_matrix_of, b.op("np::ravel", v), offset, tensor(v).dtype)
+
+
+def _overwritten_diagonal(matrix: Any, value: Any) -> Any:
+    for place in range(min(matrix.shape[0], matrix.shape[1])):
+        matrix[place, place] = value
+
+
+def _fill_diagonal_rule(b: Builder, call: Call) -> Value:
+    x, value = array_operand(call.value("a")), call.value("val")
+    is_number = value.type in (INT, FLOAT)
+    if rank_of(x) != 2 or not (is_number or (tensor(value).scalar)) or call.static("wrap"):
+        raise Untypable("np.fill_diagonal of something else than a matrix, with a number")
+    return b.define(_overwritten_diagonal, x, value)
 
 
 OPS: tuple[Op, ...] = (
@@ -218,6 +259,15 @@ OPS: tuple[Op, ...] = (
         "Sums of products over pairs of axes.",
     ),
     row(
+        "diagonal",
+        np.diagonal,
+        _diagonal_rule,
+        "a, offset=0, axis1=0, axis2=1",
+        "A diagonal, a read-only view.",
+        view=True,
+        methods={"diagonal": None},
+    ),
+    row(
         "trace",
         np.trace,
         _trace_rule,
@@ -225,5 +275,22 @@ OPS: tuple[Op, ...] = (
         "The sum of a diagonal.",
         methods={"trace": None},
     ),
-    row("diag", np.diag, _diag_rule, "v, k=0", "A matrix of this diagonal.", view=True),
+    row(
+        "diag",
+        np.diag,
+        _diag_rule,
+        "v, k=0",
+        "A matrix of this diagonal, or the diagonal of a matrix.",
+        view=True,
+    ),
+    row("diagflat", np.diagflat, _diagflat_rule, "v, k=0", "A matrix of this diagonal."),
+    row(
+        "fill_diagonal",
+        np.fill_diagonal,
+        _fill_diagonal_rule,
+        "a, val, wrap=False",
+        "Write a number to a diagonal.",
+        writes=(0,),
+        pure=False,
+    ),
 )

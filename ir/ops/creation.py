@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ def _shape_rule(number: Any) -> Rule:
     """``zeros``, ``ones`` and ``empty``."""
 
     def rule(b: Builder, call: Call) -> Value:
-        if call.static("order") != "C":
+        if call.static("order") not in ("C", None):
             raise Untypable("creation in another order than C")
         dtype = call.static("dtype")
         extents = shape_values(b, call.value("shape"))
@@ -49,11 +48,11 @@ def _shape_rule(number: Any) -> Rule:
     return rule
 
 
-def _like_rule(number: Any) -> Rule:
+def _like_rule(number: Any, name: str = "a") -> Rule:
     """``zeros_like`` and its kin of C-order arrays."""
 
     def rule(b: Builder, call: Call) -> Value:
-        x = call.value("a")
+        x = call.value(name)
         type_ = tensor(x)
         if type_.scalar:
             raise Untypable("an array like a NumPy scalar")
@@ -144,7 +143,10 @@ def _arange_rule(b: Builder, call: Call) -> Value:
     if any(one is None for one in known) or dtype is not None:
         raise Untypable("np.arange of floats that are not known")
     arguments: list[Any] = known
-    sample = np.arange(*arguments)
+    try:
+        sample = np.arange(*arguments)
+    except (TypeError, ValueError) as error:
+        raise Untypable(str(error)) from None
     if sample.dtype.char not in SUPPORTED:
         raise Untypable("np.arange of something else than numbers")
     start, _, step_value = known
@@ -178,23 +180,6 @@ def _iota_rule(b: Builder, call: Call) -> Value:
     return _iota(b, values[0], values[1], values[2], _dtype(call.static("dtype")))
 
 
-def _linspace_rule(b: Builder, call: Call) -> Value:
-    start, stop = call.static("start"), call.static("stop")
-    number = call.static("num")
-    if not all(isinstance(one, (int, float)) and math.isfinite(one) for one in (start, stop)):
-        raise Untypable("np.linspace of arrays")
-    if not call.static("endpoint") or call.static("dtype") is not None or number < 2:
-        raise Untypable("np.linspace without its endpoint")
-    # As NumPy computes it: arange * step + start, and the last element exactly stop.
-    step = (stop - start) / (number - 1)
-    if step == 0:
-        raise Untypable("np.linspace of one value")
-    counted = b.op("np::arange", number)
-    line = b.op("np::add", b.op("np::multiply", counted, float(step)), float(start))
-    last = b.op("np::equal", counted, number - 1)
-    return b.op("np::where", last, float(stop), line)
-
-
 def _eye_rule(b: Builder, call: Call) -> Value:
     rows = call.value("N")
     columns = call.optional("M") or rows
@@ -210,23 +195,18 @@ def _identity_rule(b: Builder, call: Call) -> Value:
     return _diagonal_ones(b, n, n, 0, _dtype(float if dtype is None else dtype))
 
 
-def _is_extent(value: Value) -> bool:
-    """Whether a number cannot be negative: a known one, or the extent of an array."""
-    if value.constant is not None:
-        return bool(value.constant.attributes["value"] >= 0)
-    return value.node is not None and value.node.kind == "prim::size"
-
-
 def _diagonal_ones(b: Builder, rows: Value, columns: Value, k: int, dtype: np.dtype[Any]) -> Value:
-    for extent in (rows, columns):
-        if extent.type != INT:
-            raise Untypable("np.eye of a shape that is not a number")
-        if not _is_extent(extent):
-            raise Untypable("np.eye of a number that may be negative")
-    down = b.op("np::view", b.op("np::arange", rows), index=":, None")
-    along = b.op("np::arange", columns)
+    if rows.type != INT or columns.type != INT:
+        raise Untypable("np.eye of a shape that is not a number")
+    down = b.op("np::view", _counted(b, rows), index=":, None")
+    along = _counted(b, columns)
     on = b.op("np::equal", b.op("np::add", down, k), along)
     return b.op("np::cast", on, dtype=dtype)
+
+
+def _counted(b: Builder, extent: Value) -> Value:
+    """The places of an axis, whose extent is an error where it is negative."""
+    return _iota(b, b.constant(0), b.constant(1), extent, np.dtype(np.int64))
 
 
 def _tri(keep: str) -> Rule:
@@ -244,17 +224,6 @@ def _tri(keep: str) -> Rule:
         return b.op("np::where", inside, m, b.constant(type_.dtype.type(0)))
 
     return rule
-
-
-def _asarray_rule(b: Builder, call: Call) -> Value:
-    x = call.value("a")
-    type_ = tensor(x)
-    if type_.scalar:
-        raise Untypable("np.asarray of a NumPy scalar")
-    dtype = call.static("dtype")
-    if dtype is None or np.dtype(dtype) == type_.dtype:
-        return x
-    return b.op("np::cast", x, dtype=_dtype(dtype))
 
 
 OPS: tuple[Op, ...] = (
@@ -278,7 +247,7 @@ OPS: tuple[Op, ...] = (
         "np::zeros",
         np.zeros,
         _shape_rule(0),
-        "shape, dtype=float, order='C', device!=None, like!=None",
+        "shape, dtype=float, order='C', *, device!=None, like!=None",
         functions=(np.zeros,),
         doc="A new array of zeros.",
     ),
@@ -286,7 +255,7 @@ OPS: tuple[Op, ...] = (
         "np::ones",
         np.ones,
         _shape_rule(1),
-        "shape, dtype=None, order='C', device!=None, like!=None",
+        "shape, dtype=None, order='C', *, device!=None, like!=None",
         functions=(np.ones,),
         doc="A new array of ones.",
     ),
@@ -294,8 +263,17 @@ OPS: tuple[Op, ...] = (
         "np::empty_function",
         np.empty,
         _shape_rule(None),
-        "shape, dtype=float, order='C', device!=None, like!=None",
+        "shape, dtype=float, order='C', *, device!=None, like!=None",
         functions=(np.empty,),
+        pure=False,
+        doc="A new array with any contents.",
+    ),
+    Op(
+        "np::ndarray",
+        np.ndarray,
+        _shape_rule(None),
+        "shape, dtype=float, buffer!=None, offset!=0, strides!=None, order=None",
+        functions=(np.ndarray,),
         pure=False,
         doc="A new array with any contents.",
     ),
@@ -303,7 +281,7 @@ OPS: tuple[Op, ...] = (
         "np::zeros_like",
         np.zeros_like,
         _like_rule(0),
-        "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
+        "a, dtype=None, order!='K', subok!=True, shape=None, *, device!=None",
         functions=(np.zeros_like,),
         doc="Zeros in the form of another array.",
     ),
@@ -311,15 +289,15 @@ OPS: tuple[Op, ...] = (
         "np::ones_like",
         np.ones_like,
         _like_rule(1),
-        "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
+        "a, dtype=None, order!='K', subok!=True, shape=None, *, device!=None",
         functions=(np.ones_like,),
         doc="Ones in the form of another array.",
     ),
     Op(
         "np::empty_like",
         np.empty_like,
-        _like_rule(None),
-        "a, dtype=None, order!='K', subok!=True, shape=None, device!=None",
+        _like_rule(None, "prototype"),
+        "prototype, dtype=None, order!='K', subok!=True, shape=None, *, device!=None",
         pure=False,
         functions=(np.empty_like,),
         doc="A new array in the form of another.",
@@ -328,7 +306,7 @@ OPS: tuple[Op, ...] = (
         "np::full_function",
         np.full,
         _full_rule,
-        "shape, fill_value, dtype=None, order='C', device!=None, like!=None",
+        "shape, fill_value, dtype=None, order='C', *, device!=None, like!=None",
         functions=(np.full,),
         doc="A new array of one value.",
     ),
@@ -336,7 +314,7 @@ OPS: tuple[Op, ...] = (
         "np::full_like",
         np.full_like,
         _full_like_rule,
-        "a, fill_value, dtype=None, order!='K', subok!=True, shape!=None, device!=None",
+        "a, fill_value, dtype=None, order!='K', subok!=True, shape!=None, *, device!=None",
         functions=(np.full_like,),
         doc="One value in the form of another array.",
     ),
@@ -344,23 +322,15 @@ OPS: tuple[Op, ...] = (
         "np::arange",
         np.arange,
         _arange_rule,
-        "start, stop=None, step=None, dtype=None, device!=None, like!=None",
+        "start, stop=None, step=None, dtype=None, *, device!=None, like!=None",
         functions=(np.arange,),
         doc="Equal steps from start to before stop.",
-    ),
-    Op(
-        "np::linspace",
-        np.linspace,
-        _linspace_rule,
-        "start, stop, num=50, endpoint=True, retstep!=False, dtype=None, axis!=0, device!=None",
-        functions=(np.linspace,),
-        doc="Equal steps from start to stop.",
     ),
     Op(
         "np::eye",
         np.eye,
         _eye_rule,
-        "N, M=None, k=0, dtype=float, order!='C', device!=None, like!=None",
+        "N, M=None, k=0, dtype=float, order!='C', *, device!=None, like!=None",
         functions=(np.eye,),
         doc="Ones on a diagonal.",
     ),
@@ -368,7 +338,7 @@ OPS: tuple[Op, ...] = (
         "np::identity",
         np.identity,
         _identity_rule,
-        "n, dtype=None, like!=None",
+        "n, dtype=None, *, like!=None",
         functions=(np.identity,),
         doc="The identity matrix.",
     ),
@@ -387,14 +357,5 @@ OPS: tuple[Op, ...] = (
         "m, k=0",
         functions=(np.triu,),
         doc="The upper triangle.",
-    ),
-    Op(
-        "np::asarray",
-        np.asarray,
-        _asarray_rule,
-        "a, dtype=None, order!=None, device!=None, copy!=None, like!=None",
-        view=True,
-        functions=(np.asarray,),
-        doc="An array as it is, or converted.",
     ),
 )

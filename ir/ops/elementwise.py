@@ -1,4 +1,4 @@
-"""NumPy's ufuncs, ``where``, ``clip`` and casts: one value out of the values at the same place.
+"""NumPy's ufuncs, ``where`` and casts: one value out of the values at the same place.
 
 The dtypes come from NumPy itself (``ufunc.resolve_dtypes``), with Python numbers passed as
 ``int``, ``float`` and ``complex`` so that they stay weak (NEP 50).
@@ -17,27 +17,36 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Scalar, Untypable, tensor
 from jitcore.ir.ops.scalars import SCALARS
 from jitcore.ir.reference import cast as cast_reference
-from jitcore.ir.shapes import BroadcastError, broadcast_dims
-from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, Dim, TensorType, Type
+from jitcore.ir.reference import from_int as from_int_reference
+from jitcore.ir.shapes import BroadcastError
+from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, NONE, Dim, TensorType, TupleType, Type
 
-__all__ = ["OPS", "SUPPORTED", "cast_to", "elementwise_result"]
+__all__ = [
+    "OPS",
+    "SUPPORTED",
+    "cast_to",
+    "elementwise_result",
+    "operand_dims",
+    "operand_dtype",
+    "with_output",
+]
 
 SUPPORTED = "?bhilqBHILQfdFD"
 """Type characters of the dtypes that compiled code computes in."""
 
 _WEAK: dict[Type, Any] = {INT: int, FLOAT: float, COMPLEX: complex, BOOL: np.dtype(bool)}
 _UFUNC_PARAMETERS = (
-    "out!=None, where!=True, casting!='same_kind', order!='K', dtype!=None, subok!=True"
+    "out=None, where=True, casting!='same_kind', order!='K', dtype=None, subok!=True"
 )
 
 
-def _operand_dtype(value: Value) -> Any:
+def operand_dtype(value: Value) -> Any:
     if value.type in _WEAK:
         return _WEAK[value.type]
     return tensor(value).dtype
 
 
-def _dims(value: Value) -> tuple[Dim, ...]:
+def operand_dims(value: Value) -> tuple[Dim, ...]:
     type_ = value.type
     if isinstance(type_, TensorType) and type_.dims is not None:
         return type_.dims
@@ -51,8 +60,24 @@ def _resolve(name: str, operands: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     return tuple(ufunc.resolve_dtypes((*operands, *nothing)))
 
 
+def _asked_dtypes(
+    name: str, values: Sequence[Value], dtype: np.dtype[Any]
+) -> tuple[np.dtype[Any], ...]:
+    """The dtypes of the loop that gives a dtype; operands must be of the same kind."""
+    ufunc: np.ufunc = getattr(np, name)
+    operands = [operand_dtype(value) for value in values]
+    nothing = (None,) * ufunc.nin
+    try:
+        found = ufunc.resolve_dtypes(
+            (*operands, None), signature=(*nothing, dtype), casting="same_kind"
+        )
+    except (TypeError, ValueError) as error:
+        raise Untypable(str(error)) from None
+    return tuple(found)
+
+
 def _loop_dtypes(name: str, values: Sequence[Value]) -> tuple[np.dtype[Any], ...]:
-    operands = [_operand_dtype(value) for value in values]
+    operands = [operand_dtype(value) for value in values]
     if all(isinstance(one, type) for one in operands):
         # A ufunc of Python numbers alone works in their default dtypes.
         operands = [np.dtype(one) for one in operands]
@@ -65,7 +90,7 @@ def _loop_dtypes(name: str, values: Sequence[Value]) -> tuple[np.dtype[Any], ...
 def cast_to(b: Builder, value: Value, dtype: np.dtype[Any], *, exact: bool = True) -> Value:
     """``value`` in ``dtype``: itself, a converted constant, or an ``np::cast`` of it.
 
-    With ``exact`` a Python int that the dtype cannot hold is left to NumPy, which raises.
+    With ``exact`` a Python int that the dtype cannot hold raises OverflowError.
     """
     type_ = value.type
     if isinstance(type_, TensorType):
@@ -79,7 +104,7 @@ def cast_to(b: Builder, value: Value, dtype: np.dtype[Any], *, exact: bool = Tru
     node = value.constant
     if node is None:
         if type_ == INT and exact and dtype.kind in "iu" and dtype != np.dtype(np.int64):
-            raise Untypable(f"an int that {dtype} may not hold")
+            return b.emit("np::from_int", [value], {"dtype": dtype}, TensorType(dtype, (), True))
         return b.emit("np::cast", [value], {"dtype": dtype}, TensorType(dtype, (), True))
     number = node.attributes["value"]
     try:
@@ -93,7 +118,7 @@ def cast_to(b: Builder, value: Value, dtype: np.dtype[Any], *, exact: bool = Tru
 def elementwise_result(b: Builder, values: Sequence[Value], dtype: np.dtype[Any]) -> TensorType:
     """The type of an elementwise result: broadcast dims, a scalar where nothing has an axis."""
     try:
-        dims = broadcast_dims([_dims(value) for value in values], b.fresh_dim)
+        dims = b.broadcast([operand_dims(value) for value in values])
     except BroadcastError as error:
         raise Untypable(str(error)) from None
     return TensorType(dtype, dims, dims == ())
@@ -108,7 +133,13 @@ def _check_supported(dtypes: Sequence[np.dtype[Any]]) -> None:
 def _ufunc_rule(name: str, names: Sequence[str], scalar: Scalar | None) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         values = [call.value(operand) for operand in names]
-        dtypes = _loop_dtypes(name, values)
+        if name in _WHERE_NEGATIVE:
+            values = [_any_int(b, value, values) for value in values]
+        asked = call.static("dtype")
+        if asked is None:
+            dtypes = _loop_dtypes(name, values)
+        else:
+            dtypes = _asked_dtypes(name, values, _as_dtype(asked))
         _check_supported(dtypes)
         if scalar is None or scalar.text(dtypes[0].kind) is None:
             raise Untypable(f"{name} of {dtypes[0]} is not compiled")
@@ -119,7 +150,57 @@ def _ufunc_rule(name: str, names: Sequence[str], scalar: Scalar | None) -> Rule:
             return _compare_across_signs(b, name, operands)
         return b.emit(f"np::{name}", operands, {}, elementwise_result(b, operands, dtypes[-1]))
 
-    return rule
+    return with_output(rule)
+
+
+def with_output(rule: Rule) -> Rule:
+    """A rule of a ufunc, with what ``out`` and ``where`` do to the result."""
+
+    def written(b: Builder, call: Call) -> Value:
+        target, mask = _output(b, call), _mask(call)
+        if target is None:
+            if mask is not None:
+                raise Untypable("a ufunc with where, but without out, leaves elements undefined")
+            return rule(b, call)
+        type_ = tensor(target)
+        result = rule(b, call)
+        computed = tensor(result)
+        assert computed.dtype is not None and type_.dtype is not None
+        if not np.can_cast(computed.dtype, type_.dtype, "same_kind"):
+            raise Untypable(f"{computed.dtype} does not go into {type_.dtype}")
+        result = cast_to(b, result, type_.dtype)
+        if mask is not None:
+            result = b.op("np::where", mask, result, target)
+        if len(tensor(result).dims or ()) > len(type_.dims or ()):
+            raise Untypable("an output of too few dimensions")
+        b.op("np::store", target, result, in_place=True)
+        return target
+
+    return written
+
+
+def _output(b: Builder, call: Call) -> Value | None:
+    """The array given for ``out``, alone or in a tuple."""
+    out = call.optional("out")
+    if out is not None and isinstance(out.type, TupleType):
+        elements = b.elements(out)
+        if len(elements) != 1:
+            raise Untypable("several outputs")
+        (out,) = elements
+    if out is None or out.type == NONE:
+        return None
+    if tensor(out).scalar:
+        raise Untypable("a NumPy scalar for an output")
+    return out
+
+
+def _mask(call: Call) -> Value | None:
+    mask = call.optional("where")
+    if mask is None or (mask.constant is not None and mask.constant.attributes["value"] is True):
+        return None
+    if not isinstance(mask.type, TensorType) or mask.type.dtype != np.dtype(bool):
+        raise Untypable("a ufunc where something else than booleans hold")
+    return mask
 
 
 # Whether x op y holds for a negative x and a y without sign, and for a negative y.
@@ -131,6 +212,14 @@ _WHERE_NEGATIVE = {
     "equal": (False, False),
     "not_equal": (True, True),
 }
+
+
+def _any_int(b: Builder, value: Value, others: Sequence[Value]) -> Value:
+    """An operand of a comparison: Python ints may be out of the range of the other operand."""
+    if value.type != INT or value.constant is not None:
+        return value
+    kinds = {dtype.kind for dtype in map(operand_dtype, others) if isinstance(dtype, np.dtype)}
+    return cast_to(b, value, np.dtype(np.int64)) if kinds and kinds <= {"i", "u"} else value
 
 
 def _compare_across_signs(b: Builder, name: str, operands: Sequence[Value]) -> Value:
@@ -176,14 +265,18 @@ def _angle_unit(name: str, numerator: float, denominator: float) -> Op:
         factor = dtypes[0].type(numerator) / dtypes[0].type(denominator)
         return b.op("np::multiply", cast_to(b, x, dtypes[0]), b.constant(factor))
 
-    return replace(_ufunc(name, None), rule=rule)
+    return replace(
+        _ufunc(name, None),
+        rule=with_output(rule),
+        parameters=f"x, {_UFUNC_PARAMETERS}".replace("dtype=", "dtype!="),
+    )
 
 
 def _where_rule(b: Builder, call: Call) -> Value:
     condition, x, y = call.value("condition"), call.optional("x"), call.optional("y")
     if x is None or y is None:
         raise Untypable("np.where with one argument")
-    operands = [_operand_dtype(value) for value in (x, y)]
+    operands = [operand_dtype(value) for value in (x, y)]
     dtype = _where_dtype(*operands)
     _check_supported([dtype])
     if condition.type in (BOOL, INT, FLOAT) or tensor(condition).dtype != np.dtype(bool):
@@ -202,39 +295,11 @@ def _where_dtype(x: Any, y: Any) -> np.dtype[Any]:
     return result
 
 
-def _clip_rule(b: Builder, call: Call) -> Value:
-    x = call.value("a")
-    low = call.optional("a_min") or call.optional("min")
-    high = call.optional("a_max") or call.optional("max")
-    if low is None and high is None:
-        raise Untypable("np.clip without bounds")
-    if not isinstance(x.type, TensorType):
-        raise Untypable("np.clip of a Python number")
-    # NumPy's clip is minimum(maximum(x, low), high) in one common dtype.
-    bounds = [value for value in (low, high) if value is not None]
-    dtype = _clip_dtype(*(_operand_dtype(value) for value in (x, *bounds)))
-    if not np.can_cast(dtype, dtype) or dtype.kind == "c":
-        raise Untypable(f"np.clip of {dtype}")
-    result = cast_to(b, x, dtype)
-    # Of two zeros that differ in sign NumPy's maximum gives the second.  np.clip between two
-    # numbers keeps the element then; otherwise it gives the bound.
-    keeps_element = len(bounds) == 2 and all(not any(_dims(bound)) for bound in bounds)
-    for kind, bound in (("np::maximum", low), ("np::minimum", high)):
-        if bound is not None:
-            pair = [result, cast_to(b, bound, dtype)]
-            result = b.op(kind, *(reversed(pair) if keeps_element else pair))
-    return result
-
-
-@cache
-def _clip_dtype(x: Any, *bounds: Any) -> np.dtype[Any]:
-    def sample(one: Any) -> Any:
-        return one(0) if isinstance(one, type) else np.zeros((), one)[()]
-
-    low = sample(bounds[0])
-    high = sample(bounds[1]) if len(bounds) > 1 else None
-    result: np.dtype[Any] = np.clip(np.zeros(1, x), low, high).dtype
-    return result
+def _from_int_rule(b: Builder, call: Call) -> Value:
+    x, dtype = call.value("x"), _as_dtype(call.static("dtype"))
+    if x.type != INT or dtype.kind not in "iu":
+        raise Untypable(f"{dtype} from {x.type}")
+    return cast_to(b, x, dtype)
 
 
 def _cast_rule(b: Builder, call: Call) -> Value:
@@ -285,21 +350,9 @@ def _scalar_constructor_rule(dtype: np.dtype[Any]) -> Rule:
     return rule
 
 
-def _round_rule(b: Builder, call: Call) -> Value:
-    x = call.value("a")
-    type_ = tensor(x)
-    assert type_.dtype is not None
-    decimals = call.static("decimals")
-    if decimals != 0 or type_.dtype.kind == "b":
-        raise Untypable("np.round to decimals")
-    if type_.dtype.kind in "iu":
-        return x if type_.scalar else b.op("np::copy", x)
-    return b.op("np::rint", x)
-
-
 def _complex_part_rule(part: str) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
-        x = call.value("x")
+        x = call.value("val")
         type_ = tensor(x)
         assert type_.dtype is not None
         if type_.dtype.kind != "c":
@@ -310,39 +363,6 @@ def _complex_part_rule(part: str) -> Rule:
         return b.emit(f"np::{part}", [x], {}, TensorType(real, type_.dims, type_.scalar))
 
     return rule
-
-
-def _nan_to_num_rule(b: Builder, call: Call) -> Value:
-    x = call.value("x")
-    type_ = tensor(x)
-    assert type_.dtype is not None
-    if type_.dtype.kind != "f":
-        raise Untypable(f"np.nan_to_num of {type_.dtype}")
-    limits = np.finfo(type_.dtype)
-    positive, negative = call.static("posinf"), call.static("neginf")
-    result = b.op("np::where", b.op("np::isnan", x), call.static("nan"), x)
-    result = b.op(
-        "np::where",
-        b.op("np::equal", x, np.inf),
-        limits.max if positive is None else positive,
-        result,
-    )
-    result = b.op(
-        "np::where",
-        b.op("np::equal", x, -np.inf),
-        limits.min if negative is None else negative,
-        result,
-    )
-    return b.op("np::item", result) if type_.dims == () else result
-
-
-def _angle_rule(b: Builder, call: Call) -> Value:
-    x = call.value("z")
-    type_ = tensor(x)
-    assert type_.dtype is not None
-    if type_.dtype.kind != "c" or call.static("deg"):
-        raise Untypable("np.angle of a real array")
-    return b.op("np::arctan2", b.op("np::imag", x), b.op("np::real", x))
 
 
 _SCALAR_TYPES = (
@@ -362,16 +382,19 @@ _SCALAR_TYPES = (
 )
 
 
-def _real(x: Any) -> Any:
-    return x.real
+def _conjugate_method_rule(b: Builder, call: Call) -> Value:
+    x = call.value("x")
+    dtype = tensor(x).dtype
+    # Of a real array it is the array itself, where the function makes a copy.
+    return b.op("np::conjugate", x) if dtype is not None and dtype.kind == "c" else x
 
 
-def _imag(x: Any) -> Any:
-    return x.imag
+def _conjugate_method(x: Any) -> Any:
+    return x.conjugate()
 
 
-def _astype(x: Any, dtype: Any, copy: bool = True) -> Any:
-    return x.astype(dtype, copy=copy)
+def _astype(x: Any, dtype: Any, *, copy: bool = True, **keywords: Any) -> Any:
+    return np.astype(x, dtype, copy=copy, **keywords)
 
 
 OPS: tuple[Op, ...] = (
@@ -396,15 +419,6 @@ OPS: tuple[Op, ...] = (
         doc="One of two values, element by element.",
     ),
     Op(
-        "np::clip",
-        np.clip,
-        _clip_rule,
-        "a, a_min=None, a_max=None, out!=None, min=None, max=None",
-        methods={"clip": "a_min=None, a_max=None, out!=None"},
-        functions=(np.clip,),
-        doc="Limit to an interval.",
-    ),
-    Op(
         "np::cast",
         cast_reference,
         _cast_rule,
@@ -413,10 +427,17 @@ OPS: tuple[Op, ...] = (
         doc="Conversion to another dtype with astype's meaning.",
     ),
     Op(
+        "np::from_int",
+        from_int_reference,
+        _from_int_rule,
+        "x, dtype",
+        doc="A Python int in an integer dtype; OverflowError where that does not hold it.",
+    ),
+    Op(
         "np::astype",
         _astype,
         _astype_rule,
-        "x, dtype, copy=True",
+        "x, dtype, *, copy=True, device!=None",
         methods={"astype": "dtype, order!='K', casting!='unsafe', subok!=True, copy=True"},
         functions=(np.astype,),
         view=True,
@@ -434,46 +455,30 @@ OPS: tuple[Op, ...] = (
         for scalar_type in _SCALAR_TYPES
     ),
     Op(
-        "np::round",
-        np.round,
-        _round_rule,
-        "a, decimals=0, out!=None",
-        methods={"round": "decimals=0, out!=None"},
-        functions=(np.round, np.around),
-        doc="Round half to even.",
+        "np::conjugate_method",
+        _conjugate_method,
+        _conjugate_method_rule,
+        "x, out!=None",
+        methods={"conj": None, "conjugate": None},
+        view=True,
+        doc="The methods ``conj`` and ``conjugate``: a real array as it is.",
     ),
     Op(
         "np::real",
-        _real,
+        np.real,
         _complex_part_rule("real"),
-        "x",
+        "val",
         functions=(np.real,),
         view=True,
         doc="The real part, a view.",
     ),
     Op(
         "np::imag",
-        _imag,
+        np.imag,
         _complex_part_rule("imag"),
-        "x",
+        "val",
         functions=(np.imag,),
         view=True,
         doc="The imaginary part, a view.",
-    ),
-    Op(
-        "np::nan_to_num",
-        np.nan_to_num,
-        _nan_to_num_rule,
-        "x, copy!=True, nan=0.0, posinf=None, neginf=None",
-        functions=(np.nan_to_num,),
-        doc="Replace NaN and infinities by numbers.",
-    ),
-    Op(
-        "np::angle",
-        np.angle,
-        _angle_rule,
-        "z, deg=False",
-        functions=(np.angle,),
-        doc="The argument of complex numbers.",
     ),
 )

@@ -14,23 +14,43 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.conversion import as_array, check_scalar_fits
 from jitcore.ir.ops.elementwise import cast_to
+from jitcore.ir.ops.grids import grid, grid_of_one
 from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Untypable, static_value, tensor
-from jitcore.ir.shapes import BroadcastError, broadcast_dims, slice_length
+from jitcore.ir.shapes import BroadcastError, slice_length
 from jitcore.ir.types import (
     ANY,
     BOOL,
+    COMPLEX,
+    FLOAT,
     INT,
     NONE,
     SLICE,
     STR,
     Dim,
+    ListType,
     TensorType,
     TupleType,
     is_number,
 )
 
 __all__ = ["OPS", "split_index"]
+
+
+TYPED_VIEWS = frozenset(
+    [
+        "np::view",
+        "np::transpose",
+        "np::reshape",
+        "np::ravel",
+        "np::broadcast_to",
+        "np::diagonal",
+        "np::real",
+        "np::imag",
+    ]
+)
+"""The kinds of typed graphs that give other forms of their operand's memory."""
 
 
 class _Index:
@@ -175,6 +195,9 @@ def _known_part(part: Value | None) -> int | None:
 def _expand(b: Builder, x: Value, index: Value) -> list[Value]:
     """The entries of an index with its Ellipsis, or the axes it leaves out, spelled as slices."""
     entries = b.elements(index) if isinstance(index.type, TupleType) else [index]
+    entries = [
+        as_array(b, one, index) if isinstance(one.type, ListType) else one for one in entries
+    ]
     rank = len(tensor(x).dims or ())
     used = 0
     for entry in entries:
@@ -191,6 +214,10 @@ def _expand(b: Builder, x: Value, index: Value) -> list[Value]:
         if _is_ellipsis(entry):
             return [*entries[:number], *full, *entries[number + 1 :]]
     return [*entries, *full]
+
+
+def _without_list(b: Builder, entry: Value, index: Value) -> Value:
+    return as_array(b, entry, index) if isinstance(entry.type, ListType) else entry
 
 
 def _is_ellipsis(entry: Value) -> bool:
@@ -248,7 +275,7 @@ def _is_full_slice(entry: Value) -> bool:
 def _gather_dims(b: Builder, built: _Index) -> tuple[Dim, ...]:
     """The dims of an advanced index: the index arrays' own, first or where they stand together."""
     try:
-        shape = broadcast_dims([tensor(value).dims or () for _, value in built.arrays], b.fresh_dim)
+        shape = b.broadcast([tensor(value).dims or () for _, value in built.arrays])
     except BroadcastError as error:
         raise Untypable(str(error)) from None
     places = [number for number, entry in enumerate(built.entries) if _is_advanced(built, entry)]
@@ -343,7 +370,19 @@ def _getitem_rule(b: Builder, call: Call) -> Value:
         return _tuple_item(b, x, index)
     if x.type == STR and x.constant is not None and index.constant is not None:
         return b.constant(x.constant.attributes["value"][index.constant.attributes["value"]])
+    if x.constant is not None and x.constant.attributes["value"] is np.mgrid:
+        return _grid(b, index)
     raise Untypable(f"a subscript of {x.type}")
+
+
+def _grid(b: Builder, index: Value) -> Value:
+    """``np.mgrid[…]``."""
+    if index.type == SLICE:
+        return grid_of_one(b, _slice_parts(b, index))
+    entries = b.elements(index)
+    if not all(entry.type == SLICE for entry in entries):
+        raise Untypable("np.mgrid of something else than slices")
+    return grid(b, [_slice_parts(b, entry) for entry in entries])
 
 
 def _tuple_item(b: Builder, x: Value, index: Value) -> Value:
@@ -369,6 +408,7 @@ def _setitem_rule(b: Builder, call: Call) -> Value:
             raise Untypable("a subscript assignment to or of a value whose type is not known")
     if not isinstance(x.type, TensorType) or x.type.scalar:
         raise Untypable(f"a subscript assignment to {x.type}")
+    _check_writable(x)
     target = tensor(x)
     assert target.dtype is not None
     given = value
@@ -383,21 +423,21 @@ def _setitem_rule(b: Builder, call: Call) -> Value:
         return b.emit("np::scatter", [x, *built.operands, value], {"index": built.text}, NONE)
     if _is_same_place(value, x, built):
         return b.constant(None)
-    _check_scalar_fits(given, target.dtype)
+    check_scalar_fits(given, target.dtype)
     view = _view(b, x, built)
     return b.op("np::store", view, value)
 
 
-def _check_scalar_fits(value: Value, dtype: np.dtype[Any]) -> None:
-    """NumPy raises where a NumPy scalar does not fit the integers of a part of an array.
+_READ_ONLY = frozenset({"np::broadcast_to", "np::diagonal"})
 
-    It wraps around, as a cast does, where an array is stored, or where an index is an array.
-    """
-    if not isinstance(value.type, TensorType) or not value.type.scalar or dtype.kind not in "iu":
-        return
-    source = tensor(value).dtype
-    if source is not None and not np.can_cast(source, dtype, "safe"):
-        raise Untypable(f"a {source} that {dtype} may not hold")
+
+def _check_writable(target: Value) -> None:
+    """NumPy raises where a view is written that is read-only."""
+    node = target.node
+    while node is not None and node.inputs and (node.kind in TYPED_VIEWS):
+        if node.kind in _READ_ONLY:
+            raise Untypable("assignment destination is read-only")
+        node = node.inputs[0].node
 
 
 def _is_same_place(value: Value, x: Value, built: _Index) -> bool:
@@ -420,7 +460,10 @@ def _storable(b: Builder, value: Value, dtype: np.dtype[Any]) -> Value:
         return b.op("np::cast", value, dtype=dtype) if source.dtype != dtype else value
     if not is_number(value.type):
         raise Untypable(f"{value.type} goes into an array")
-    if dtype.kind in "iub" and str(value.type) in ("float", "complex") and value.constant is None:
+    if value.constant is None and (
+        (value.type == FLOAT and dtype.kind in "iub")
+        or (value.type == COMPLEX and dtype.kind != "c")
+    ):
         raise Untypable(f"{value.type} goes into {dtype}")
     if value.constant is not None:
         return _constant_in(b, value.constant.attributes["value"], dtype)
@@ -439,6 +482,7 @@ def _constant_in(b: Builder, number: Any, dtype: np.dtype[Any]) -> Value:
 
 def _store_rule(b: Builder, call: Call) -> Value:
     target, value = tensor(call.value("target")), tensor(call.value("value"))
+    _check_writable(call.value("target"))
     if target.dtype != value.dtype:
         raise Untypable(f"{value.dtype} is stored into {target.dtype}")
     left, right = target.dims or (), value.dims or ()
@@ -448,13 +492,13 @@ def _store_rule(b: Builder, call: Call) -> Value:
             raise Untypable("more dimensions are stored than there are")
         dims = len(extra)
         index = ", ".join(["0"] * dims + [":"] * len(right))
-        return b.op(
-            "np::store", call.value("target"), b.op("np::view", call.value("value"), index=index)
-        )
+        value_view = b.op("np::view", call.value("value"), index=index)
+        return b.op("np::store", call.value("target"), value_view)
     for one, two in zip(reversed(left), reversed(right), strict=False):
         if isinstance(one, int) and isinstance(two, int) and two not in (1, one):
             raise Untypable("could not broadcast input array")
-    return b.emit("np::store", [call.value("target"), call.value("value")], {}, NONE)
+    attributes = {"in_place": True} if call.static("in_place") else {}
+    return b.emit("np::store", [call.value("target"), call.value("value")], attributes, NONE)
 
 
 def _compress_rule(b: Builder, call: Call) -> Value:
@@ -523,7 +567,7 @@ OPS: tuple[Op, ...] = (
         "np::store",
         reference.store,
         _store_rule,
-        "target, value",
+        "target, value, in_place=False",
         writes=(0,),
         pure=False,
         doc="Write to all of an array.",

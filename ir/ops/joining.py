@@ -9,10 +9,11 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.conversion import as_array, default_dtype
 from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.types import INT, Dim, ListType, TensorType, TupleType
 
 __all__ = ["OPS"]
 
@@ -63,20 +64,51 @@ def _joined(b: Builder, arrays: Sequence[Value], axis: int) -> TensorType:
 
 
 def _concatenate_function_rule(b: Builder, call: Call) -> Value:
-    return b.op("np::concatenate", call.value("arrays"), axis=call.static("axis"))
+    given = call.value("arrays")
+    if isinstance(given.type, TensorType):
+        raise Untypable("an array is taken apart to be joined")
+    return b.op("np::concatenate", *_arrays(b, call, "arrays"), axis=call.static("axis"))
 
 
 def _stack_rule(b: Builder, call: Call) -> Value:
-    arrays = b.elements(call.value("arrays"))
-    if not arrays:
-        raise Untypable("need at least one array to stack")
-    axis = checked_axis(call.static("axis"), rank_of(arrays[0]) + 1)
-    if any(tensor(one).dims != tensor(arrays[0]).dims for one in arrays):
+    arrays = _arrays(b, call, "arrays")
+    rank = rank_of(arrays[0])
+    axis = checked_axis(call.static("axis"), rank + 1)
+    if any(rank_of(one) != rank for one in arrays):
         raise Untypable("arrays of different shapes are stacked")
-    if all(tensor(one).scalar for one in arrays):
-        raise Untypable("NumPy scalars are stacked")
-    opened = [b.op("np::expand_dims", one, axis=axis) for one in arrays]
+    _require_one_shape(b, arrays)
+    index = ", ".join([":"] * axis + ["None"] + [":"] * (rank - axis))
+    opened = [b.op("np::view", one, index=index) for one in arrays]
     return b.op("np::concatenate", *opened, axis=axis)
+
+
+def _arrays(b: Builder, call: Call, name: str) -> list[Value]:
+    """The arrays in a list, in the dtype that is asked for; numbers are arrays of no axes."""
+    found = [
+        one if isinstance(one.type, TensorType) and not one.type.scalar else b.op("np::array", one)
+        for one in b.elements(call.value(name))
+    ]
+    if not found:
+        raise Untypable("need at least one array")
+    asked = call.static("dtype") if any(one.name == "dtype" for one in call.parameters) else None
+    if asked is None:
+        return found
+    dtype = np.dtype(asked)
+    own = [default_dtype(one) for one in found]
+    if dtype.char not in SUPPORTED or not all(np.can_cast(one, dtype, "same_kind") for one in own):
+        raise Untypable(f"arrays are joined in {dtype}")
+    return [cast_to(b, one, dtype) for one in found]
+
+
+def _require_one_shape(b: Builder, arrays: Sequence[Value]) -> None:
+    """Raise as ``np.stack`` does where shapes differ."""
+    first = tensor(arrays[0]).dims or ()
+    for one in arrays[1:]:
+        for axis, (own, other) in enumerate(zip(tensor(one).dims or (), first, strict=True)):
+            if own != other:
+                same = b.op("prim::eq", b.size(one, axis), b.size(arrays[0], axis))
+                message = "all input arrays must have the same shape"
+                b.op("prim::require", same, exception="ValueError", message=message)
 
 
 def _at_least(b: Builder, value: Value, rank: int) -> Value:
@@ -94,7 +126,7 @@ def _at_least(b: Builder, value: Value, rank: int) -> Value:
 
 def _stacked_rule(rank: int, axis: Any) -> Any:
     def rule(b: Builder, call: Call) -> Value:
-        arrays = [_at_least(b, one, rank) for one in b.elements(call.value("tup"))]
+        arrays = [_at_least(b, one, rank) for one in _arrays(b, call, "tup")]
         along = axis(arrays[0]) if callable(axis) else axis
         return b.op("np::concatenate", *arrays, axis=along)
 
@@ -103,53 +135,74 @@ def _stacked_rule(rank: int, axis: Any) -> Any:
 
 def _column_stack_rule(b: Builder, call: Call) -> Value:
     columns = []
-    for one in b.elements(call.value("tup")):
-        columns.append(
-            b.op("np::view", one, index=":, None") if rank_of(array_operand(one)) == 1 else one
-        )
+    for one in _arrays(b, call, "tup"):
+        if rank_of(one) == 0:
+            one = b.op("np::view", one, index="None")
+        columns.append(b.op("np::view", one, index=":, None") if rank_of(one) == 1 else one)
     return b.op("np::concatenate", *columns, axis=1)
 
 
 def _roll_rule(b: Builder, call: Call) -> Value:
-    x = array_operand(call.value("a"))
-    shift, axis = call.static("shift"), call.static("axis")
-    if axis is None and rank_of(x) == 1:
-        axis = 0
-    if not isinstance(shift, int) or not isinstance(axis, int):
+    x, shift, axis = array_operand(call.value("a")), call.value("shift"), call.static("axis")
+    if axis is None:
+        if not isinstance(shift.type, TensorType) and shift.type != INT:
+            raise Untypable("np.roll by several shifts")
+        return _rolled(b, x, shift, 0) if rank_of(x) == 1 else _rolled_flat(b, x, shift)
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    shifts = [shift] if shift.type == INT else b.elements(shift)
+    if len(shifts) == 1:
+        shifts = shifts * len(axes)
+    if len(axes) == 1:
+        axes = axes * len(shifts)
+    if len(shifts) != len(axes) or not axes:
         raise Untypable("np.roll by several shifts")
-    axis = checked_axis(axis, rank_of(x))
-    extent = (tensor(x).dims or ())[axis]
-    if not isinstance(extent, int):
-        return _roll_symbolic(b, x, shift, axis)
-    if extent == 0 or shift % extent == 0:
-        return b.op("np::copy", x)
-    cut = extent - shift % extent
-    before = [":"] * axis
-    tail = b.op("np::view", x, index=", ".join([*before, f"{cut}:", *_rest(x, axis)]))
-    head = b.op("np::view", x, index=", ".join([*before, f":{cut}", *_rest(x, axis)]))
-    return _with_type(b.op("np::concatenate", tail, head, axis=axis), tensor(x))
+    for one, number in zip(shifts, axes, strict=True):
+        x = _rolled(b, x, one, checked_axis(number, rank_of(x)))
+    return x
 
 
-def _with_type(value: Value, type_: TensorType) -> Value:
-    value.type = TensorType(type_.dtype, type_.dims)
-    return value
-
-
-def _rest(x: Value, axis: int) -> list[str]:
-    return [":"] * (rank_of(x) - axis - 1)
-
-
-def _roll_symbolic(b: Builder, x: Value, shift: int, axis: int) -> Value:
+def _rolled(b: Builder, x: Value, shift: Value, axis: int) -> Value:
+    if shift.type != INT:
+        raise Untypable("np.roll by something else than an int")
     extent = b.size(x, axis)
     # The cut is where the part that comes first begins: (-shift) mod n, and n for an empty axis.
     divisor = b.op("prim::max", extent, 1)
-    cut = b.op("prim::mod", b.constant(-shift), divisor)
-    before = [":"] * axis
-    head_text = ", ".join([*before, ":$0", *_rest(x, axis)])
-    tail_text = ", ".join([*before, "$0:", *_rest(x, axis)])
-    tail = b.op("np::view", x, cut, index=tail_text)
-    head = b.op("np::view", x, cut, index=head_text)
-    return _with_type(b.op("np::concatenate", tail, head, axis=axis), tensor(x))
+    cut = b.op("prim::mod", b.op("prim::neg", shift), divisor)
+    before, after = [":"] * axis, [":"] * (rank_of(x) - axis - 1)
+    tail = b.op("np::view", x, cut, index=", ".join([*before, "$0:", *after]))
+    head = b.op("np::view", x, cut, index=", ".join([*before, ":$0", *after]))
+    rolled = b.op("np::concatenate", tail, head, axis=axis)
+    rolled.type = TensorType(tensor(x).dtype, tensor(x).dims)
+    return rolled
+
+
+def _rolled_flat(b: Builder, x: Value, shift: Value) -> Value:
+    """The elements in their order, whatever the shape."""
+    extents = [b.size(x, one) for one in range(rank_of(x))]
+    result = b.op("np::empty", *extents, dtype=tensor(x).dtype)
+    flat = b.op("np::reshape", result, -1)
+    b.op("np::store", flat, _rolled(b, b.op("np::ravel", x), shift, 0))
+    return result
+
+
+def _append_rule(b: Builder, call: Call) -> Value:
+    axis = call.static("axis")
+    parts = [as_array(b, one) if _is_sequence(one) else one for one in _given(call)]
+    arrays = [
+        one if isinstance(one.type, TensorType) and not one.type.scalar else b.op("np::array", one)
+        for one in parts
+    ]
+    if axis is None:
+        arrays = [one if rank_of(one) == 1 else b.op("np::ravel", one) for one in arrays]
+    return b.op("np::concatenate", *arrays, axis=0 if axis is None else axis)
+
+
+def _given(call: Call) -> list[Value]:
+    return [call.value("arr"), call.value("values")]
+
+
+def _is_sequence(value: Value) -> bool:
+    return isinstance(value.type, (TupleType, ListType))
 
 
 OPS: tuple[Op, ...] = (
@@ -165,7 +218,7 @@ OPS: tuple[Op, ...] = (
         "concatenate_function",
         np.concatenate,
         _concatenate_function_rule,
-        "arrays, axis=0, out!=None, dtype!=None, casting!='same_kind'",
+        "arrays, axis=0, out!=None, *, dtype=None, casting!='same_kind'",
         "Arrays one after the other.",
         functions=(np.concatenate, np.concat),
     ),
@@ -173,24 +226,37 @@ OPS: tuple[Op, ...] = (
         "stack",
         np.stack,
         _stack_rule,
-        "arrays, axis=0, out!=None, dtype!=None, casting!='same_kind'",
+        "arrays, axis=0, out!=None, *, dtype=None, casting!='same_kind'",
         "Arrays side by side along a new axis.",
     ),
     row(
         "vstack",
         np.vstack,
         _stacked_rule(2, 0),
-        "tup, dtype!=None, casting!='same_kind'",
+        "tup, *, dtype=None, casting!='same_kind'",
         "Arrays below each other.",
     ),
     row(
         "hstack",
         np.hstack,
         _stacked_rule(1, lambda x: 0 if rank_of(x) == 1 else 1),
-        "tup, dtype!=None, casting!='same_kind'",
+        "tup, *, dtype=None, casting!='same_kind'",
         "Arrays beside each other.",
     ),
     row("dstack", np.dstack, _stacked_rule(3, 2), "tup", "Arrays behind each other."),
-    row("column_stack", np.column_stack, _column_stack_rule, "tup", "Vectors as columns."),
+    row(
+        "column_stack",
+        np.column_stack,
+        _column_stack_rule,
+        "tup",
+        "Vectors as columns.",
+    ),
+    row(
+        "append",
+        np.append,
+        _append_rule,
+        "arr, values, axis=None",
+        "An array with others after it.",
+    ),
     row("roll", np.roll, _roll_rule, "a, shift, axis=None", "Shifted around the end."),
 )

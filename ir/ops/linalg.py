@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.conversion import as_array
+from jitcore.ir.ops.elementwise import SUPPORTED, cast_to, with_output
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
-from jitcore.ir.shapes import BroadcastError, broadcast_dims
+from jitcore.ir.ops.shaping import checked_axis, rank_of
+from jitcore.ir.shapes import BroadcastError
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["OPS"]
@@ -37,7 +39,7 @@ def _matmul_rule(b: Builder, call: Call) -> Value:
         raise Untypable("matmul of a scalar")
     _check_contracted(left[-1], right[-2] if len(right) > 1 else right[0])
     try:
-        batch = broadcast_dims([left[:-2], right[:-2]], b.fresh_dim)
+        batch = b.broadcast([left[:-2], right[:-2]])
     except BroadcastError as error:
         raise Untypable(str(error)) from None
     rows = left[-2:-1]
@@ -73,8 +75,9 @@ def _inner_rule(b: Builder, call: Call) -> Value:
 
 def _vdot_rule(b: Builder, call: Call) -> Value:
     x, y = call.value("a"), call.value("b")
-    if len(tensor(x).dims or ()) != 1 or len(tensor(y).dims or ()) != 1:
-        raise Untypable("np.vdot of more than vectors")
+    if not tensor(x).dims or not tensor(y).dims:
+        raise Untypable("np.vdot of scalars")
+    x, y = (one if len(tensor(one).dims or ()) == 1 else b.op("np::ravel", one) for one in (x, y))
     dtype = tensor(x).dtype
     if dtype is not None and dtype.kind == "c":
         x = b.op("np::conjugate", x)
@@ -86,14 +89,59 @@ def _outer_rule(b: Builder, call: Call) -> Value:
     return b.op("np::multiply", b.op("np::view", x, index=":, None"), y)
 
 
+def _kron_rule(b: Builder, call: Call) -> Value:
+    x, y = (as_array(b, call.value(name)) for name in ("a", "b"))
+    x, y, dtype = _pair(b, x, y)
+    rank = max(rank_of(x), rank_of(y))
+    if not rank_of(x) or not rank_of(y):
+        return b.op("np::multiply", x, y)
+    x, y = (_with_leading_axes(b, one, rank) for one in (x, y))
+    pairs = [(b.size(x, axis), b.size(y, axis)) for axis in range(rank)]
+    result = b.op("np::empty", *(b.op("prim::mul", *pair) for pair in pairs), dtype=dtype)
+    opened = b.op("np::reshape", result, *(extent for pair in pairs for extent in pair))
+    outer = b.op("np::view", x, index=", ".join([":", "None"] * rank))
+    inner = b.op("np::view", y, index=", ".join(["None", ":"] * rank))
+    b.op("np::store", opened, b.op("np::multiply", outer, inner))
+    return result
+
+
+def _with_leading_axes(b: Builder, value: Value, rank: int) -> Value:
+    missing = rank - rank_of(value)
+    entries = ["None"] * missing + [":"] * rank_of(value)
+    return b.op("np::view", value, index=", ".join(entries)) if missing else value
+
+
+def _cross_rule(b: Builder, call: Call) -> Value:
+    x, y = (as_array(b, call.value(name)) for name in ("a", "b"))
+    x, y, dtype = _pair(b, x, y)
+    given = call.static("axis")
+    places = [given] * 3 if given is not None else [call.static(f"axis{one}") for one in "abc"]
+    x, y = (b.op("np::moveaxis", one, axis, -1) for one, axis in zip((x, y), places, strict=False))
+    if any((tensor(one).dims or (0,))[-1] != 3 for one in (x, y)) or dtype.kind == "b":
+        raise Untypable("np.cross of something else than vectors of three elements")
+    product = b.define(_cross_product, *_components(b, x), *_components(b, y))
+    rank = max(rank_of(x), rank_of(y))
+    end = checked_axis(places[2], rank)
+    return b.op("np::stack", product, axis=end)
+
+
+def _components(b: Builder, x: Value) -> list[Value]:
+    entries = [":"] * (rank_of(x) - 1)
+    return [b.op("np::view", x, index=", ".join([*entries, str(one)])) for one in range(3)]
+
+
+def _cross_product(x: Any, y: Any, z: Any, u: Any, v: Any, w: Any) -> Any:
+    return y * w - z * v, z * u - x * w, x * v - y * u
+
+
 def _flat(b: Builder, value: Value) -> Value:
     if tensor(value).scalar:
         raise Untypable("np.outer of a NumPy scalar")
     return value if len(tensor(value).dims or ()) == 1 else b.op("np::ravel", value)
 
 
-def _matmul(x: Any, y: Any, function: str = "matmul") -> Any:
-    return getattr(np, function)(x, y)
+def _matmul(*operands: Any, function: str = "matmul", **keywords: Any) -> Any:
+    return getattr(np, function)(*operands, **keywords)
 
 
 def _named(name: str, rule: Any, parameters: str, doc: str, **more: Any) -> Op:
@@ -101,14 +149,14 @@ def _named(name: str, rule: Any, parameters: str, doc: str, **more: Any) -> Op:
     return Op(f"np::{name}", function, rule, parameters, functions=(function,), doc=doc, **more)
 
 
-_UFUNC = "out!=None, casting!='same_kind', order!='K', dtype!=None, subok!=True"
+_UFUNC = "out=None, casting!='same_kind', order!='K', dtype!=None, subok!=True"
 
 
 OPS: tuple[Op, ...] = (
     Op(
         "np::matmul",
         _matmul,
-        _matmul_rule,
+        with_output(_matmul_rule),
         f"x, y, {_UFUNC}, function='matmul'",
         functions=(np.matmul,),
         doc="Matrix product.",
@@ -117,4 +165,11 @@ OPS: tuple[Op, ...] = (
     _named("inner", _inner_rule, "a, b", "Inner product over the last axes."),
     _named("vdot", _vdot_rule, "a, b", "Dot product of conjugate and vector."),
     _named("outer", _outer_rule, "a, b, out!=None", "Outer product."),
+    _named("kron", _kron_rule, "a, b", "Products of all pairs, in blocks."),
+    _named(
+        "cross",
+        _cross_rule,
+        "a, b, axisa=-1, axisb=-1, axisc=-1, axis=None",
+        "Products of vectors that stand on both.",
+    ),
 )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jitcore.ir.graph import SourceRange, Value
-from jitcore.ir.types import Dim, TensorType, Type
+from jitcore.ir.types import ANY, Dim, TensorType, Type
 
 __all__ = [
     "Builder",
@@ -50,18 +50,27 @@ class Parameter:
     default: Any = ...
     compiled: bool = True
     variadic: bool = False
+    keyword_only: bool = False
 
 
 @cache
 def parse_parameters(text: str) -> tuple[Parameter, ...]:
-    """Read ``"a, axis=None, out!=None, *rest"``; ``!`` marks parameters that are not compiled."""
+    """Read ``"a, axis=None, out!=None, *rest"``; ``!`` marks parameters that are not compiled.
+
+    Those after a lone ``*`` are passed by keyword only.
+    """
     found = []
+    keyword_only = False
     for part in filter(None, (piece.strip() for piece in text.split(","))):
+        if part == "*":
+            keyword_only = True
+            continue
         name, has_default, default = part.partition("=")
         compiled = not name.endswith("!")
         name = name.removesuffix("!").strip()
         value = eval(default, {"NOVALUE": np._NoValue}) if has_default else ...
-        found.append(Parameter(name.removeprefix("*"), value, compiled, name.startswith("*")))
+        variadic = name.startswith("*")
+        found.append(Parameter(name.removeprefix("*"), value, compiled, variadic, keyword_only))
     return tuple(found)
 
 
@@ -71,7 +80,8 @@ class Scalar:
 
     The texts are expressions over ``x``, ``y``, ``z`` in the language of ``codegen.scalar``.  For
     complex loops ``c`` is the pair of texts of the real and the imaginary part over ``x_re``,
-    ``x_im`` …, or a single text where the result is not complex.
+    ``x_im`` …, or a single text where the result is not complex.  ``c_scalars`` is what NumPy's
+    complex scalars compute among themselves, where that is not what its loops over arrays do.
     """
 
     f: str | None = None
@@ -79,9 +89,15 @@ class Scalar:
     u: str | None = None
     b: str | None = None
     c: tuple[str, str] | str | None = None
+    c_scalars: tuple[str, str] | str | None = None
 
-    def text(self, kind: str) -> tuple[str, str] | str | None:
-        """The text for loops over dtypes of this kind (``np.dtype.kind``)."""
+    def text(self, kind: str, *, scalars: bool = False) -> tuple[str, str] | str | None:
+        """The text for loops over dtypes of this kind (``np.dtype.kind``).
+
+        With ``scalars`` all operands are NumPy's scalars.
+        """
+        if scalars and kind == "c" and self.c_scalars is not None:
+            return self.c_scalars
         found: tuple[str, str] | str | None = getattr(self, kind, None)
         return found
 
@@ -101,6 +117,10 @@ class Builder(Protocol):
     def fresh_dim(self, key: object = None) -> Dim:
         """A new symbol; the same symbol again for an equal (hashable) key in this scope."""
 
+    def broadcast(self, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """The dims of operands broadcast together, or a ``BroadcastError``."""
+        ...
+
     def size(self, value: Value, axis: int) -> Value: ...
 
     def make_tuple(self, elements: Sequence[Value]) -> Value: ...
@@ -112,7 +132,23 @@ class Builder(Protocol):
         """The op that an ndarray method is, and the method's own parameters after the array."""
         ...
 
-    def call_python(self, function: Any, args: Sequence[Value]) -> Value: ...
+    def call_python(
+        self, function: Any, args: Sequence[Value], keywords: Mapping[str, Value] | None = None
+    ) -> Value:
+        """Call what a value turned out to be, as Python does."""
+
+    def class_attribute(self, class_: type, name: str) -> Any:
+        """What a class defines under a name, undescribed; ``MISSING`` where it does not."""
+
+    def define(self, function: Any, *args: Any) -> Value:
+        """Inline a Python function that says what the op does; arguments as in ``op``.
+
+        Raises
+        ------
+        Untypable
+            Some of it cannot be typed for these arguments; nothing has been emitted then.
+        """
+        ...
 
 
 _MISSING = object()
@@ -236,6 +272,8 @@ def tensor(value: Value, what: str = "operand") -> TensorType:
         It is anything else.
     """
     type_ = value.type
+    if type_ == ANY:
+        raise Untypable(f"the type of {what} is known only when the program runs")
     if not isinstance(type_, TensorType):
         raise Untypable(f"{what} is {type_}, not an array")
     if not type_.is_complete:
@@ -263,7 +301,7 @@ def bind(
             bound[parameter.name] = positional
             positional = []
             break
-        if not positional:
+        if not positional or parameter.keyword_only:
             break
         bound[parameter.name] = positional.pop(0)
     if positional:

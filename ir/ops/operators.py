@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy as np
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Rule, Untypable, tensor
+from jitcore.ir.signs import is_nonnegative
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -105,7 +107,9 @@ def _power_type(exponent: Value, wide: Type) -> Type:
         if exponent.type == BOOL:
             return INT
         if exponent.constant is None:
-            raise Untypable("an int to a power whose sign is not known")
+            if is_nonnegative(exponent):
+                return INT
+            raise NeedsConstant("the sign of an int's power", exponent)
         return INT if exponent.constant.attributes["value"] >= 0 else FLOAT
     return wide
 
@@ -162,11 +166,22 @@ def _compare_rule(name: str, numpy_name: str) -> Rule:
             return b.op(f"np::{numpy_name}", x, y)
         if isinstance(x.type, TupleType) and isinstance(y.type, TupleType) and name in ("eq", "ne"):
             return _compare_tuples(b, name, x, y)
+        if x.type == y.type == OBJECT and name in ("eq", "ne"):
+            return _compare_members(b, name, x, y)
         if STR in (x.type, y.type) and (is_number(x.type) or is_number(y.type)):
             return b.constant(name == "ne") if name in ("eq", "ne") else _refuse(name, x, y)
         return _refuse(name, x, y)
 
     return rule
+
+
+def _compare_members(b: Builder, name: str, x: Value, y: Value) -> Value:
+    """``==`` of members of enumerations: these equal nothing but themselves."""
+    held = [value.constant.attributes["value"] for value in (x, y) if value.constant is not None]
+    plain = all(isinstance(one, Enum) and type(one).__eq__ is object.__eq__ for one in held)
+    if len(held) < 2 or not plain:
+        return _refuse(name, x, y)
+    return b.constant((held[0] is held[1]) is (name == "eq"))
 
 
 def _refuse(name: str, x: Value, y: Value) -> Value:
@@ -203,7 +218,7 @@ def _inplace_rule(name: str, numpy_name: str) -> Rule:
             raise Untypable(f"{computed.dtype} does not go into {target.dtype} in place")
         if len(computed.dims or ()) > len(target.dims or ()):
             raise Untypable("an in-place operation would need more dimensions")
-        b.op("np::store", x, cast_to(b, result, target.dtype))
+        b.op("np::store", x, cast_to(b, result, target.dtype), in_place=True)
         return x
 
     return rule

@@ -89,8 +89,17 @@ def _abs_rule(b: Builder, call: Call) -> Value:
     return b.emit("prim::abs", [x], {}, result)
 
 
+def _smaller(x: Any, y: Any) -> Any:
+    return y if y < x else x
+
+
+def _greater(x: Any, y: Any) -> Any:
+    return y if y > x else x
+
+
 def _extremum_rule(name: str) -> Rule:
-    """``min`` or ``max`` of several numbers of one Python type."""
+    """``min`` or ``max`` of several values; a comparison chooses, unless all are Python numbers."""
+    choice = {"min": _smaller, "max": _greater}[name]
 
     def rule(b: Builder, call: Call) -> Value:
         values: list[Value] = call.bound.get("values", [])
@@ -98,12 +107,14 @@ def _extremum_rule(name: str) -> Rule:
             values = b.elements(values[0])
         if len(values) == 1:
             return values[0]
-        types = {value.type for value in values}
-        if len(types) != 1 or not values or values[0].type not in (INT, FLOAT):
-            raise Untypable(f"{name}() of {', '.join(sorted(map(str, types)))}")
+        if not values:
+            raise Untypable(f"{name}() of nothing")
         result = values[0]
         for other in values[1:]:
-            result = b.emit(f"prim::{name}", [result, other], {}, result.type)
+            if result.type == other.type and result.type in (INT, FLOAT):
+                result = b.emit(f"prim::{name}", [result, other], {}, result.type)
+            else:
+                result = b.define(choice, result, other)
         return result
 
     return rule
@@ -264,12 +275,15 @@ def _call_rule(b: Builder, call: Call) -> Value:
     f = call.value("f")
     if f.constant is None:
         raise Untypable("what is called is not known until the program runs")
-    if call.bound.get("keywords"):
-        raise Untypable("it calls Python with keywords")
-    return b.call_python(f.constant.attributes["value"], call.bound.get("values", []))
+    names = call.bound.get("keywords", ())
+    if "**" in names:
+        raise Untypable("which keywords it passes is not known until the program runs")
+    keywords = dict(zip(names, call.bound.get("keyword_values", []), strict=True))
+    return b.call_python(f.constant.attributes["value"], call.bound.get("values", []), keywords)
 
 
 def _size_rule(b: Builder, call: Call) -> Value:
+    tensor(call.value("x"))
     return b.size(call.value("x"), call.static("dim"))
 
 
@@ -297,7 +311,26 @@ def _union_rule(b: Builder, call: Call) -> Value:
     return b.emit("prim::UnionConstruct", values, {"types": types}, UnionType(types))
 
 
+def _same_rule(b: Builder, call: Call) -> Value:
+    return call.value("x")
+
+
+def _require_rule(b: Builder, call: Call) -> Value:
+    condition = b.op("prim::bool", call.value("condition"))
+    attributes = {name: call.static(name) for name in ("exception", "message")}
+    return b.emit("prim::require", [condition], attributes, NONE)
+
+
 OPS: tuple[Op, ...] = (
+    Op(
+        "prim::require",
+        reference.require,
+        _require_rule,
+        "condition, exception, message",
+        functions=(reference.require,),
+        doc="What the definition of an op raises where a condition does not hold.",
+    ),
+    Op("prim::same", reference.same, _same_rule, "x", view=True, doc="The operand itself."),
     Op("prim::len", builtins.len, _len_rule, "x", functions=(builtins.len,), doc="Length."),
     Op(
         "prim::int",

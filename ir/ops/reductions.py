@@ -10,6 +10,7 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.reference import argmax, argmin
 from jitcore.ir.shapes import BroadcastError, normalize_axes
 from jitcore.ir.types import Dim, TensorType
 
@@ -17,9 +18,9 @@ __all__ = ["OPS"]
 
 _COMMON = "axis=None, dtype=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVALUE"
 _NO_DTYPE = "axis=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVALUE"
-_LOGICAL = "axis=None, out!=None, keepdims=False, where!=NOVALUE"
-_MEAN = "axis=None, dtype=None, out!=None, keepdims=False, where!=NOVALUE"
-_VARIANCE = "axis=None, dtype=None, out!=None, ddof=0, keepdims=False, where!=NOVALUE"
+_LOGICAL = "axis=None, out!=None, keepdims=False, *, where!=NOVALUE"
+_MEAN = "axis=None, dtype=None, out!=None, keepdims=False, *, where!=NOVALUE"
+_VARIANCE = "axis=None, dtype=None, out!=None, ddof=0, keepdims=False, *, where!=NOVALUE"
 _NAN_VARIANCE = f"{_VARIANCE}, mean!=NOVALUE, correction!=NOVALUE"
 _SCAN = "axis=None, dtype=None, out!=None"
 
@@ -35,7 +36,7 @@ def _array(b: Builder, call: Call) -> Value:
 
 def _axes(call: Call, rank: int) -> tuple[int, ...]:
     axis = call.static("axis")
-    if axis is not None and not isinstance(axis, (int, tuple, np.integer)):
+    if isinstance(axis, bool) or not isinstance(axis, (int, tuple, np.integer, type(None))):
         raise Untypable(f"axis {axis!r}")
     try:
         return normalize_axes(int(axis) if isinstance(axis, np.integer) else axis, rank)
@@ -53,12 +54,14 @@ def _reduced(type_: TensorType, axes: tuple[int, ...], keepdims: bool, dtype: An
     return TensorType(np.dtype(dtype), tuple(dims), not dims)
 
 
-def _emit(b: Builder, call: Call, x: Value, dtype: Any, name: str, **extra: Any) -> Value:
+def _emit(b: Builder, call: Call, x: Value, dtype: Any, name: str, /, **extra: Any) -> Value:
     type_ = tensor(x)
     axes = _axes(call, len(type_.dims or ()))
     keepdims = bool(call.static("keepdims"))
     result = _reduced(type_, axes, keepdims, dtype)
     if not axes:
+        if type_.dims == () and name in ("all", "any", "min", "max"):
+            return b.op("np::item", x)
         raise Untypable("a reduction over no axes")
     return b.emit(f"np::{name}", [x], {"axis": axes, "keepdims": keepdims, **extra}, result)
 
@@ -70,6 +73,14 @@ def _accumulator(call: Call, function: Callable[..., Any], dtype: np.dtype[Any])
     return result
 
 
+def _stated(function: Callable[..., Any], accumulator: np.dtype[Any]) -> dict[str, Any]:
+    """The attribute of a node whose operand, already in the accumulator's dtype, does not show it.
+
+    NumPy adds up short integers in the default one, unless another dtype is asked for.
+    """
+    return {} if function(np.zeros(1, accumulator)).dtype == accumulator else {"dtype": accumulator}
+
+
 def _sum_rule(name: str, function: Callable[..., Any]) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x = _array(b, call)
@@ -78,7 +89,8 @@ def _sum_rule(name: str, function: Callable[..., Any]) -> Rule:
         accumulator = _accumulator(call, function, dtype)
         if accumulator.char not in SUPPORTED:
             raise Untypable(f"{name} in {accumulator}")
-        return _emit(b, call, cast_to(b, x, accumulator), accumulator, name)
+        stated = _stated(function, accumulator)
+        return _emit(b, call, cast_to(b, x, accumulator), accumulator, name, **stated)
 
     return rule
 
@@ -236,14 +248,14 @@ def _nan_variance_rule(name: str) -> Rule:
 
 def _scan_rule(name: str, function: Callable[..., Any]) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
-        x = _array(b, call)
+        x, axis = _array(b, call), call.static("axis")
+        if axis is None:
+            if tensor(x).scalar:
+                raise Untypable(f"{name} of a NumPy scalar")
+            x = x if len(tensor(x).dims or ()) == 1 else b.op("np::reshape", x, -1)
+            axis = 0
         type_ = tensor(x)
         assert type_.dtype is not None and type_.dims is not None
-        axis = call.static("axis")
-        if axis is None:
-            if len(type_.dims) != 1:
-                raise Untypable(f"{name} of a flattened array")
-            axis = 0
         try:
             (axis,) = normalize_axes(int(axis), len(type_.dims))
         except BroadcastError as error:
@@ -252,7 +264,8 @@ def _scan_rule(name: str, function: Callable[..., Any]) -> Rule:
         if dtype.char not in SUPPORTED:
             raise Untypable(f"{name} in {dtype}")
         result = TensorType(dtype, type_.dims)
-        return b.emit(f"np::{name}", [cast_to(b, x, dtype)], {"axis": axis}, result)
+        attributes = {"axis": axis, **_stated(function, dtype)}
+        return b.emit(f"np::{name}", [cast_to(b, x, dtype)], attributes, result)
 
     return rule
 
@@ -265,11 +278,12 @@ def _row(
     *,
     aliases: tuple[Any, ...] = (),
     method: Mapping[str, str | None] | None = None,
+    reference: Callable[..., Any] | None = None,
 ) -> Op:
     function = getattr(np, name)
     return Op(
         f"np::{name}",
-        function,
+        reference or function,
         rule,
         f"a, {parameters}",
         methods={name: None} if method is None else method,
@@ -289,19 +303,21 @@ OPS: tuple[Op, ...] = (
     _row("any", _LOGICAL, _logical_rule("any"), "Whether one is true."),
     _row(
         "argmin",
-        "axis=None, out!=None, keepdims=False",
+        "axis=None, out!=None, *, keepdims=False",
         _position_rule("argmin"),
         "Place of the smallest.",
+        reference=argmin,
     ),
     _row(
         "argmax",
-        "axis=None, out!=None, keepdims=False",
+        "axis=None, out!=None, *, keepdims=False",
         _position_rule("argmax"),
         "Place of the largest.",
+        reference=argmax,
     ),
     _row(
         "count_nonzero",
-        "axis=None, keepdims=False",
+        "axis=None, *, keepdims=False",
         _count_rule,
         "How many are not zero.",
         method=_NO_METHOD,

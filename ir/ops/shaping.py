@@ -12,7 +12,7 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import SUPPORTED
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, static_value, tensor
 from jitcore.ir.shapes import BroadcastError, normalize_axes, normalize_axis
-from jitcore.ir.types import INT, NONE, Dim, TensorType, TupleType
+from jitcore.ir.types import INT, NONE, Dim, ListType, TensorType, TupleType
 
 __all__ = ["OPS", "dims_of_values", "shape_values"]
 
@@ -39,14 +39,19 @@ def checked_axis(axis: Any, rank: int) -> int:
 
 def shape_values(b: Builder, shape: Value) -> list[Value]:
     """The extents in a shape argument (an int or a tuple of ints) as ``int`` values."""
-    if shape.type == INT:
-        return [shape]
-    if isinstance(shape.type, TensorType) and shape.type.dims == ():
-        return [b.op("prim::int", shape)]
-    found = []
-    for one in b.elements(shape):
-        found.append(one if one.type == INT else b.op("prim::int", one))
-    return found
+    if isinstance(shape.type, TupleType | ListType):
+        return [_extent(b, one) for one in b.elements(shape)]
+    return [_extent(b, shape)]
+
+
+def _extent(b: Builder, value: Value) -> Value:
+    """An extent as an ``int``; NumPy takes no other numbers than integers, and no bools."""
+    if value.type == INT:
+        return value
+    dtype = value.type.dtype if isinstance(value.type, TensorType) else None
+    if dtype is None or dtype.kind not in "iu" or rank_of(value):
+        raise Untypable(f"an extent of type {value.type}")
+    return b.op("prim::int", value)
 
 
 def dims_of_values(b: Builder, values: Sequence[Value]) -> tuple[Dim, ...]:
@@ -128,11 +133,7 @@ def _reshape_rule(b: Builder, call: Call) -> Value:
     if call.static("order") != "C":
         raise Untypable("reshape in another order than C")
     values: list[Value] = call.bound.get("shape", [])
-    if len(values) == 1 and isinstance(values[0].type, TupleType):
-        values = b.elements(values[0])
-    extents: list[Value] = []
-    for value in values:
-        extents.extend(shape_values(b, value))
+    extents = shape_values(b, values[0]) if len(values) == 1 else [_extent(b, v) for v in values]
     return _reshape_to(b, x, _resolve_unknown(b, x, extents))
 
 
@@ -224,9 +225,9 @@ def _flatten_rule(b: Builder, call: Call) -> Value:
     return b.op("np::reshape", b.op("np::copy", array_operand(call.value("a"))), -1)
 
 
-def _index_rule(text_of: Any) -> Any:
+def _index_rule(text_of: Any, name: str = "a") -> Any:
     def rule(b: Builder, call: Call) -> Value:
-        x = array_operand(call.value("a"))
+        x = array_operand(call.value(name))
         entries = text_of(call, x)
         if not entries:
             # NumPy indexes a 0-d array with (), which gives the scalar in it.
@@ -281,9 +282,9 @@ def _flip_text(call: Call, x: Value) -> list[str]:
 
 def _flip_axis(axis: int) -> Any:
     def rule(b: Builder, call: Call) -> Value:
-        if rank_of(call.value("a")) <= axis:
+        if rank_of(call.value("m")) <= axis:
             raise Untypable("too few dimensions to flip")
-        return b.op("np::flip", call.value("a"), axis=axis)
+        return b.op("np::flip", call.value("m"), axis=axis)
 
     return rule
 
@@ -404,7 +405,7 @@ OPS: tuple[Op, ...] = (
         "reshape_function",
         np.reshape,
         _reshape_function_rule,
-        "a, shape, order='C', copy!=None",
+        "a, shape, order='C', *, copy!=None",
         "Another shape in C order, a view if possible.",
         view=True,
     ),
@@ -446,13 +447,13 @@ OPS: tuple[Op, ...] = (
     row(
         "flip",
         np.flip,
-        _index_rule(_flip_text),
-        "a, axis=None",
+        _index_rule(_flip_text, "m"),
+        "m, axis=None",
         "Reversed along axes, a view.",
         view=True,
     ),
-    row("flipud", np.flipud, _flip_axis(0), "a", "Rows reversed, a view.", view=True),
-    row("fliplr", np.fliplr, _flip_axis(1), "a", "Columns reversed, a view.", view=True),
+    row("flipud", np.flipud, _flip_axis(0), "m", "Rows reversed, a view.", view=True),
+    row("fliplr", np.fliplr, _flip_axis(1), "m", "Columns reversed, a view.", view=True),
     row(
         "broadcast_to",
         reference.broadcast_to,
@@ -474,7 +475,7 @@ OPS: tuple[Op, ...] = (
         "copy",
         reference.copy,
         _copy_rule,
-        "a, order='K'",
+        "a, order='K', subok!=False",
         "A fresh array.",
         methods={"copy": "order='C'"},
         functions=(np.copy,),

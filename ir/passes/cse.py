@@ -11,7 +11,7 @@ import numpy as np
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis, Location
 from jitcore.ir.effects import is_immutable, node_effects
-from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
 
 __all__ = ["common_subexpression_elimination", "constant_key"]
@@ -82,7 +82,7 @@ class _Elimination:
         self.scopes.pop()
 
     def _inside(self, node: Node) -> None:
-        if node.kind != "prim::If":
+        if node.kind in LOOPS:
             # An iteration sees the writes of the one before.
             self._note_writes(node)
             self.now += 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis, Location
-from jitcore.ir.graph import Block, Graph, Node, Use, Value
+from jitcore.ir.graph import LOOPS, Block, Graph, Node, Use, Value
 from jitcore.ir.may_raise import raises_itself
 
 __all__ = ["dead_code_elimination"]
@@ -76,10 +76,8 @@ class _Liveness:
         if node in self.nodes:
             return
         self.nodes.add(node)
-        if not node.blocks:
+        if node.kind not in LOOPS:
             self._waiting += node.inputs
-        elif node.kind == "prim::If":
-            self._waiting.append(node.inputs[0])
         else:
             self._waiting += node.inputs[: _first_carried(node)]
             self._waiting.append(node.blocks[0].returns[0])
@@ -107,7 +105,7 @@ class _Liveness:
 
     def _reach_carried(self, node: Node, number: int) -> None:
         """Output ``number`` of an ``If``, or variable ``number`` of a loop, is needed."""
-        if node.kind == "prim::If":
+        if node.kind not in LOOPS:
             self._waiting += (block.returns[number] for block in node.blocks)
         else:
             self._waiting.append(node.inputs[_first_carried(node) + number])
@@ -165,7 +163,8 @@ def _log_removal(node: Node) -> None:
 
 
 def _sweep_outputs(node: Node, live: _Liveness) -> bool:
-    if node.kind == "prim::If":
+    is_loop = node.kind in LOOPS
+    if not is_loop:
         needed = [output in live.values for output in node.outputs]
     else:
         params = node.blocks[0].params[1:]
@@ -176,11 +175,12 @@ def _sweep_outputs(node: Node, live: _Liveness) -> bool:
     if all(needed):
         return False
     node.outputs = _chosen(node.outputs, needed)
-    first = 0 if node.kind == "prim::If" else 1
+    first = 1 if is_loop else 0
     for block in node.blocks:
         block.inputs = block.inputs[:first] + _chosen(block.inputs[first:], needed)
-        block.params = block.params[:first] + _chosen(block.params[first:], needed)
-    if first:
+        if is_loop:
+            block.params = block.params[:first] + _chosen(block.params[first:], needed)
+    if is_loop:
         start = _first_carried(node)
         node.inputs = node.inputs[:start] + _chosen(node.inputs[start:], needed)
     return True

@@ -11,11 +11,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitcore.ir.graph import Block, Value
-from jitcore.ir.types import INT, NONE, PrimType, TensorType, TupleType, Type, UnionType, is_number
+from jitcore.ir.types import (
+    INT,
+    NONE,
+    LocalListType,
+    PrimType,
+    TensorType,
+    TupleType,
+    Type,
+    UnionType,
+    is_number,
+)
 
 __all__ = [
+    "FIRST_CAPACITY",
     "LEAF",
     "UNINITIALIZED",
+    "ListSkeleton",
+    "ListsAreNotValues",
     "Skeleton",
     "TupleSkeleton",
     "UnionSkeleton",
@@ -23,6 +36,15 @@ __all__ = [
     "declared_types",
     "leaves_of",
 ]
+
+
+FIRST_CAPACITY = 8
+"""How many elements the array of a new list has room for."""
+
+
+class ListsAreNotValues(Exception):
+    """A local list turned out to have elements of several types, or to be known elsewhere."""
+
 
 UNINITIALIZED = PrimType("Uninitialized")
 """The type of a variable on a path that never reads it; it fits every skeleton."""
@@ -44,12 +66,19 @@ class UnionSkeleton:
 
 
 @dataclass(frozen=True, slots=True)
+class ListSkeleton:
+    """A local list: its array and its length; nothing while it is empty."""
+
+    element: Type | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Leaf:
     """A variable that is one value."""
 
 
 LEAF = _Leaf()
-Skeleton = TupleSkeleton | UnionSkeleton | _Leaf
+Skeleton = TupleSkeleton | UnionSkeleton | ListSkeleton | _Leaf
 
 
 def common_skeleton(values: Sequence[Value], *, unions: bool = False) -> Skeleton | None:
@@ -60,9 +89,24 @@ def common_skeleton(values: Sequence[Value], *, unions: bool = False) -> Skeleto
     known = [value for value in values if value.type != UNINITIALIZED]
     if any(isinstance(value.type, TupleType) for value in known):
         return _tuple_skeleton(known, unions)
+    if any(isinstance(value.type, LocalListType) for value in known):
+        return _list_skeleton(known)
     if unions or any(isinstance(value.type, UnionType) for value in known):
         return _union_skeleton(known)
     return LEAF
+
+
+def _list_skeleton(values: Sequence[Value]) -> Skeleton | None:
+    """The same elements in all of them; an empty list goes with any."""
+    elements: set[Type] = set()
+    for value in values:
+        if not isinstance(value.type, LocalListType):
+            return None
+        if value.type.element is not None:
+            elements.add(value.type.element)
+    if len(elements) > 1:
+        return None
+    return ListSkeleton(next(iter(elements), None))
 
 
 def _tuple_skeleton(values: Sequence[Value], unions: bool) -> Skeleton | None:
@@ -116,8 +160,28 @@ def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]
                 yield from leaves_of(value.node.inputs[number], part, block)
     elif isinstance(skeleton, UnionSkeleton):
         yield from _union_leaves(value, skeleton.alternatives, block)
+    elif isinstance(skeleton, ListSkeleton):
+        yield from _list_leaves(value, skeleton, block)
+    elif isinstance(value.type, LocalListType):
+        raise ListsAreNotValues("a list, or something else")
     else:
         yield value
+
+
+def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator[Value]:
+    if skeleton.element is None:
+        return
+    if not isinstance(value.type, LocalListType):
+        yield from (value, value)
+    elif value.type.element is None:
+        dtype = LocalListType(skeleton.element).dtype
+        capacity = block.constant(FIRST_CAPACITY, INT)
+        type_ = TensorType(dtype, (FIRST_CAPACITY,))
+        yield block.append("np::empty", [capacity], {"dtype": dtype}, outputs=(type_,)).output
+        yield block.constant(0, INT)
+    else:
+        assert value.node is not None
+        yield from value.node.inputs
 
 
 def declared_types(skeleton: Skeleton) -> Iterator[Type | None]:
@@ -125,6 +189,8 @@ def declared_types(skeleton: Skeleton) -> Iterator[Type | None]:
     if isinstance(skeleton, TupleSkeleton):
         for part in skeleton.parts:
             yield from declared_types(part)
+    elif isinstance(skeleton, ListSkeleton):
+        yield from () if skeleton.element is None else (None, None)
     elif isinstance(skeleton, UnionSkeleton):
         yield INT
         yield from (one for one in skeleton.alternatives if one != NONE)

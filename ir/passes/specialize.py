@@ -27,24 +27,33 @@ variable has type ``Any`` and its users run in the host program.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from jitcore.ir import log
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.ops.op import Call, NeedsConstant, Untypable, bind
+from jitcore.ir.passes.list_states import apply_to_list, python_list, remove_list_states
+from jitcore.ir.passes.local_lists import with_local_lists
+from jitcore.ir.passes.metadata import changing_arrays
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
+    ListsAreNotValues,
 )
-from jitcore.ir.passes.specialize_branches import BranchBuilder, Environment
+from jitcore.ir.passes.special_methods import special_method
+from jitcore.ir.passes.specialize_branches import BranchBuilder, Environment, is_surely_native
 from jitcore.ir.passes.specialize_loops import visit_loop
 from jitcore.ir.passes.typed_builder import CompileFunction
 from jitcore.ir.types import (
     ANY,
     NONE,
     OBJECT,
+    LocalListType,
     TensorType,
     Type,
     UnionType,
+    symbols_in,
 )
 
 __all__ = ["CompileFunction", "Specializer", "specialize"]
@@ -76,9 +85,29 @@ def specialize(
     -------
     Graph
     """
+    promoted = with_local_lists(graph)
+    if promoted is not None:
+        try:
+            return _specialized(promoted, types, constants, compile_function, wanted)
+        except ListsAreNotValues as reason:
+            text = f"{graph.name}: its lists stay Python's: {reason}"
+            log.debug("specialize", lambda: text)
+    return _specialized(graph, types, constants, compile_function, wanted)
+
+
+def _specialized(
+    graph: Graph,
+    types: Sequence[Type],
+    constants: Mapping[int, Any] | None,
+    compile_function: CompileFunction | None,
+    wanted: set[int] | None,
+) -> Graph:
+    """One attempt; raises ``ListsAreNotValues`` where lists that were promoted must not be."""
     target = Graph(graph.name)
     target.doc = graph.doc
     worker = Specializer(target, compile_function)
+    worker.input_symbols = frozenset(symbol for type_ in types for symbol in symbols_in(type_))
+    worker.changing = changing_arrays(graph)
     environment: Environment = {}
     for number, (param, type_) in enumerate(zip(graph.inputs, types, strict=True)):
         is_constant = constants is not None and number in constants
@@ -86,12 +115,16 @@ def specialize(
         if constants is not None and is_constant:
             environment[param] = worker.constant(constants[number])
         else:
-            environment[param] = worker.open_tuple(new)
+            environment[param] = worker.without_type(worker.open_tuple(new), param)
     for capture in graph.captures:
         stand_in = environment.get(capture.input) if capture.input else None
-        target.captures.append(type(capture)(capture.path, capture.read, capture.value, stand_in))
+        target.captures.append(replace(capture, input=stand_in))
     for value in worker.walk(graph.block, 0, environment):
-        target.block.add_return(value)
+        target.block.add_return(worker.known_to_python(value))
+    if worker.keeps_ints and not is_surely_native(target.block):
+        # Python's own code would not get an int of any size into the array.
+        raise ListsAreNotValues("a list of ints in a program that Python runs a part of")
+    remove_list_states(target)
     if wanted is not None:
         wanted.update(_input_numbers(target, worker.wanted))
     return target
@@ -114,7 +147,11 @@ class Specializer(BranchBuilder):
         if len(args) != len(graph.inputs):
             raise Untypable(f"{graph.name} takes {len(graph.inputs)} arguments, not {len(args)}")
         (result,) = self.walk(graph.block, 0, dict(zip(graph.inputs, args, strict=True)))
-        return result
+        return self.known_to_python(result)
+
+    def known_to_python(self, value: Value) -> Value:
+        """A value that leaves the part of the program that knows it for a local list."""
+        return python_list(self, value) if isinstance(value.type, LocalListType) else value
 
     def walk(self, block: Block, start: int, environment: Environment) -> list[Value]:
         """Specialize a block's nodes from number ``start``; gives what the block returns."""
@@ -130,8 +167,10 @@ class Specializer(BranchBuilder):
                 absorbed = self.visit_loop(node, environment, (block, number + 1))
                 if absorbed is not None:
                     return absorbed
+            elif node.kind in ("prim::Try", "prim::With"):
+                self.visit_protected(node, environment)
             elif node.kind == "prim::Raise":
-                inputs = [environment[value] for value in node.inputs]
+                inputs = [self.known_to_python(environment[value]) for value in node.inputs]
                 self.block.append(node.kind, inputs, outputs=(), source=node.source)
                 return [self.uninitialized() for _ in block.returns]
             else:
@@ -145,12 +184,23 @@ class Specializer(BranchBuilder):
             environment[node.output] = self.visit_constant(node)
             return
         if node.kind == "prim::Unpack":
-            environment.update(zip(node.outputs, self.visit_unpack(node, inputs), strict=True))
+            inputs = list(map(self.known_to_python, inputs))
+            for value, part in zip(node.outputs, self.visit_unpack(node, inputs), strict=True):
+                environment[value] = self.without_type(part, value)
             return
         result = self.apply_or_keep(node, inputs)
         if node.outputs:
             self.name_after(result, node.output)
-            environment[node.output] = result
+            environment[node.output] = self.without_type(result, node.output)
+
+    def without_type(self, value: Value, original: Value) -> Value:
+        """An array whose metadata the program sets, as a value that may have any type."""
+        type_ = value.type
+        if original not in self.changing or not isinstance(type_, TensorType) or type_.scalar:
+            return value
+        made = self.block.append("prim::same", [value], outputs=(ANY,), source=self.source)
+        made.host_reason = "the program sets its shape, strides or dtype in place"
+        return made.output
 
     def name_after(self, value: Value, original: Value) -> None:
         """Give a value that has only a number the name it had in the user's program."""
@@ -163,6 +213,9 @@ class Specializer(BranchBuilder):
         for number, value in enumerate(inputs):
             if isinstance(value.type, UnionType) and node.kind not in _UNION_KEEPERS:
                 return self.for_each_alternative(node, inputs, number)
+        from_list = apply_to_list(self, node, inputs)
+        if from_list is not None:
+            return from_list
         try:
             return self.apply(node, inputs)
         except Untypable as reason:
@@ -226,20 +279,21 @@ class Specializer(BranchBuilder):
             return self.emit(node.kind, [], node.attributes, UNINITIALIZED)
         op = TABLE.get(node.kind)
         if op is None:
-            raise Untypable(f"{node.kind} runs in the host program")
+            raise Untypable(_FOREIGN.get(node.kind, "compiled code has no form of it"))
         if "starred" in node.attributes:
             inputs, keywords = self.open_starred(node, inputs), node.keywords
         else:
             keywords = node.keywords
         attributes = {
-            key: value
-            for key, value in node.attributes.items()
-            if key not in ("starred", "scope", "untyped")
+            key: value for key, value in node.attributes.items() if key not in ("starred", "scope")
         }
         if node.kind in ("prim::Call", "prim::CallMethod"):
             bound = _bind_call(node, inputs, keywords)
         else:
             bound = bind(op.signature, inputs, keywords, attributes)
+        special = special_method(self, node.kind, inputs)
+        if special is not None:
+            return special
         folded = None if node.keywords else self.fold(op, inputs, attributes)
         if folded is not None:
             return folded
@@ -257,16 +311,16 @@ class Specializer(BranchBuilder):
 
     def generic(self, node: Node, inputs: Sequence[Value], reason: str) -> Value:
         """Keep a node as it is, with results of unknown type, and say why."""
-        attributes = {**node.attributes, "untyped": reason}
         made = self.block.append(
             node.kind,
             inputs,
-            attributes,
+            node.attributes,
             outputs=(ANY,) * len(node.outputs),
             names=[value.name for value in node.outputs],
             keywords=node.keywords,
             source=node.source,
         )
+        made.host_reason = reason
         return made.outputs[0] if made.outputs else self.constant(None)
 
     def visit_loop(
@@ -275,6 +329,15 @@ class Specializer(BranchBuilder):
         """Specialize ``prim::Loop`` or ``prim::For``."""
         return visit_loop(self, node, environment, rest)
 
+
+_FOREIGN = {
+    "np::call": "NumPy's own function runs, as there is no row for it in the op table",
+    **dict.fromkeys(
+        [f"prim::{name}" for name in ("ListConstruct", "SetConstruct", "DictConstruct")],
+        "it makes a Python object; compiled code has numbers, arrays and tuples",
+    ),
+}
+"""Why there is no row for some kinds."""
 
 _UNION_KEEPERS = frozenset(
     {"prim::TupleConstruct", "prim::ListConstruct", "prim::UnionConstruct", "prim::CallFunction"}

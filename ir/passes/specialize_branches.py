@@ -8,6 +8,8 @@ from functools import partial
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
+    ListsAreNotValues,
+    ListSkeleton,
     Skeleton,
     TupleSkeleton,
     UnionSkeleton,
@@ -16,9 +18,18 @@ from jitcore.ir.passes.skeletons import (
     leaves_of,
 )
 from jitcore.ir.passes.typed_builder import TypedBuilder
-from jitcore.ir.types import ANY, NONE, Dim, TensorType, TupleType, Type, UnionType
+from jitcore.ir.types import (
+    ANY,
+    NONE,
+    Dim,
+    LocalListType,
+    TensorType,
+    TupleType,
+    Type,
+    UnionType,
+)
 
-__all__ = ["MAX_DUPLICATE", "BranchBuilder", "Environment"]
+__all__ = ["MAX_DUPLICATE", "BranchBuilder", "Environment", "is_surely_native"]
 
 MAX_DUPLICATE = 200
 """The largest rest of a block that is specialized twice."""
@@ -67,6 +78,48 @@ class BranchBuilder(TypedBuilder):
             environment.update(zip(node.outputs, merged, strict=True))
             return None
         return self.absorb(made, condition, node, branches, environment, rest)
+
+    def visit_protected(self, node: Node, environment: Environment) -> None:
+        """Specialize ``Try`` or ``With``, whose blocks merge like those of an ``If``."""
+        if node.kind == "prim::With" and self.splice_body(node, environment):
+            return
+        inputs = [environment[value] for value in node.inputs]
+        made = self.block.append(
+            node.kind,
+            inputs,
+            node.attributes,
+            keywords=node.keywords,
+            outputs=(),
+            source=node.source,
+        )
+        branches = []
+        for block in node.blocks:
+            outer = self.open_scope(made.add_block())
+            local = dict(environment)
+            for param in block.params:
+                local[param] = self.block.add_param(ANY, param.name)
+            branches.append(self.walk(block, 0, local))
+            self.close_scope(outer)
+        merged = self.merge(made, branches)
+        if merged is None:
+            merged = self.merge_as_any(made, branches)
+        environment.update(zip(node.outputs, merged, strict=True))
+
+    def splice_body(self, node: Node, environment: Environment) -> bool:
+        """Put the body of a ``With`` in its place where compiled code needs no context.
+
+        That is so under an ``np.errstate`` that asks for nothing but warnings, if all is native.
+        """
+        settings = [environment[value].constant for value in node.inputs]
+        if not all(one is not None and one.attributes["value"] in _QUIET for one in settings):
+            return False
+        start = self.mark()
+        values = self.walk(node.blocks[0], 0, dict(environment))
+        if not all(map(_is_surely_native, self.block.nodes[start.position :])):
+            self.roll_back(start)
+            return False
+        environment.update(zip(node.outputs, values, strict=True))
+        return True
 
     @staticmethod
     def ends_in_raise(block: Block) -> bool:
@@ -185,6 +238,9 @@ class BranchBuilder(TypedBuilder):
         if isinstance(skeleton, TupleSkeleton):
             parts = [self.rebuild(part, leaves) for part in skeleton.parts]
             return self.make_tuple(parts, skeleton.named)
+        if isinstance(skeleton, ListSkeleton):
+            parts = [] if skeleton.element is None else [next(leaves), next(leaves)]
+            return self.emit("prim::ListState", parts, {}, LocalListType(skeleton.element))
         if isinstance(skeleton, UnionSkeleton):
             count = 1 + sum(one != NONE for one in skeleton.alternatives)
             held = [next(leaves) for _ in range(count)]
@@ -199,6 +255,8 @@ class BranchBuilder(TypedBuilder):
             return as_unions
         merged = []
         for pair in zip(*branches, strict=True):
+            if any(isinstance(one.type, LocalListType) for one in pair):
+                raise ListsAreNotValues("a list, or something else")
             type_ = self.join([one.type for one in pair]) or ANY
             for block, value in zip(made.blocks, pair, strict=True):
                 block.add_return(value)
@@ -260,6 +318,23 @@ class BranchBuilder(TypedBuilder):
             for one, other in zip(first.dims, second.dims, strict=True)
         )
         return TensorType(first.dtype, dims)
+
+
+_QUIET = ("ignore", "warn")
+
+
+def is_surely_native(block: Block) -> bool:
+    """Whether nothing in a typed block has to do with Python, but for what raises exceptions."""
+    return all(map(_is_surely_native, block.nodes))
+
+
+def _is_surely_native(node: Node) -> bool:
+    typed = node.host_reason is None and all(value.type != ANY for value in node.outputs)
+    inside = (block for block in node.blocks if not block.raises)
+    return typed and node.kind not in _PYTHON_KINDS and all(map(is_surely_native, inside))
+
+
+_PYTHON_KINDS = frozenset({"prim::For", "prim::Try", "prim::With", "prim::Raise"})
 
 
 def _nodes_after(block: Block, start: int) -> Iterator[Node]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
+from jitcore.ir.passes.list_states import item_of, length_of
 from jitcore.ir.passes.skeletons import (
     LEAF,
+    ListsAreNotValues,
+    ListSkeleton,
     Skeleton,
     UnionSkeleton,
     common_skeleton,
@@ -17,7 +20,7 @@ from jitcore.ir.passes.skeletons import (
     leaves_of,
 )
 from jitcore.ir.passes.specialize_branches import MAX_DUPLICATE, BranchBuilder, Environment
-from jitcore.ir.types import ANY, BOOL, INT, Dim, TensorType, TupleType, Type
+from jitcore.ir.types import ANY, BOOL, INT, Dim, LocalListType, TensorType, TupleType, Type
 
 __all__ = ["visit_loop"]
 
@@ -38,6 +41,8 @@ def visit_loop(
     iterable, *carried = inputs
     always = worker.constant(True)
     try:
+        if any(_is_seen_by(node, environment, one) for one in _displays(iterable)):
+            raise Untypable("a list that the loop itself may change is iterated")
         items = _known_items(worker, iterable)
         if items is not None:
             values = _unrolled(worker, node, environment, items, carried)
@@ -47,6 +52,31 @@ def visit_loop(
     except Untypable:
         return _foreign(worker, node, environment, iterable, carried)
     return _counted(worker, node, environment, rest, trip, always, carried, item)
+
+
+def _displays(iterable: Value) -> Iterator[Value]:
+    """The list displays that a loop visits, in step or one by one."""
+    node = iterable.node
+    if node is not None and node.kind == "prim::ListConstruct":
+        yield iterable
+    elif node is not None and node.kind in ("prim::zip", "prim::enumerate", "prim::reversed"):
+        for value in node.inputs:
+            yield from _displays(value)
+
+
+def _is_seen_by(loop: Node, environment: Environment, value: Value) -> bool:
+    """Whether anything in the body of a generic loop reads this typed value."""
+    names = (old for old, new in environment.items() if new is value)
+    return any(_lies_in(use.user, loop) for old in names for use in old.uses)
+
+
+def _lies_in(user: Node | Block, loop: Node) -> bool:
+    block: Block | None = user if isinstance(user, Block) else user.block
+    while block is not None:
+        if block.owner is loop:
+            return True
+        block = block.owner.block if block.owner is not None else None
+    return False
 
 
 def _known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
@@ -91,6 +121,8 @@ def _counting(worker: BranchBuilder, iterable: Value) -> tuple[Value, Item]:
     if isinstance(iterable.type, TupleType):
         elements = worker.elements(iterable)
         return worker.constant(len(elements)), _choose(worker, elements)
+    if isinstance(iterable.type, LocalListType):
+        return length_of(worker, iterable), lambda i: item_of(worker, iterable, i)
     if node is None or iterable.type == ANY:
         raise Untypable(f"{iterable.type} is iterated")
     if kind == "prim::range":
@@ -285,7 +317,7 @@ def _fixpoint(
         wanted = _wanted_skeletons(carried, skeletons, returned, unknown, unions=as_any)
         if wanted != skeletons:
             worker.discard(made)
-            if not as_any:
+            if not as_any and not _only_lists_differ(skeletons, wanted):
                 return None
             skeletons = wanted
             initial, types = _initial_leaves(worker, carried, skeletons, unknown)
@@ -321,7 +353,7 @@ def _build(
     body = node.blocks[0]
     outer = worker.open_scope(made.add_block())
     index = worker.block.add_param(INT, "i" if node.kind == "prim::For" else body.params[0].name)
-    names = [value.name for value in inputs[2:]]
+    names = _leaf_names(body.params[1:], skeletons, inputs[2:])
     params = iter(
         [worker.block.add_param(one, name) for one, name in zip(types, names, strict=True)]
     )
@@ -332,6 +364,19 @@ def _build(
     worker.block.add_return(go_on)
     worker.close_scope(outer)
     return made, returned
+
+
+def _leaf_names(
+    variables: Sequence[Value], skeletons: Sequence[Skeleton], initial: Sequence[Value]
+) -> list[str]:
+    """A name for each leaf of a loop's variables: the variable's, where it is one value."""
+    names: list[str] = []
+    for variable, shape in zip(variables, skeletons, strict=True):
+        start = len(names)
+        count = len(list(declared_types(shape)))
+        leaves = initial[start : start + count]
+        names += [variable.name] if count == 1 else [value.name for value in leaves]
+    return names
 
 
 def _initial_leaves(
@@ -352,6 +397,14 @@ def _initial_leaves(
         for declared, leaf in zip(declared_types(shape), own, strict=True):
             types.append(declared or leaf.type)
     return leaves, types
+
+
+def _only_lists_differ(before: Sequence[Skeleton], after: Sequence[Skeleton]) -> bool:
+    """Whether all that changed is that empty lists got elements."""
+    return all(
+        one == two or (one == ListSkeleton(None) and isinstance(two, ListSkeleton))
+        for one, two in zip(before, after, strict=True)
+    )
 
 
 def _wanted_skeletons(
@@ -404,6 +457,8 @@ def _foreign(
     carried: Sequence[Value],
 ) -> list[Value] | None:
     """A ``For`` over something only Python can iterate; its body is specialized all the same."""
+    if any(isinstance(value.type, LocalListType) for value in (iterable, *carried)):
+        raise ListsAreNotValues("a list in a loop of Python's")
     body = node.blocks[0]
     types: list[Type] = [value.type for value in carried]
     widened: set[Dim] = set()
@@ -414,8 +469,8 @@ def _foreign(
         outer = worker.open_scope(made.add_block())
         params = [worker.block.add_param(ANY, body.params[0].name)]
         params += [
-            worker.block.add_param(one, value.name)
-            for one, value in zip(types, carried, strict=True)
+            worker.block.add_param(one, param.name)
+            for one, param in zip(types, body.params[1:], strict=True)
         ]
         local = dict(environment)
         local.update(zip(body.params, [worker.open_tuple(one) for one in params], strict=True))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
-from jitcore.ir.graph import Block, Graph, SourceRange, Value
+from jitcore.ir.classes import bind_arguments, class_attribute, class_captures
+from jitcore.ir.graph import Block, Capture, Graph, Node, SourceRange, Value
 from jitcore.ir.ops import METHODS, TABLE, kind_of, type_of_constant
 from jitcore.ir.ops.op import Call, Op, Untypable, bind
-from jitcore.ir.types import INT, Dim, TensorType, TupleType, Type
+from jitcore.ir.shapes import broadcast_dims
+from jitcore.ir.types import INT, Dim, TensorType, TupleType, Type, is_named_tuple
 
 __all__ = ["CompileFunction", "TypedBuilder"]
 
@@ -18,8 +23,33 @@ DUPLICATION_BUDGET = 4000
 CompileFunction = Callable[[Any], Graph | None]
 """Gives the generic graph of a Python function, or None of what is none of the user's."""
 
+
+@cache
+def _definition(compile_function: CompileFunction, function: Any) -> Graph | None:
+    """The generic graph of an op's definition; these are the same for all programs."""
+    return compile_function(function)
+
+
+def _with_inner(nodes: Sequence[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        for block in node.blocks:
+            yield from _with_inner(block.nodes)
+
+
+MAX_FOLDED_BITS = 256
+"""Longer ints are left for the program to compute."""
+
 _FOLDABLE = (int, float, bool, complex, str, type(None), tuple)
 _NEVER_FOLDED = frozenset({"prim::TupleConstruct", "prim::range", "prim::zip", "prim::slice"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a block was, and the symbols that could be named there."""
+
+    position: int
+    scopes: list[dict[object, Any]]
 
 
 class TypedBuilder:
@@ -31,9 +61,13 @@ class TypedBuilder:
         self.scope_attribute: str | None = None
         self.scopes: list[dict[object, Any]] = [{}]
         self.closed_symbols: set[Dim] = set()
-        self.symbol_count = 0
+        self.new_symbols = (f"s{number}" for number in itertools.count())
+        self.input_symbols: frozenset[Dim] = frozenset()
         self.budget = DUPLICATION_BUDGET
         self.wanted: list[Value] = []
+        self.lists: dict[Value, Value] = {}
+        self.keeps_ints = False
+        self.changing: set[Value] = set()
         self.compile_function = compile_function
 
     def emit(
@@ -57,9 +91,9 @@ class TypedBuilder:
 
     def constant(self, value: Any, type_: Type | None = None) -> Value:
         """Append a constant; tuples become ``prim::TupleConstruct`` of constants."""
-        if type_ is None and isinstance(value, tuple):
-            elements = [self.constant(item) for item in value]
-            return self.make_tuple(elements, type(value) if hasattr(value, "_fields") else None)
+        named = type(value) if is_named_tuple(type(value)) else None
+        if type_ is None and (named or type(value) is tuple):
+            return self.make_tuple([self.constant(item) for item in value], named)
         return self.block.constant(value, type_ or type_of_constant(value), self.source)
 
     def fresh_dim(self, key: object = None) -> Dim:
@@ -69,10 +103,16 @@ class TypedBuilder:
                 if key in scope:
                     found: Dim = scope[key]
                     return found
-        symbol = f"s{self.symbol_count}"
-        self.symbol_count += 1
+        symbol = next(name for name in self.new_symbols if name not in self.input_symbols)
         self.scopes[-1][key if key is not None else ("fresh", symbol)] = symbol
         return symbol
+
+    def broadcast(self, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """The dims of operands broadcast together.
+
+        Symbols of inputs are not 1: that an extent is 1 is part of what a graph is typed for.
+        """
+        return broadcast_dims(shapes, self.fresh_dim, self.input_symbols)
 
     def open_scope(self, block: Block) -> Block:
         """Emit into ``block`` from now on; gives the block to return to."""
@@ -120,15 +160,86 @@ class TypedBuilder:
                 return [self.constant(item) for item in held]
         raise Untypable(f"the elements of {value.type} are not known")
 
-    def call_python(self, function: Any, args: Sequence[Value]) -> Value:
+    def call_python(
+        self, function: Any, args: Sequence[Value], keywords: Mapping[str, Value] | None = None
+    ) -> Value:
         """Call what a value turned out to be: a known op, or a Python function compiled here."""
-        kind = kind_of(function)
+        kind = kind_of(function) if not keywords else None
         if kind is not None:
             return self.op(kind, *args)
+        if isinstance(function, type):
+            return self.instantiate(function, args, keywords or {})
         graph = self.compile_function(function) if self.compile_function is not None else None
         if graph is None:
             raise Untypable("it calls Python")
-        return self.inline(graph, list(args))
+        plain = getattr(function, "__wrapped_function__", function)
+        bound = bind_arguments(plain, args, keywords or {}, self.default, self.make_tuple)
+        if bound is None:
+            raise Untypable("the arguments do not fit the parameters")
+        for capture in graph.captures:
+            self.assume(capture)
+        return self.inline(graph, bound)
+
+    def instantiate(
+        self, class_: type, args: Sequence[Value], keywords: Mapping[str, Value]
+    ) -> Value:
+        """Call a class: NamedTuples are tuples here."""
+        if not is_named_tuple(class_):
+            raise Untypable("it calls Python")
+        new: Any = class_.__new__
+        bound = bind_arguments(new, [None, *args], keywords, self.default, self.make_tuple)
+        if bound is None:
+            raise Untypable("the arguments do not fit the fields")
+        return self.make_tuple(bound[1:], class_)
+
+    def class_attribute(self, class_: type, name: str) -> Any:
+        """What a class defines under a name, taken for granted from here on."""
+        for capture in class_captures(class_, name):
+            self.assume(capture)
+        return class_attribute(class_, name)
+
+    def default(self, value: Any) -> Value:
+        """A parameter's default, which must not change."""
+        if not isinstance(value, _FOLDABLE):
+            raise Untypable("a default has contents that may change")
+        return self.constant(value)
+
+    def assume(self, capture: Capture) -> None:
+        """Note that the graph is right only while this object is what it is now."""
+        captures = self.block.graph.captures
+        if all(capture.path != one.path or capture.value is not one.value for one in captures):
+            captures.append(replace(capture, input=None))
+
+    def define(self, function: Any, *args: Any) -> Value:
+        """Inline the definition of an op, a Python function, where all of it can be typed."""
+        if self.compile_function is None:
+            raise Untypable("no front end reads its definition")
+        graph = _definition(self.compile_function, function)
+        assert graph is not None
+        source, start = self.source, self.mark()
+        wanted = list(self.wanted)
+        values = [arg if isinstance(arg, Value) else self.constant(arg) for arg in args]
+        result = self.inline(graph, values)
+        self.source = source
+        made = self.block.nodes[start.position :]
+        for node in _with_inner(made):
+            node.source = source
+        reason = next(filter(None, (node.host_reason for node in _with_inner(made))), None)
+        if reason is None:
+            return result
+        self.wanted = wanted + [one for one in self.wanted[len(wanted) :] if one in values]
+        self.roll_back(start)
+        raise Untypable(reason)
+
+    def mark(self) -> Mark:
+        """A place in the current block to which `roll_back` can return."""
+        return Mark(len(self.block.nodes), [dict(scope) for scope in self.scopes])
+
+    def roll_back(self, mark: Mark) -> None:
+        """Take back all that has been emitted to the current block since ``mark``."""
+        self.scopes[:] = mark.scopes
+        for node in reversed(self.block.nodes[mark.position :]):
+            node.destroy()
 
     def fold(self, op: Op, inputs: list[Value], attributes: Mapping[str, Any]) -> Value | None:
         """Compute an op of Python constants now; None where that is not possible."""
@@ -145,7 +256,9 @@ class TypedBuilder:
             result = op.reference(*values, **attributes)
         except Exception:  # the program raises it, if it gets here
             return None
-        if not isinstance(result, _FOLDABLE) or (isinstance(result, int) and abs(result) >= 2**63):
+        if not isinstance(result, _FOLDABLE) or (
+            isinstance(result, int) and result.bit_length() > MAX_FOLDED_BITS
+        ):
             return None
         return self.constant(result)
 

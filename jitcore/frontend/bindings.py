@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from jitcore.source import FunctionNode
 
@@ -14,8 +14,11 @@ __all__ = [
     "assignment_counts",
     "function_body",
     "local_functions",
+    "names_used_as_values",
+    "nonlocal_names",
     "parameter_names",
     "read_names",
+    "stable_names",
     "target_names",
 ]
 
@@ -28,6 +31,8 @@ def parameter_names(arguments: ast.arguments) -> list[str]:
     if arguments.vararg:
         params.append(arguments.vararg)
     params.extend(arguments.kwonlyargs)
+    if arguments.kwarg:
+        params.append(arguments.kwarg)
     return [param.arg for param in params]
 
 
@@ -48,6 +53,11 @@ def local_functions(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, FunctionNod
                 yield node.targets[0].id, node.value
         elif isinstance(node, ast.stmt):
             yield from local_functions(ast.iter_child_nodes(node))
+
+
+def nonlocal_names(node: ast.AST) -> set[str]:
+    """The names that ``nonlocal`` statements in a function declare."""
+    return {name for one in ast.walk(node) if isinstance(one, ast.Nonlocal) for name in one.names}
 
 
 def target_names(target: ast.AST) -> list[str]:
@@ -78,6 +88,11 @@ def _assigned(node: ast.AST) -> Iterator[str]:
             yield one.id
         if isinstance(one, ast.FunctionDef):
             yield one.name
+        if isinstance(one, ast.alias):
+            yield one.asname or one.name.partition(".")[0]
+        if isinstance(one, ast.ExceptHandler) and one.name:
+            # Bound, and deleted at the end.
+            yield from (one.name, one.name)
         if isinstance(one, Comprehension):
             yield from _assigned_in_comprehension(one)
         elif not isinstance(one, ast.FunctionDef | ast.Lambda):
@@ -124,3 +139,30 @@ def _read_by_comprehension(node: Comprehension) -> set[str]:
 def _read_by_function(node: FunctionNode) -> set[str]:
     own = {*parameter_names(node.args), *assigned_names(function_body(node))}
     return _read_by_parts(node) - own
+
+
+def stable_names(body: list[ast.stmt], counts: Mapping[str, int]) -> frozenset[str]:
+    """The variables of a function that are assigned once and never again, as loops do."""
+    loops = [
+        node
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.For | ast.While)
+    ]
+    repeated = set(assigned_names(loops)) if loops else set()
+    return frozenset(name for name, count in counts.items() if count == 1 and name not in repeated)
+
+
+def names_used_as_values(body: Iterable[ast.AST], names: Iterable[str]) -> frozenset[str]:
+    """Which of these names of functions are read elsewhere than in ``name(...)``."""
+    wanted = set(names)
+    called: set[int] = set()
+    found: set[str] = set()
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                called.add(id(node.func))
+            elif isinstance(node, ast.Name) and id(node) not in called and node.id in wanted:
+                if isinstance(node.ctx, ast.Load):
+                    found.add(node.id)
+    return frozenset(found)

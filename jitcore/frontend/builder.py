@@ -13,19 +13,20 @@ from jitcore.frontend.constants import constant_type
 from jitcore.frontend.environment import Binding, Environment, Reach, is_hidden
 from jitcore.frontend.structure import RESULT
 from jitcore.frontend.unsupported import describe
+from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
 from jitcore.ir.types import ANY, BOOL, Type
 from jitcore.source import FunctionSource
 
-__all__ = ["Builder"]
+__all__ = ["Arm", "Builder"]
 
 Names = frozenset[str]
 Emit = Callable[[], Sequence[Value]]
 
 
 @dataclass(slots=True)
-class _Arm:
-    """One finished block of a branch."""
+class Arm:
+    """One finished block of a node."""
 
     block: Block
     environment: Environment
@@ -42,6 +43,9 @@ class Builder:
         self.environment = Environment()
         self.where: SourceRange | None = source.range_of(source.node)
         self.scope = ""
+        self.cells: list[dict[str, Value]] = []
+        self.handled: list[Value] = []
+        self.contexts: dict[int, tuple[Value, Value]] = {}
 
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
@@ -114,6 +118,19 @@ class Builder:
         if value.name.isdigit():
             value.name = self.graph.unique_name(_shown(name))
         self.environment.bindings[name] = Binding(value)
+        self._write_cells(name, value)
+
+    def unbind(self, name: str) -> None:
+        """Delete a variable."""
+        self.environment.bindings.pop(name, None)
+        if any(name in cells for cells in self.cells):
+            self._write_cells(name, self.constant(MISSING))
+
+    def _write_cells(self, name: str, value: Value) -> None:
+        """Write the cells from which code that catches an exception reads a variable."""
+        for cells in self.cells:
+            if name in cells:
+                self.node("prim::setitem", (cells[name], self.constant(0), value), outputs=())
 
     # Branches
 
@@ -137,33 +154,33 @@ class Builder:
             become further outputs.
         """
         node = self.node("prim::If", (condition,), outputs=())
-        arms = [self._arm(node, then), self._arm(node, orelse)]
+        arms = [self.arm(node, then), self.arm(node, orelse)]
         outputs: list[Value] = []
         for first, second in zip(arms[0].values, arms[1].values, strict=True):
             arms[0].block.add_return(first)
             arms[1].block.add_return(second)
             outputs.append(node.add_output(first.type if first.type == second.type else ANY))
-        self.environment = self._merge(node, arms, live)
+        self.environment = self.merge(node, arms, live)
         return outputs
 
-    def _arm(self, node: Node, emit: Emit) -> _Arm:
+    def arm(self, node: Node, emit: Emit) -> Arm:
+        """Emit another block of a node, with an environment of its own."""
         before = self.environment
         self.environment = before.copy()
         block = node.add_block()
         with self.inside(block):
             values = emit()
-        arm = _Arm(block, self.environment, values)
+        arm = Arm(block, self.environment, values)
         self.environment = before
         return arm
 
-    def _merge(self, node: Node, arms: Sequence[_Arm], live: Names | None) -> Environment:
-        """The bindings after a branch; what the arms bind differently becomes an output."""
+    def merge(self, node: Node, arms: Sequence[Arm], live: Names | None) -> Environment:
+        """The bindings after a node; what its arms bind differently becomes an output."""
         merged = Environment()
-        first, second = arms[0].environment, arms[1].environment
         # The arm from which more code can be reached decides.
         order = (Reach.FALLS, Reach.RETURNED, Reach.RAISED)
-        merged.reach = min(first.reach, second.reach, key=order.index)
-        for name in {**first.bindings, **second.bindings}:
+        merged.reach = min((arm.environment.reach for arm in arms), key=order.index)
+        for name in dict.fromkeys(name for arm in arms for name in arm.environment.bindings):
             if live is not None and name not in live:
                 continue
             binding = self._merge_binding(node, arms, name)
@@ -171,7 +188,7 @@ class Builder:
                 merged.bindings[name] = binding
         return merged
 
-    def _merge_binding(self, node: Node, arms: Sequence[_Arm], name: str) -> Binding | None:
+    def _merge_binding(self, node: Node, arms: Sequence[Arm], name: str) -> Binding | None:
         reached = [arm for arm in arms if not arm.environment.ignores(name)]
         bindings = [arm.environment.bindings.get(name) for arm in reached]
         before = self.environment.bindings.get(name)

@@ -53,10 +53,16 @@ class LocalScope:
         The variables that it reads; they become parameters after its own.
     functions : dict
         The nested functions that it may call.
+    stable : frozenset of str
+        The variables that are assigned once.
+    function_variables : frozenset of str
+        The variables that hold functions as values.
     """
 
     variables: list[str] = field(default_factory=list)
     functions: dict[str, FunctionNode] = field(default_factory=dict)
+    stable: frozenset[str] = frozenset()
+    function_variables: frozenset[str] = frozenset()
 
 
 class Compiler(Protocol):

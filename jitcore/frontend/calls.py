@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
-from jitcore.errors import UnsupportedError
+from jitcore import markers
+from jitcore.errors import Error, UnsupportedError
 from jitcore.frontend.bindings import parameter_names
 from jitcore.frontend.callees import CallSite, Compiled, LocalScope, default_statics
-from jitcore.frontend.constants import numpy_name, wrapped_function
+from jitcore.frontend.constants import function_mark, numpy_name, wrapped_function
 from jitcore.frontend.expressions import Expressions
 from jitcore.frontend.names import Static
-from jitcore.frontend.unsupported import BUILTINS
+from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
+from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Value
 from jitcore.source import FunctionNode
 
@@ -23,40 +26,44 @@ __all__ = ["Calls"]
 
 _FRAME_BUILTINS = {id(getattr(builtins, name)): name for name in BUILTINS}
 _HARMLESS_WITH_ARGUMENTS = ("vars", "dir")
-_COLLECTORS = (sum, min, max, list, tuple, set, frozenset, sorted)
+_FORGETFUL = (sorted, min, max, sum, any, all, list, tuple, set, dict, functools.reduce)
+"""What uses functions and generators only while it runs itself."""
+
+_FORGETFUL_METHODS = ("sort", "join", "extend", "update")
+
+_COLLECTORS = (sum, min, max, list, tuple, set, frozenset, sorted, dict)
 
 Defaults = dict[str, Callable[[], Value]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
-    """The evaluated arguments of one call."""
+    """The evaluated arguments of one call; ``**`` for a name stands for those in a mapping."""
 
     positional: list[Value]
-    keywords: dict[str, Value]
+    keywords: list[tuple[str, Value]]
     starred: tuple[int, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.keywords)
 
 
 class Calls(Expressions):
     """Emits calls."""
 
     def _Call(self, node: ast.Call) -> Value:
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                raise UnsupportedError(
-                    "'**' in a call is not supported in a compiled function",
-                    self.source.range_of(keyword),
-                    "Write the keyword arguments out: name=value.",
-                )
         static = self.static(node.func)
         if static is not None:
             return self._call_static(node, static)
-        if isinstance(node.func, ast.Lambda):
+        if isinstance(node.func, ast.Lambda) and can_be_inlined(node.func):
             return self._call_local(node, node.func, "<lambda>")
         if isinstance(node.func, ast.Name) and node.func.id in self.local_functions:
             self.read_local(node.func.id)
             return self._call_local(node, self.local_functions[node.func.id], node.func.id)
         if isinstance(node.func, ast.Attribute):
+            if node.func.attr in _FORGETFUL_METHODS:
+                self._note_used_at_once(node)
             receiver = self.emit(node.func.value)
             return self._emit_call("prim::CallMethod", node, [receiver], name=node.func.attr)
         return self._emit_call("prim::Call", node, [self.emit(node.func)])
@@ -69,8 +76,11 @@ class Calls(Expressions):
                 starred.append(number)
                 argument = argument.value
             positional.append(self.emit(argument))
-        keywords = {k.arg: self.emit(k.value) for k in node.keywords if k.arg is not None}
-        return _Arguments(positional, keywords, tuple(starred))
+        return _Arguments(positional, self.keywords(node), tuple(starred))
+
+    def keywords(self, node: ast.Call) -> list[tuple[str, Value]]:
+        """The keyword arguments of a call; ``**`` for a name stands for those in a mapping."""
+        return [(keyword.arg or "**", self.emit(keyword.value)) for keyword in node.keywords]
 
     def _emit_call(
         self, kind: str, node: ast.Call, first: Sequence[Value] = (), **attributes: Any
@@ -83,13 +93,18 @@ class Calls(Expressions):
         if arguments.starred:
             # The numbers are those of the node's inputs.
             attributes["starred"] = tuple(len(first) + number for number in arguments.starred)
-        inputs = [*first, *arguments.positional, *arguments.keywords.values()]
-        return self.node(kind, inputs, attributes, keywords=tuple(arguments.keywords)).output
+        inputs = [*first, *arguments.positional, *(value for _, value in arguments.keywords)]
+        return self.node(kind, inputs, attributes, keywords=arguments.names).output
 
     # Callables that are known
 
     def _call_static(self, node: ast.Call, static: Static) -> Value:
         self._reject_frame_builtin(node, static.value)
+        if any(static.value is one for one in _FORGETFUL) or numpy_name(static.value):
+            self._note_used_at_once(node)
+        special = self._call_to_compiler(node, static)
+        if special is not None:
+            return special
         if _is_sole_generator(node):
             found = self._call_on_generator(node, static)
             if found is not None:
@@ -106,6 +121,46 @@ class Calls(Expressions):
         if function is not None and self.compiler.can_compile(function):
             return self._call_function(node, static, function)
         return self._emit_call("prim::Call", node, [self.static_value(static)])
+
+    def _call_to_compiler(self, node: ast.Call, static: Static) -> Value | None:
+        """A call that says something to the compiler; None of all others."""
+        if static.value is markers.is_scripting:
+            return self.constant(True)
+        if static.value is markers.annotate and len(node.args) == 2 and not node.keywords:
+            return self.emit(node.args[1])
+        mark = function_mark(static.value)
+        if mark == "ignore":
+            return self._emit_call("prim::Call", node, [self.static_value(static)])
+        if static.value is super and not node.args:
+            return self._super(node)
+        if mark == "unused":
+            self.record(static)
+            self.raise_exception(Error, f"'{static.path}' is marked as unused and cannot be run")
+            return self.uninitialized(static.path)
+        return None
+
+    def _super(self, node: ast.Call) -> Value:
+        """``super()`` in a method, with the arguments that Python finds by itself."""
+        arguments = self.source.node.args
+        first = [*arguments.posonlyargs, *arguments.args][:1]
+        defined_in = self.resolver.name("__class__")
+        if not first or defined_in.value is MISSING:
+            raise UnsupportedError(
+                "'super' without arguments is supported only in methods",
+                self.source.range_of(node),
+                "Name the base class: Base.method(self, ...).",
+            )
+        return self.call(super, self.static_value(defined_in), self.read_local(first[0].arg))
+
+    def _note_used_at_once(self, node: ast.Call) -> None:
+        """Note the lambdas among the arguments of a call that does not keep them."""
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            if isinstance(argument, ast.Lambda | ast.GeneratorExp):
+                self.used_at_once.add(argument)
+            elif isinstance(argument, ast.Call):
+                inner = self.static(argument.func)
+                if inner is not None and (inner.value is map or inner.value is filter):
+                    self._note_used_at_once(argument)
 
     def _op_kind(self, static: Static) -> str | None:
         # Other objects need not even be hashable.
@@ -127,8 +182,7 @@ class Calls(Expressions):
         if not any(static.value is collector for collector in _COLLECTORS):
             return None
         items = self.collect(generator, "List", "append")
-        keywords = {k.arg: self.emit(k.value) for k in node.keywords if k.arg is not None}
-        arguments = _Arguments([items], keywords, ())
+        arguments = _Arguments([items], self.keywords(node), ())
         kind = self._op_kind(static)
         if kind is not None:
             self.record(static)
@@ -169,7 +223,7 @@ class Calls(Expressions):
     def _call_local(self, node: ast.Call, function: FunctionNode, name: str) -> Value:
         reads = self.local_reads(function)
         functions = {n: inner for n, inner in self.local_functions.items() if n in reads}
-        scope = LocalScope(sorted(reads), functions)
+        scope = LocalScope(sorted(reads), functions, self.stable, self.function_variables)
         site = CallSite(self.graph.name, self.where)
         source = replace(self.source, node=function)
         callee = self.compiler.local_callee(source, self.resolver, scope, site)
@@ -205,18 +259,8 @@ class Calls(Expressions):
         defaults: Defaults = {}
         for arg, default in pairs:
             if default is not None:
-                defaults[arg.arg] = self._literal_emitter(default)
+                defaults[arg.arg] = functools.partial(self.emit, default)
         return defaults
-
-    def _literal_emitter(self, default: ast.expr) -> Callable[[], Value]:
-        inner = default.operand if isinstance(default, ast.UnaryOp) else default
-        if not isinstance(inner, ast.Constant):
-            raise UnsupportedError(
-                "the default of a nested function's parameter must be a literal",
-                self.source.range_of(default),
-                "Pass the value as an argument in each call.",
-            )
-        return lambda: self.emit(default)
 
     # Parameters
 
@@ -228,13 +272,19 @@ class Calls(Expressions):
         extra = arguments.positional[len(names) :]
         by_keyword = {arg.arg for arg in (*parameters.args, *parameters.kwonlyargs)}
         bound = dict(zip(names, arguments.positional, strict=False))
+        known = {name: value for name, value in arguments.keywords if name in by_keyword}
+        more = [pair for pair in arguments.keywords if pair[0] not in by_keyword]
         fits = not arguments.starred and (not extra or parameters.vararg is not None)
-        fits = fits and by_keyword >= set(arguments.keywords)
-        if not fits or bound.keys() & arguments.keywords.keys():
+        fits = fits and "**" not in arguments.names
+        fits = fits and (not more or parameters.kwarg is not None)
+        if not fits or bound.keys() & known.keys():
             return None
-        bound |= arguments.keywords
+        bound |= known
         if parameters.vararg is not None:
             bound[parameters.vararg.arg] = self.value("prim::TupleConstruct", *extra)
+        if parameters.kwarg is not None:
+            parts = [part for name, value in more for part in (self.constant(name), value)]
+            bound[parameters.kwarg.arg] = self.value("prim::DictConstruct", *parts)
         order = parameter_names(parameters)
         if not all(name in bound or name in defaults for name in order):
             return None

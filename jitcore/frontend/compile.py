@@ -17,7 +17,7 @@ from jitcore.frontend.callees import CallSite, Compiled, LocalScope
 from jitcore.frontend.names import Resolver
 from jitcore.frontend.statements import Statements
 from jitcore.ir.graph import Block, Graph, Node
-from jitcore.ir.types import ANY, TENSOR, Type
+from jitcore.ir.types import ANY, STR, TENSOR, DictType, Type
 from jitcore.source import FunctionNode, FunctionSource, has_source, read_source
 
 __all__ = ["compile_function", "is_library"]
@@ -148,12 +148,6 @@ def _add_parameters(emitter: Statements, scope: LocalScope) -> None:
     """Make the graph's inputs for the parameters, with the types of their annotations."""
     source = emitter.source
     arguments = source.node.args
-    if arguments.kwarg is not None:
-        raise UnsupportedError(
-            f"the parameter '**{arguments.kwarg.arg}' is not supported in a compiled function",
-            source.range_of(arguments.kwarg),
-            "Name the keyword parameters: def f(x, *, axis=None).",
-        )
 
     def resolve(node: ast.expr) -> Any:
         static = emitter.static(node)
@@ -169,6 +163,9 @@ def _add_parameters(emitter: Statements, scope: LocalScope) -> None:
         types.append(ANY)
     params += arguments.kwonlyargs
     types += [annotation_type(param.annotation, resolve) for param in arguments.kwonlyargs]
+    if arguments.kwarg is not None:
+        params.append(arguments.kwarg)
+        types.append(DictType(STR, ANY))
     for param, type_ in zip(params, types, strict=True):
         _add_parameter(emitter, param.arg, type_)
     for name in scope.variables:

@@ -26,6 +26,7 @@ from jitcore.ir.types import ANY, Type, type_of_constant
 
 __all__ = [
     "constant_type",
+    "function_mark",
     "is_constant",
     "is_stable_module",
     "marker",
@@ -82,6 +83,12 @@ def wrapped_function(value: object) -> FunctionType | None:
         return value if isinstance(value, FunctionType) else None
     inner = marker(value, "__wrapped_function__")
     return inner if isinstance(inner, FunctionType) else None
+
+
+def function_mark(value: object) -> str | None:
+    """What `jitcore.ignore` or one of its like has said about a function; None without one."""
+    mark = vars(value).get("__jitcore_mark__") if isinstance(value, FunctionType) else None
+    return mark if isinstance(mark, str) else None
 
 
 def marker(value: object, name: str) -> Any:

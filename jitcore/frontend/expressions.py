@@ -9,7 +9,7 @@ from typing import Any
 
 from jitcore.frontend.bindings import Comprehension, assigned_names, target_names
 from jitcore.frontend.environment import Binding
-from jitcore.frontend.variables import Variables
+from jitcore.frontend.function_values import FunctionValues
 from jitcore.ir.graph import Value
 from jitcore.ir.types import ANY, BOOL, STR
 
@@ -51,7 +51,7 @@ _ALWAYS_BOOL = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _CONVERSIONS: dict[int, Callable[..., str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
-class Expressions(Variables):
+class Expressions(FunctionValues):
     """Emits expressions; calls are in a class of their own."""
 
     def emit(self, node: ast.expr) -> Value:
@@ -98,6 +98,12 @@ class Expressions(Variables):
         return self.node("prim::not_", (inner,), outputs=(BOOL,)).output
 
     # Leaves
+
+    def _Lambda(self, node: ast.Lambda) -> Value:
+        return self.function_value(node)
+
+    def _GeneratorExp(self, node: ast.GeneratorExp) -> Value:
+        return self.generator_value(node)
 
     def _Constant(self, node: ast.Constant) -> Value:
         return self.constant(node.value)
@@ -389,7 +395,10 @@ class Expressions(Variables):
         self.locals = locals_before | frozenset(names)
         bindings = self.environment.bindings
         hidden: dict[str, Binding] = {n: bindings.pop(n) for n in names if n in bindings}
+        cells_before = self.cells
+        self.cells = [{n: c for n, c in one.items() if n not in names} for one in cells_before]
         yield
+        self.cells = cells_before
         self.locals = locals_before
         for name in names:
             self.environment.bindings.pop(name, None)

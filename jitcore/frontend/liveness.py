@@ -9,12 +9,18 @@ from jitcore.frontend.bindings import assigned_names, target_names
 from jitcore.frontend.structure import (
     RESULT,
     Branch,
+    Enter,
+    Entered,
     ForLoop,
+    Leave,
+    Reraise,
     Return,
     SetFlag,
     Simple,
     Statement,
+    Try,
     WhileLoop,
+    Within,
 )
 
 __all__ = ["annotate_liveness"]
@@ -64,6 +70,27 @@ class _Liveness:
                 return self._before_while(statement, live)
             case ForLoop():
                 return self._before_for(statement, live)
+            case Try():
+                return self._before_try(statement, live)
+            case Within():
+                return self.block(statement.body, live) | self.reads(statement.context)
+            case Enter():
+                return live | self.reads(statement.context)
+            case Entered():
+                bound = _always_bound_by(statement.target)
+                return (live - bound) | self.reads(statement.target)
+            case Leave() | Reraise():
+                return live
+
+    def _before_try(self, statement: Try, live: Names) -> Names:
+        handled: Names = frozenset()
+        for handler in statement.handlers:
+            reads = self.reads(handler.classes) if handler.classes else frozenset()
+            handled |= reads | (self.block(handler.body, live) - {handler.name})
+        assigned = [name for name in _assigned(statement.body) if not name.startswith(".")]
+        statement.kept = [name for name in assigned if name in handled]
+        # The body may raise before it has done anything.
+        return self.block(statement.body, live) | handled
 
     def _before_simple(self, node: ast.AST, live: Names) -> Names:
         reads = self.reads(node)
@@ -121,6 +148,8 @@ def _always_bound(node: ast.AST) -> Names:
             return frozenset().union(*map(_always_bound_by, node.targets))
         case ast.FunctionDef():
             return frozenset({node.name})
+        case ast.Import() | ast.ImportFrom():
+            return frozenset(assigned_names([node]))
     return frozenset()
 
 
@@ -150,3 +179,15 @@ def _assigned_by(statement: Statement) -> list[str]:
         case ForLoop():
             outside = assigned_names([statement.iterable, statement.target])
             return outside + _assigned(statement.body)
+        case Try():
+            names = [handler.name for handler in statement.handlers if handler.name]
+            bodies = [statement.body, *(handler.body for handler in statement.handlers)]
+            return names + [name for body in bodies for name in _assigned(body)]
+        case Within():
+            return assigned_names([statement.context]) + _assigned(statement.body)
+        case Enter():
+            return assigned_names([statement.context])
+        case Entered():
+            return target_names(statement.target)
+        case Leave() | Reraise():
+            return []

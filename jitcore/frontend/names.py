@@ -10,19 +10,9 @@ from typing import Any
 import numpy as np
 
 from jitcore.frontend.constants import is_constant, is_stable_module
+from jitcore.ir.classes import MISSING
 
-__all__ = ["MISSING", "Resolver", "Static"]
-
-
-class _Missing:
-    """The value of a capture whose name did not exist when the graph was built."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING = _Missing()
-"""``Capture.value``, and what ``Capture.read`` gives, while a name does not exist yet."""
+__all__ = ["Resolver", "Static"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +69,34 @@ class Resolver:
     """Looks up the free names of one function."""
 
     def __init__(self, function: FunctionType) -> None:
-        code = function.__code__
+        self.code = function.__code__
         cells = function.__closure__ or ()
-        self._cells: dict[str, CellType] = dict(zip(code.co_freevars, cells, strict=True))
-        self._globals = function.__globals__
+        self.cells: dict[str, CellType] = dict(zip(self.code.co_freevars, cells, strict=True))
+        self.namespace = function.__globals__
         self._builtins: dict[str, Any] = getattr(function, "__builtins__")  # noqa: B009
 
     def name(self, name: str) -> Static:
         """What a name stands for; ``MISSING`` where it does not exist now."""
-        if name in self._cells:
-            namespace: object = self._cells[name]
-            read = _cell_reader(name, self._cells[name])
+        if name in self.cells:
+            namespace: dict[str, Any] | CellType = self.cells[name]
+            read = _cell_reader(name, self.cells[name])
         else:
-            namespace = self._globals
-            read = _global_reader(name, self._globals, self._builtins)
-        stable = namespace is self._globals and self._is_builtin(name)
+            namespace = self.namespace
+            read = _global_reader(name, self.namespace, self._builtins)
+        stable = namespace is self.namespace and self._is_builtin(name)
         try:
-            return Static(read(), name, read, id(namespace), None, stable)
+            return Static(read(), name, read, id(namespace), None, stable, namespace, name)
         except NameError:
-            return Static(MISSING, name, _or_missing(read), id(namespace))
+            return Static(
+                MISSING, name, _or_missing(read), id(namespace), container=namespace, name=name
+            )
 
     def _is_builtin(self, name: str) -> bool:
-        return name not in self._globals and name in self._builtins
+        return name not in self.namespace and name in self._builtins
 
     def missing_message(self, name: str) -> str:
         """What Python's NameError says about a name that does not exist."""
-        return _CELL_MESSAGE.format(name) if name in self._cells else _GLOBAL_MESSAGE.format(name)
+        return _CELL_MESSAGE.format(name) if name in self.cells else _GLOBAL_MESSAGE.format(name)
 
     def attribute(self, base: Static, name: str) -> Static | None:
         """An attribute of a module, a class or a ufunc; None where only a run can tell."""

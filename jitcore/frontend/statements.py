@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from jitcore.errors import UnsupportedError
 from jitcore.frontend.bindings import function_body
-from jitcore.frontend.calls import Calls
-from jitcore.frontend.constants import marker
 from jitcore.frontend.environment import Reach
 from jitcore.frontend.expressions import BINARY
+from jitcore.frontend.imports import imported_names, importer
 from jitcore.frontend.liveness import annotate_liveness
+from jitcore.frontend.protected import Protected
 from jitcore.frontend.structure import (
     RESULT,
     Branch,
@@ -34,7 +34,7 @@ _ENDLESS = 2**63 - 1
 _JUMPS = (ast.Return, ast.Break, ast.Continue)
 
 
-class Statements(Calls):
+class Statements(Protected):
     """Emits the statements of one function."""
 
     def function(self) -> None:
@@ -43,26 +43,15 @@ class Statements(Calls):
         unsupported = first_unsupported(body)
         if unsupported is not None:
             self.unsupported(unsupported)
-        statements = structure_function(body, self._scope_of)
+        statements = structure_function(body, self)
         annotate_liveness(statements, self.local_reads)
-        self._block(statements)
+        self.run(statements)
         result = self.environment.bindings.get(RESULT)
         value = result.value if result is not None else self.uninitialized(RESULT)
         self.graph.block.add_return(value)
 
-    def _scope_of(self, node: ast.With) -> str:
-        """The scope that ``with jitcore.strict_fusion():`` enters."""
-        names = []
-        for item in node.items:
-            context = item.context_expr
-            static = self.static(context.func if isinstance(context, ast.Call) else context)
-            name = marker(static.value, "__jitcore_scope__") if static else None
-            if not isinstance(name, str) or item.optional_vars is not None:
-                self.unsupported(context, "With")
-            names.append(name)
-        return names[-1]
-
-    def _block(self, statements: Sequence[Statement]) -> None:
+    def run(self, statements: Sequence[Statement]) -> None:
+        """Emit statements one after the other."""
         for statement in statements:
             scope_before = self.scope
             self.scope = statement.scope
@@ -87,6 +76,8 @@ class Statements(Calls):
                 self._while(statement)
             case ForLoop():
                 self._for(statement)
+            case _:
+                self.protected(statement)
 
     # Control flow
 
@@ -98,11 +89,11 @@ class Statements(Calls):
             condition = self.condition(test)
 
         def then() -> list[Value]:
-            self._block(statement.then)
+            self.run(statement.then)
             return []
 
         def orelse() -> list[Value]:
-            self._block(statement.orelse)
+            self.run(statement.orelse)
             return []
 
         self.branch(condition, then, orelse, statement.live)
@@ -111,7 +102,7 @@ class Statements(Calls):
         first = self.condition(loop.test)
 
         def body(_: Value) -> Value:
-            self._block(loop.body)
+            self.run(loop.body)
             if not loop.go_on:
                 return self.condition(loop.test)
             go_on = self.environment.bindings[loop.go_on].value
@@ -140,7 +131,7 @@ class Statements(Calls):
 
         def body(item: Value) -> Value:
             self.assign(loop.target, item)
-            self._block(loop.body)
+            self.run(loop.body)
             if not loop.go_on:
                 return self.constant(True)
             return self.environment.bindings[loop.go_on].value
@@ -172,12 +163,19 @@ class Statements(Calls):
             case ast.Delete():
                 for target in node.targets:
                     self._delete(target)
+            case _:
+                self._other_statement(node)
+
+    def _other_statement(self, node: ast.AST) -> None:
+        match node:
             case ast.Assert():
                 self._assert(node)
             case ast.Raise():
                 self._raise(node)
             case ast.FunctionDef():
                 self._function_definition(node)
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
             case ast.Pass():
                 pass
             case _:
@@ -190,8 +188,8 @@ class Statements(Calls):
 
     def _assign_statement(self, node: ast.Assign) -> None:
         target = node.targets[0]
-        if isinstance(target, ast.Name) and self.local_functions.get(target.id) is node.value:
-            # Only calls read the variable; what counts is whether it is bound.
+        if isinstance(target, ast.Name) and self._is_only_called(target.id, node.value):
+            # What counts is whether it is bound.
             self.bind(target.id, self.constant(None))
             return
         if len(node.targets) == 1 and self._assign_pairwise(target, node.value):
@@ -261,7 +259,7 @@ class Statements(Calls):
         match target:
             case ast.Name():
                 self.read(target)
-                self.environment.bindings.pop(target.id, None)
+                self.unbind(target.id)
             case ast.Subscript():
                 container = self.emit(target.value)
                 self.node("prim::delitem", (container, self.emit(target.slice)), outputs=())
@@ -287,6 +285,10 @@ class Statements(Calls):
         self.branch(self.condition(node.test), lambda: [], fail)
 
     def _raise(self, node: ast.Raise) -> None:
+        if node.exc is None and self.handled:
+            self.node("prim::Raise", (self.handled[-1],), outputs=())
+            self.environment.reach = Reach.RAISED
+            return
         if node.exc is None:
             raise UnsupportedError(
                 "'raise' without an exception is not supported in a compiled function",
@@ -298,13 +300,32 @@ class Statements(Calls):
         self.environment.reach = Reach.RAISED
 
     def _function_definition(self, node: ast.FunctionDef) -> None:
-        if node.decorator_list:
-            raise UnsupportedError(
-                "a decorator on a nested function is not supported",
-                self.source.range_of(node.decorator_list[0]),
-                "Define the decorated function at the top level of the module.",
-            )
-        self.bind(node.name, self.constant(None))
+        if self._is_only_called(node.name, node):
+            self.bind(node.name, self.constant(None))
+            return
+        decorators = [self.emit(decorator) for decorator in node.decorator_list]
+        value = self.function_value(node)
+        for decorator in reversed(decorators):
+            value = self.value("prim::Call", decorator, value)
+        self.bind(node.name, value)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        names = imported_names(node)
+        if all(name in self.imports for name in names):
+            for name in names:
+                self.bind(name, self.static_value(self.imports[name]))
+            return
+        values = self.call(importer(node, self.resolver.namespace))
+        unpacked = self.node(
+            "prim::Unpack", (values,), {"count": len(names)}, outputs=(ANY,) * len(names)
+        )
+        for name, value in zip(names, unpacked.outputs, strict=True):
+            self.bind(name, value)
+
+    def _is_only_called(self, name: str, function: ast.AST) -> bool:
+        """Whether a variable stands for this function and is not read but by calls."""
+        known = self.local_functions.get(name) is function
+        return known and name not in self.function_variables
 
 
 def _header(node: ast.AST) -> ast.AST:

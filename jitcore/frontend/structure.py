@@ -9,25 +9,35 @@ write; liveness drops those nobody reads.
 ``.result``   what it returns
 ``.go_on.k``  loop k has not been left by ``break`` or ``return``
 ``.inside.k`` the rest of this iteration of loop k is to be run
+``.fine.k``   the body of ``try`` or ``with`` number k has run to its end
 ============  ======================================================
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn, Protocol
 
 __all__ = [
     "RESULT",
     "RUNNING",
     "Branch",
+    "Contexts",
+    "Enter",
+    "Entered",
     "ForLoop",
+    "Handler",
+    "Leave",
+    "Reraise",
     "Return",
     "SetFlag",
     "Simple",
     "Statement",
+    "Try",
     "WhileLoop",
+    "Within",
     "always_true",
     "structure_function",
 ]
@@ -103,16 +113,100 @@ class ForLoop(_Loop):
     iterable: ast.expr
 
 
-Statement = Simple | Return | SetFlag | Branch | WhileLoop | ForLoop
-ScopeOf = Callable[[ast.With], str]
-"""The scope that a ``with`` statement enters; raises where it is none of jitcore's."""
+@dataclass(slots=True)
+class Handler:
+    """What is done with an exception of these classes, or of any where ``classes`` is None."""
+
+    classes: ast.expr | None
+    name: str
+    body: list[Statement]
+
+
+@dataclass(slots=True)
+class Try(_Located):
+    """A body, and what is done with exceptions that it raises.
+
+    ``kept`` are the variables that the body assigns and the handlers, or the code after them,
+    read: liveness finds them.
+    """
+
+    body: list[Statement]
+    handlers: list[Handler]
+    kept: list[str] = field(default_factory=list, kw_only=True)
+
+
+@dataclass(slots=True)
+class Enter(_Located):
+    """Enters context number ``number``."""
+
+    context: ast.expr
+    number: int
+
+
+@dataclass(slots=True)
+class Entered(_Located):
+    """Assigns what entering the context gave."""
+
+    target: ast.expr
+    number: int
+
+
+@dataclass(slots=True)
+class Leave(_Located):
+    """Leaves the context; ``failed`` where an exception was raised, which it may suppress."""
+
+    number: int
+    failed: bool
+
+
+@dataclass(slots=True)
+class Reraise(_Located):
+    """Raises the exception that is being handled."""
+
+
+@dataclass(slots=True)
+class Within(_Located):
+    """A body in a context that never suppresses exceptions, ``np.errstate`` for one."""
+
+    context: ast.Call
+    body: list[Statement]
+
+
+Statement = (
+    Simple
+    | Return
+    | SetFlag
+    | Branch
+    | WhileLoop
+    | ForLoop
+    | Try
+    | Enter
+    | Entered
+    | Leave
+    | Reraise
+    | Within
+)
+
+
+class Contexts(Protocol):
+    """What the front end knows about the contexts of ``with`` statements."""
+
+    def scope_of(self, item: ast.withitem) -> str | None:
+        """The scope of jitcore's that is entered; None of others."""
+
+    def is_transparent(self, item: ast.withitem) -> bool:
+        """Whether a context surely suppresses no exception."""
+
+    def unsupported(self, node: ast.AST, kind: str = "") -> NoReturn:
+        """Raise the error for syntax that is not supported."""
+
 
 _Scoped = tuple[ast.stmt, str]
 
 
-def structure_function(body: Sequence[ast.stmt], scope_of: ScopeOf) -> list[Statement]:
+def structure_function(body: Sequence[ast.stmt], contexts: Contexts) -> list[Statement]:
     """The statements of a function, each path of which ends with a ``Return`` or a ``raise``."""
-    structurer = _Structurer(scope_of)
+    structurer = _Structurer(contexts)
     last = body[-1]
     items = [(statement, "") for statement in body]
     if structurer.flow(body).falls:
@@ -136,9 +230,10 @@ class _Flow:
 
 
 class _Structurer:
-    def __init__(self, scope_of: ScopeOf) -> None:
-        self.scope_of = scope_of
+    def __init__(self, contexts: Contexts) -> None:
+        self.contexts = contexts
         self.loop_count = 0
+        self.try_count = 0
         self._flows: dict[int, _Flow] = {}
 
     def flow(self, statements: Sequence[ast.stmt]) -> _Flow:
@@ -171,10 +266,28 @@ class _Structurer:
                 then, orelse = self.flow(statement.body), self.flow(statement.orelse)
                 return _Flow(then.falls or orelse.falls, then.exits | orelse.exits)
             case ast.With():
-                return self.flow(statement.body)
+                return self._with_flow(statement)
+            case ast.Try():
+                return self._try_flow(statement)
             case ast.While() | ast.For():
                 return self._loop_flow(statement)
         return _Flow(True, frozenset())
+
+    def _with_flow(self, statement: ast.With) -> _Flow:
+        inside = self.flow(statement.body)
+        known = all(
+            self.contexts.scope_of(item) is not None or self.contexts.is_transparent(item)
+            for item in statement.items
+        )
+        # Other contexts may suppress an exception, and then the statement falls through.
+        return inside if known else _Flow(True, inside.exits)
+
+    def _try_flow(self, statement: ast.Try) -> _Flow:
+        body = self.flow([*statement.body, *statement.orelse])
+        parts = [body, *(self.flow(handler.body) for handler in statement.handlers)]
+        final = self.flow(statement.finalbody)
+        exits = final.exits.union(*(part.exits for part in parts))
+        return _Flow(final.falls and any(part.falls for part in parts), exits)
 
     def _loop_flow(self, loop: ast.While | ast.For) -> _Flow:
         body = self.flow(loop.body)
@@ -191,10 +304,16 @@ class _Structurer:
             match node:
                 case ast.Return() | ast.Break() | ast.Continue():
                     return result + self._exit(node, scope, loops)
-                case ast.With():
-                    inner = self.scope_of(node)
+                case ast.With() if self._scope(node) is not None:
+                    inner = self._scope(node) or ""
                     body = [(statement, inner) for statement in node.body]
                     return result + self.build([*body, *rest], loops)
+                case ast.With():
+                    built = self._with(node, scope, loops)
+                    built, finished = self._followed(node, built, rest, loops)
+                case ast.Try():
+                    built = self._finally(node, scope, loops)
+                    built, finished = self._followed(node, built, rest, loops)
                 case ast.If():
                     built, finished = self._branch(node, scope, rest, loops)
                 case ast.While() | ast.For():
@@ -248,6 +367,95 @@ class _Structurer:
         flag = f".inside.{loops[-1]}" if loops else RUNNING
         body = self.build(rest, loops)
         return [Branch(node, rest[0][1], flag, body, [])] if body else []
+
+    def _followed(
+        self,
+        node: ast.With | ast.Try,
+        built: list[Statement],
+        rest: Sequence[_Scoped],
+        loops: tuple[int, ...],
+    ) -> tuple[list[Statement], bool]:
+        """Statements with what must follow them, and whether that is all of ``rest``."""
+        flow = self._flow_of(node)
+        if not flow.exits:
+            return built, not flow.falls
+        return [*built, *self._guarded(node, rest, loops)], True
+
+    def _scope(self, node: ast.With) -> str | None:
+        """The scope of jitcore's that a statement enters, the last of several."""
+        scopes = [self.contexts.scope_of(item) for item in node.items]
+        return None if None in scopes else scopes[-1]
+
+    # Exceptions
+
+    def _with(self, node: ast.With, scope: str, loops: tuple[int, ...]) -> list[Statement]:
+        """``with`` of any context; several of them are nested."""
+        first, *others = node.items
+        inner: Sequence[ast.stmt] = node.body
+        if others:
+            nested = ast.With(others, node.body)
+            inner = [ast.copy_location(nested, node)]
+        body = self.build([(statement, scope) for statement in inner], loops)
+        context = first.context_expr
+        if self.contexts.is_transparent(first) and isinstance(context, ast.Call):
+            return [Within(context, scope, context, body)]
+        self.try_count += 1
+        number = self.try_count
+        fine = f".fine.{number}"
+        target = first.optional_vars
+        assign: list[Statement] = [Entered(target, scope, target, number)] if target else []
+        # The body runs to its end unless it raises: jumps out of it are flags.
+        body = [*assign, *body, SetFlag(node, scope, fine, True)]
+        suppress: list[Statement] = [Leave(context, scope, number, True)]
+        leave: list[Statement] = [Leave(context, scope, number, False)]
+        return [
+            Enter(context, scope, context, number),
+            SetFlag(node, scope, fine, False),
+            Try(node, scope, body, [Handler(None, "", suppress)]),
+            Branch(context, scope, fine, leave, []),
+        ]
+
+    def _finally(self, node: ast.Try, scope: str, loops: tuple[int, ...]) -> list[Statement]:
+        """``try`` with all its parts."""
+        if node.handlers:
+            inner = self._try(node, scope, loops)
+        else:
+            inner = self._inside(node.body, scope, loops)
+        if not node.finalbody:
+            return inner
+        if self.flow(node.finalbody).exits:
+            self.contexts.unsupported(node.finalbody[0], "Finally")
+        again = [*self._inside(node.finalbody, scope, loops), Reraise(node, scope)]
+        after = self._inside(node.finalbody, scope, loops)
+        return [Try(node, scope, inner, [Handler(None, "", again)]), *after]
+
+    def _inside(
+        self, body: Sequence[ast.stmt], scope: str, loops: tuple[int, ...]
+    ) -> list[Statement]:
+        return self.build([(statement, scope) for statement in body], loops)
+
+    def _try(self, node: ast.Try, scope: str, loops: tuple[int, ...]) -> list[Statement]:
+        """``try`` with ``except``, and perhaps ``else``."""
+        handlers = [
+            Handler(one.type, one.name or "", self._inside(one.body, scope, loops))
+            for one in node.handlers
+        ]
+        body = self._inside(node.body, scope, loops)
+        if not node.orelse:
+            return [Try(node, scope, body, handlers)]
+        self.try_count += 1
+        fine = f".fine.{self.try_count}"
+        reached: list[Statement] = [SetFlag(node, scope, fine, True)]
+        if self.flow(node.body).exits:
+            flag = f".inside.{loops[-1]}" if loops else RUNNING
+            reached = [Branch(node, scope, flag, reached, [])]
+        return [
+            SetFlag(node, scope, fine, False),
+            Try(node, scope, [*body, *reached], handlers),
+            Branch(node, scope, fine, self._inside(node.orelse, scope, loops), []),
+        ]
+
+    # Loops
 
     def _loop(
         self,

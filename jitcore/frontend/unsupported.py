@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ast
 
-__all__ = ["BUILTINS", "describe", "first_unsupported"]
+from jitcore.frontend.bindings import function_body
+from jitcore.source import FunctionNode
+
+__all__ = ["BUILTINS", "can_be_inlined", "describe", "first_unsupported"]
 
 _PLAIN_PYTHON = "Do it in plain Python, outside the compiled function"
 
 _SYNTAX: dict[str, tuple[str, str]] = {
-    "Try": (
-        "'try' is not supported in a compiled function",
-        "Test for the condition with 'if', or catch the exception in the code that calls the "
-        "compiled function.",
-    ),
     "TryStar": (
-        "'try' is not supported in a compiled function",
+        "'except*' is not supported in a compiled function",
         "Catch the exceptions in the code that calls the compiled function.",
+    ),
+    "Finally": (
+        "'return', 'break' and 'continue' are not supported in a 'finally' block",
+        "Put them after the 'try' statement.",
     ),
     "Global": (
         "'global' is not supported in a compiled function",
@@ -54,14 +56,6 @@ _SYNTAX: dict[str, tuple[str, str]] = {
         "a class cannot be defined in a compiled function",
         "Define the class at the top level of the module.",
     ),
-    "Import": (
-        "'import' is not supported in a compiled function",
-        "Import at the top of the file.",
-    ),
-    "ImportFrom": (
-        "'import' is not supported in a compiled function",
-        "Import at the top of the file.",
-    ),
     "Match": (
         "'match' is not supported in a compiled function",
         "Write it with 'if' and 'elif'.",
@@ -70,22 +64,17 @@ _SYNTAX: dict[str, tuple[str, str]] = {
         "'type' is not supported in a compiled function",
         "Define the type at the top level of the module.",
     ),
-    "With": (
-        "'with' is supported only with scopes of jitcore, such as jitcore.strict_fusion()",
-        "Enter the context in the code that calls the compiled function.",
-    ),
     "Lambda": (
-        "a lambda can only be called in a compiled function, not passed on or stored elsewhere",
-        "Define the function at the top level of the module and pass it by its name.",
+        "the code of this function cannot be told from that of another one on the same line",
+        "Put each function on a line of its own.",
     ),
     "FunctionDef": (
-        "a function defined in a compiled function can only be called, by its name",
-        "Define the function at the top level of the module and pass it by its name.",
+        "the code of this function cannot be told from that of another one on the same line",
+        "Put each function on a line of its own.",
     ),
     "GeneratorExp": (
-        "a generator expression is supported only as the sole argument of sum, min, max, any, "
-        "all, list, tuple, set, frozenset or sorted",
-        "Write a list: [... for ...].",
+        "the code of this generator cannot be told from that of another one on the same line",
+        "Put each generator on a line of its own.",
     ),
     "Starred": (
         "a starred expression is not supported here",
@@ -100,7 +89,6 @@ BUILTINS: dict[str, tuple[str, str]] = {
     "dir": ("'dir' without an argument is not supported", "Name the variables that you need."),
     "eval": ("'eval' is not supported", "Write the expression into the function."),
     "exec": ("'exec' is not supported", "Write the statements into the function."),
-    "super": ("'super' is not supported", "Name the base class: Base.method(self, ...)."),
     "breakpoint": (
         "'breakpoint' is not supported in a compiled function",
         "Set JITCORE_JIT=0 to run plain Python under a debugger.",
@@ -109,7 +97,6 @@ BUILTINS: dict[str, tuple[str, str]] = {
 """Built-in functions that look at the frame they are called from."""
 
 _ANYWHERE = frozenset(_SYNTAX) - {
-    "With",
     "Lambda",
     "FunctionDef",
     "GeneratorExp",
@@ -126,12 +113,31 @@ def describe(kind: str) -> tuple[str, str]:
 def first_unsupported(body: list[ast.stmt]) -> ast.AST | None:
     """The first node that is not supported wherever it stands, unreachable code included.
 
-    ``yield`` and ``global`` change the whole function even where they are never reached.
+    ``yield`` and ``global`` change the whole function even where they are never reached.  What is
+    inside a nested function is no part of this one.
     """
     waiting: list[ast.AST] = list(reversed(body))
     while waiting:
         node = waiting.pop()
         if type(node).__name__ in _ANYWHERE:
             return node
-        waiting += reversed(list(ast.iter_child_nodes(node)))
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            waiting += reversed(list(ast.iter_child_nodes(node)))
     return None
+
+
+def can_be_inlined(node: FunctionNode) -> bool:
+    """Whether a call of a nested function can become its graph; else it is a Python function."""
+    if not isinstance(node, ast.Lambda) and node.decorator_list:
+        return False
+    defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    if not all(map(_is_literal, defaults)):
+        return False
+    found = first_unsupported(function_body(node))
+    # A Python function of its own could not assign the variables of this one.
+    return found is None or isinstance(found, ast.Nonlocal)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    inner = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(inner, ast.Constant)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from jitcore.errors import UnsupportedError
 from jitcore.frontend.bindings import (
     assignment_counts,
     function_body,
     local_functions,
+    names_used_as_values,
     parameter_names,
     read_names,
+    stable_names,
 )
 from jitcore.frontend.builder import Builder
 from jitcore.frontend.callees import Compiler, LocalScope
 from jitcore.frontend.environment import Binding
-from jitcore.frontend.names import MISSING, Resolver, Static
+from jitcore.frontend.imports import static_imports
+from jitcore.frontend.names import Resolver, Static
+from jitcore.frontend.unsupported import can_be_inlined
+from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Capture, Graph, Value
 from jitcore.ir.types import ANY, TENSOR, Type
 from jitcore.source import FunctionNode, FunctionSource
@@ -68,24 +71,17 @@ class Variables(Builder):
         counts.update(parameter_names(source.node.args))
         self.locals = frozenset([*counts, *scope.variables])
         outer = {name: node for name, node in scope.functions.items() if name not in counts}
-        self.local_functions = {**outer, **self._find_functions(body, counts)}
+        defined = list(local_functions(body))
+        inlined = {n: f for n, f in defined if counts[n] == 1 and can_be_inlined(f)}
+        self.local_functions: dict[str, FunctionNode] = {**outer, **inlined}
+        self.function_variables = scope.function_variables - counts.keys()
+        self.function_variables |= {name for name, _ in defined if name not in inlined}
+        self.function_variables |= names_used_as_values(body, inlined)
+        self.stable = (scope.stable - counts.keys()) | stable_names(body, counts)
+        self.imports = static_imports(body, counts, resolver)
+        self.used_at_once: set[ast.AST] = set()
         self.captured = CapturedInputs()
         self.search_count = 0
-
-    def _find_functions(
-        self, body: list[ast.stmt], counts: Counter[str]
-    ) -> dict[str, FunctionNode]:
-        """The functions that are defined in this one, by the variables that hold them."""
-        functions: dict[str, FunctionNode] = {}
-        for name, node in local_functions(body):
-            if counts[name] > 1:
-                raise UnsupportedError(
-                    f"'{name}' is a nested function and is given another value too",
-                    self.source.range_of(node),
-                    "Give the function a name of its own.",
-                )
-            functions[name] = node
-        return functions
 
     # Local variables
 
@@ -94,8 +90,6 @@ class Variables(Builder):
         name = node.id
         if name not in self.locals:
             return self.static_value(self.resolver.name(name))
-        if name in self.local_functions:
-            self.unsupported(node, "FunctionDef")
         return self.read_local(name)
 
     def read_local(self, name: str) -> Value:
@@ -128,13 +122,19 @@ class Variables(Builder):
         """The object an expression names, where that is known without running the function."""
         if isinstance(node, ast.Name):
             if node.id in self.locals:
-                return None
+                return self._imported(node.id)
             static = self.resolver.name(node.id)
             return None if static.value is MISSING else static
         if isinstance(node, ast.Attribute):
             base = self.static(node.value)
             return None if base is None else self.resolver.attribute(base, node.attr)
         return None
+
+    def _imported(self, name: str) -> Static | None:
+        """The module that a local variable surely holds, imported by the function."""
+        binding = self.environment.bindings.get(name)
+        surely = binding is not None and binding.bound is None
+        return self.imports.get(name) if surely else None
 
     def static_value(self, static: Static) -> Value:
         """The value of a static object: a constant, or an input where its contents may change."""

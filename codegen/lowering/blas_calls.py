@@ -1,0 +1,149 @@
+"""Products that are large enough for BLAS, where it can read the operands' layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.blas import Blas, ensure_blas
+from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    ONE,
+    TRUE,
+    both,
+    cast,
+    compare,
+    constant,
+    either,
+    integer,
+    select,
+)
+from jitcore.codegen.lowering.state import Lowering
+
+__all__ = ["Matrix", "blas_pays", "call_blas", "dot_by_blas"]
+
+LEAST_MATRIX_TERMS = 16**3
+"""So many multiplications cost more than a call: two matrices."""
+
+LEAST_VECTOR_TERMS = 96**2
+"""The same for a matrix and a vector, which only gain where several threads read."""
+
+LEAST_DOT_TERMS = 16
+LEAST_STRIDED_TERMS = 4
+"""Shorter dot products OpenBLAS adds up one by one, which is what our own loop does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix in memory; its strides count elements."""
+
+    pointer: Expr
+    offset: Expr
+    dims: tuple[Expr, Expr]
+    strides: tuple[Expr, Expr]
+    dtype: np.dtype[Any]
+
+    @property
+    def transposed(self) -> Matrix:
+        """The same memory with its axes exchanged."""
+        (rows, columns), (row_stride, column_stride) = self.dims, self.strides
+        return Matrix(
+            self.pointer, self.offset, (columns, rows), (column_stride, row_stride), self.dtype
+        )
+
+    @property
+    def parameters(self) -> tuple[Expr, ...]:
+        """What a function of BLAS gets to know."""
+        return self.pointer, self.offset, *self.strides
+
+
+def blas_pays(x: Matrix, y: Matrix) -> Expr:
+    """Whether ``x @ y`` is large enough for BLAS and in a layout it reads, as a bool."""
+    blas = ensure_blas(x.dtype.name)
+    if blas is None:
+        return FALSE
+    rows, terms, columns = x.dims[0], x.dims[1], y.dims[1]
+    if columns == ONE:
+        suits = both(_suits_matrix(x, blas), _suits_vector(y, blas))
+    elif rows == ONE:
+        suits = both(_suits_matrix(y, blas), _suits_vector(x.transposed, blas))
+    else:
+        suits = both(_suits_matrix(x, blas), _suits_matrix(y, blas))
+    least = LEAST_VECTOR_TERMS if ONE in (rows, columns) else LEAST_MATRIX_TERMS
+    return both(suits, _is_large([rows, terms, columns], least))
+
+
+def call_blas(lowering: Lowering, x: Matrix, y: Matrix, z: Matrix) -> None:
+    """Write ``x @ y`` to ``z``, which is in C order; `blas_pays` holds."""
+    rows, terms, columns = x.dims[0], x.dims[1], y.dims[1]
+    args: tuple[Expr, ...]
+    if columns == ONE:
+        name, args = "gemv", (rows, terms, *x.parameters, *_vector(y))
+    elif rows == ONE:
+        name, args = "gemv", (columns, terms, *y.transposed.parameters, *_vector(x.transposed))
+    else:
+        name, args = "gemm", (rows, columns, terms, *x.parameters, *y.parameters)
+    args = (*args, z.pointer, z.offset)
+    lowering.emitter.emit(Do(Call(f"jc_{name}_{x.dtype.name}", args, "void", external=True)))
+
+
+def dot_by_blas(x: Matrix, y: Matrix) -> tuple[Expr, Call] | None:
+    """The product of a row and a column: when BLAS computes it, and its call.
+
+    It adds in the order in which NumPy's product of vectors does.
+    """
+    blas = ensure_blas(x.dtype.name)
+    if blas is None or x.dtype.kind != "f":
+        return None
+    terms, column = x.dims[1], x.transposed
+    suits = both(_suits_vector(column, blas), _suits_vector(y, blas))
+    args = (terms, *_vector(column), *_vector(y))
+    call = Call(f"jc_dot_{x.dtype.name}", args, x.dtype.name, external=True)
+    contiguous = both(compare("eq", column.strides[0], ONE), compare("eq", y.strides[0], ONE))
+    least = select(contiguous, integer(LEAST_DOT_TERMS), integer(LEAST_STRIDED_TERMS))
+    return both(suits, compare("ge", terms, least)), call
+
+
+def _vector(column: Matrix) -> tuple[Expr, Expr, Expr]:
+    return column.pointer, column.offset, column.strides[0]
+
+
+def _suits_matrix(matrix: Matrix, blas: Blas) -> Expr:
+    """One axis is contiguous, and the other steps over it in memory."""
+    (rows, columns), (row_stride, column_stride) = matrix.dims, matrix.strides
+    by_rows = both(compare("eq", column_stride, ONE), compare("ge", row_stride, columns))
+    by_columns = both(compare("eq", row_stride, ONE), compare("ge", column_stride, rows))
+    return both(either(by_rows, by_columns), _within(blas, [*matrix.dims, *matrix.strides]))
+
+
+def _suits_vector(column: Matrix, blas: Blas) -> Expr:
+    stride = column.strides[0]
+    return both(compare("ge", stride, ONE), _within(blas, [column.dims[0], stride]))
+
+
+def _within(blas: Blas, numbers: Sequence[Expr]) -> Expr:
+    """Whether BLAS's integers hold these."""
+    if blas.largest == np.iinfo(np.int64).max:
+        return TRUE
+    return reduce(both, (compare("le", number, integer(blas.largest)) for number in numbers))
+
+
+def _is_large(extents: Sequence[Expr], least: int) -> Expr:
+    """Whether a product of extents, which int64 may not hold, is at least a number."""
+    known = 1.0
+    size: Expr | None = None
+    for extent in extents:
+        if isinstance(extent, Const):
+            known *= float(extent.value)
+            continue
+        wide = cast(extent, "float64")
+        size = wide if size is None else Binary("mul", size, wide, "float64")
+    limit = constant(least, "float64")
+    if size is None:
+        return compare("ge", constant(known, "float64"), limit)
+    return compare("ge", Binary("mul", size, constant(known, "float64"), "float64"), limit)

@@ -1,0 +1,23 @@
+"""What must hold: the exceptions that the definitions of ops raise."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from jitcore.codegen.lowering.arithmetic import not_
+from jitcore.codegen.lowering.operands import Operand
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node
+
+__all__ = ["RULES"]
+
+
+def _require(lowering: Lowering, node: Node) -> Operand:
+    exception: Any = vars(builtins)[node.attributes["exception"]]
+    message = node.attributes["message"].replace("{", "{{").replace("}", "}}")
+    lowering.fail(not_(lowering.scalar(node.inputs[0])), exception, message)
+    return ()
+
+
+RULES: dict[str, Rule] = {"prim::require": _require}

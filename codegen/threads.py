@@ -1,0 +1,407 @@
+"""Worker threads for parallel loops: ``jc_parallel``, a function of native code.
+
+======================================================= ==========================================
+``jc_parallel(body, context, start, stop, work)``       runs ``body(context, first, last)`` over
+                                                        parts of ``range(start, stop)`` that cover
+                                                        it, on this thread and on the workers
+======================================================= ==========================================
+
+``work`` is an estimate of all that is done, in operations on one element.  Little work is done by
+the caller alone, as is everything where another thread's loop has the workers, and where a body
+starts a loop itself.  So there is nothing to wait for in a circle, and no call waits for another.
+
+How it works.  A job is some words and a number, its generation, that idle workers watch: for some
+microseconds in a loop, then asleep on a condition variable.  Parts are handed out by an atomic
+addition.  A worker counts itself in before it looks at the job, and out after its last part; the
+caller closes the job when the parts are gone, and returns when nobody is in.  It never waits for a
+worker that has not woken up yet.
+
+The threads are made by the first loop that is large enough.  The child of a fork starts without
+any.  Only POSIX has them; elsewhere loops run on the calling thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import signal
+import threading
+
+from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+
+__all__ = ["LEAST_WORK", "get_num_threads", "set_num_threads"]
+
+LEAST_WORK = 250_000
+"""Loops with less work are not worth waking workers for: about 40 microseconds."""
+
+PARTS_PER_THREAD = 4
+"""Several, because threads do not all get a whole core."""
+
+LEAST_TO_WAKE = 1_000_000
+"""Where the workers sleep there must be more work: in a virtual machine it may take 50 microseconds
+to wake a core."""
+
+_SPINS = 10_000
+"""How often an idle worker looks for a job before it goes to sleep: some 200 microseconds."""
+
+_TEXT = """
+@threads = internal global i64 1
+@started = internal global i64 0
+@busy = internal global i64 0
+@inside = internal global i64 0
+@open = internal global i64 0
+@generation = internal global i64 0
+@asleep = internal global i64 0
+@body = internal global ptr null
+@context = internal global ptr null
+@next = internal global i64 0
+@stop = internal global i64 0
+@part = internal global i64 1
+; Large enough for the types of every libc.
+@mutex = internal global [16 x i64] zeroinitializer, align 16
+@condition = internal global [16 x i64] zeroinitializer, align 16
+
+declare i64 @llvm.smin.i64(i64, i64)
+declare i32 @sched_yield()
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(ptr)
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @sigfillset(ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+
+DECLARE_PAUSE
+define void @jc_set_threads(i64 %count) {
+  store atomic i64 %count, ptr @threads seq_cst, align 8
+  ret void
+}
+
+; Forget the threads: in the child of a fork there is only the one that called it.
+define void @jc_forget_threads() {
+  store i64 0, ptr @started
+  store i64 0, ptr @busy
+  store i64 0, ptr @inside
+  store i64 0, ptr @open
+  store i64 0, ptr @asleep
+  %ignored.1 = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
+  %ignored.2 = call i32 @pthread_cond_init(ptr @condition, ptr null)
+  ret void
+}
+
+define internal void @take_parts() {
+  %body = load ptr, ptr @body
+  %context = load ptr, ptr @context
+  %stop = load i64, ptr @stop
+  %part = load i64, ptr @part
+  br label %more
+more:
+  %first = atomicrmw add ptr @next, i64 %part seq_cst
+  %is_left = icmp slt i64 %first, %stop
+  br i1 %is_left, label %run, label %done
+run:
+  %end = add i64 %first, %part
+  %last = call i64 @llvm.smin.i64(i64 %end, i64 %stop)
+  call void %body(ptr %context, i64 %first, i64 %last)
+  br label %more
+done:
+  ret void
+}
+
+; Worker number one is the second thread.
+define internal ptr @worker(ptr %argument) {
+entry:
+  %signals = alloca [32 x i64], align 16
+  %ignored.3 = call i32 @sigfillset(ptr %signals)
+  %ignored.4 = call i32 @pthread_sigmask(i32 SIG_SETMASK, ptr %signals, ptr null)
+  %number = ptrtoint ptr %argument to i64
+  %first_seen = load atomic i64, ptr @generation seq_cst, align 8
+  br label %idle
+idle:
+  %seen = phi i64 [ %first_seen, %entry ], [ %new, %leave ]
+  br label %spin
+spin:
+  %spins = phi i64 [ 0, %idle ], [ %spins.next, %again ]
+  %spun = load atomic i64, ptr @generation seq_cst, align 8
+  %is_new = icmp ne i64 %spun, %seen
+  br i1 %is_new, label %join, label %again
+again:
+PAUSE  %spins.next = add i64 %spins, 1
+  %is_tired = icmp eq i64 %spins.next, SPINS
+  br i1 %is_tired, label %lie_down, label %spin
+lie_down:
+  %ignored.5 = call i32 @pthread_mutex_lock(ptr @mutex)
+  %ignored.12 = atomicrmw add ptr @asleep, i64 1 seq_cst
+  br label %sleep
+sleep:
+  %slept = load atomic i64, ptr @generation seq_cst, align 8
+  %is_woken = icmp ne i64 %slept, %seen
+  br i1 %is_woken, label %get_up, label %wait
+wait:
+  %ignored.6 = call i32 @pthread_cond_wait(ptr @condition, ptr @mutex)
+  br label %sleep
+get_up:
+  %ignored.13 = atomicrmw sub ptr @asleep, i64 1 seq_cst
+  %ignored.7 = call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %join
+join:
+  %new = phi i64 [ %spun, %spin ], [ %slept, %get_up ]
+  %ignored.14 = atomicrmw add ptr @inside, i64 1 seq_cst
+  %is_open = load atomic i64, ptr @open seq_cst, align 8
+  %threads = load atomic i64, ptr @threads seq_cst, align 8
+  %is_wanted = icmp slt i64 %number, %threads
+  %there_is_work = icmp ne i64 %is_open, 0
+  %may_work = and i1 %is_wanted, %there_is_work
+  br i1 %may_work, label %work, label %leave
+work:
+  call void @take_parts()
+  br label %leave
+leave:
+  %ignored.15 = atomicrmw sub ptr @inside, i64 1 seq_cst
+  br label %idle
+}
+
+; Start the workers there should be and are not; the caller is busy.
+define internal void @start_workers(i64 %wanted) {
+entry:
+  %thread = alloca i64
+  br label %more
+more:
+  %count = load i64, ptr @started
+  %is_short = icmp slt i64 %count, %wanted
+  br i1 %is_short, label %start, label %done
+start:
+  %number = add i64 %count, 1
+  %argument = inttoptr i64 %number to ptr
+  %status = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %argument)
+  %is_fine = icmp eq i32 %status, 0
+  br i1 %is_fine, label %started, label %done
+started:
+  %identity = load ptr, ptr %thread
+  %ignored.8 = call i32 @pthread_detach(ptr %identity)
+  store i64 %number, ptr @started
+  br label %more
+done:
+  ret void
+}
+
+define void @jc_parallel(ptr %body, ptr %context, i64 %start, i64 %stop, i64 %work) {
+  %threads = load atomic i64, ptr @threads seq_cst, align 8
+  %sleepers = load atomic i64, ptr @asleep seq_cst, align 8
+  %started = load atomic i64, ptr @started seq_cst, align 8
+  %are_awake = icmp slt i64 %sleepers, %started
+  %least = select i1 %are_awake, i64 LEAST_WORK, i64 LEAST_TO_WAKE
+  %is_large = icmp sge i64 %work, %least
+  %are_several = icmp sgt i64 %threads, 1
+  %count = sub i64 %stop, %start
+  %is_divisible = icmp sgt i64 %count, 1
+  %may_pay = and i1 %is_large, %are_several
+  %is_worth_it = and i1 %may_pay, %is_divisible
+  br i1 %is_worth_it, label %try, label %alone
+try:
+  %taken = cmpxchg ptr @busy, i64 0, i64 1 seq_cst seq_cst
+  %is_mine = extractvalue { i64, i1 } %taken, 1
+  br i1 %is_mine, label %prepare, label %alone
+alone:
+  call void %body(ptr %context, i64 %start, i64 %stop)
+  ret void
+prepare:
+  %workers = sub i64 %threads, 1
+  call void @start_workers(i64 %workers)
+  br label %settle
+settle:
+  ; A worker that woke late may still be on its way out of the last job.
+  %late = load atomic i64, ptr @inside seq_cst, align 8
+  %is_settled = icmp eq i64 %late, 0
+  br i1 %is_settled, label %publish, label %settle_again
+settle_again:
+PAUSE  br label %settle
+publish:
+  %parts = mul i64 %threads, PARTS_PER_THREAD
+  %rounded = add i64 %count, %parts
+  %sized = sub i64 %rounded, 1
+  %part = sdiv i64 %sized, %parts
+  store ptr %body, ptr @body
+  store ptr %context, ptr @context
+  store i64 %start, ptr @next
+  store i64 %stop, ptr @stop
+  store i64 %part, ptr @part
+  store atomic i64 1, ptr @open seq_cst, align 8
+  %ignored.9 = call i32 @pthread_mutex_lock(ptr @mutex)
+  %ignored.16 = atomicrmw add ptr @generation, i64 1 seq_cst
+  %sleeping = load atomic i64, ptr @asleep seq_cst, align 8
+  %ignored.10 = call i32 @pthread_mutex_unlock(ptr @mutex)
+  %are_asleep = icmp ne i64 %sleeping, 0
+  br i1 %are_asleep, label %wake, label %work_too
+wake:
+  %ignored.11 = call i32 @pthread_cond_broadcast(ptr @condition)
+  br label %work_too
+work_too:
+  call void @take_parts()
+  store atomic i64 0, ptr @open seq_cst, align 8
+  br label %finish
+finish:
+  %waits = phi i64 [ 0, %work_too ], [ %waits.next, %pause ], [ 0, %yield ]
+  %still = load atomic i64, ptr @inside seq_cst, align 8
+  %is_over = icmp eq i64 %still, 0
+  br i1 %is_over, label %free, label %finish_again
+finish_again:
+  %waits.next = add i64 %waits, 1
+  %is_long = icmp eq i64 %waits.next, SPINS
+  br i1 %is_long, label %yield, label %pause
+pause:
+PAUSE  br label %finish
+yield:
+  %ignored.y = call i32 @sched_yield()
+  br label %finish
+free:
+  store atomic i64 0, ptr @busy seq_cst, align 8
+  ret void
+}
+"""
+
+_ALONE = """
+define void @jc_set_threads(i64 %count) {
+  ret void
+}
+
+define void @jc_forget_threads() {
+  ret void
+}
+
+define void @jc_parallel(ptr %body, ptr %context, i64 %start, i64 %stop, i64 %work) {
+  call void %body(ptr %context, i64 %start, i64 %stop)
+  ret void
+}
+"""
+
+_lock = threading.Lock()
+_module: CompiledModule | None = None
+_count: int | None = None
+
+
+def _available() -> int:
+    """The number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _wanted() -> int:
+    """What ``JITCORE_NUM_THREADS`` asks for, or all cores."""
+    text = os.environ.get("JITCORE_NUM_THREADS")
+    if text is None:
+        return _available()
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"JITCORE_NUM_THREADS is a positive integer; found {text!r}")
+    return int(text)
+
+
+def get_num_threads() -> int:
+    """The number of threads that large loops run on.
+
+    It is the number of cores this process may use, unless ``JITCORE_NUM_THREADS`` or
+    ``set_num_threads`` says otherwise.
+
+    Returns
+    -------
+    int
+    """
+    global _count
+    if _count is None:
+        _count = _wanted()
+    return _count
+
+
+def set_num_threads(count: int) -> int:
+    """Set the number of threads that large loops run on, the calling one included.
+
+    Results do not depend on it: no sum is divided among threads.
+
+    Parameters
+    ----------
+    count : int
+        At least 1, which runs all loops on the calling thread.
+
+    Returns
+    -------
+    int
+        The number before.
+
+    Raises
+    ------
+    ValueError
+        ``count`` is below 1.
+
+    Examples
+    --------
+    >>> import jitcore
+    >>> before = jitcore.set_num_threads(1)
+    >>> jitcore.set_num_threads(before)
+    1
+    """
+    global _count
+    if count < 1:
+        raise ValueError(f"the number of threads is at least 1; found {count}")
+    previous, _count = get_num_threads(), count
+    if _module is not None:
+        _call("jc_set_threads", count)
+    return previous
+
+
+def _make() -> None:
+    """Compile ``jc_parallel`` and make it known to the engine."""
+    global _module
+    with _lock:
+        if _module is not None:
+            return
+        if os.name == "posix":
+            _add_functions_of_the_system()
+        _module = compile_module(_text(), name="threads", optimize=False)
+        add_symbol("jc_parallel", _module.address("jc_parallel"))
+        _call("jc_forget_threads")
+        _call("jc_set_threads", get_num_threads())
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=lambda: _call("jc_forget_threads"))
+
+
+def _add_functions_of_the_system() -> None:
+    process = ctypes.CDLL(None)
+    for name in re.findall(r"^declare i32 @(\w+)", _TEXT, flags=re.MULTILINE):
+        address = ctypes.cast(getattr(process, name), ctypes.c_void_p).value
+        assert address is not None
+        add_symbol(name, address)
+
+
+def _call(name: str, *args: int) -> None:
+    assert _module is not None
+    ctypes.CFUNCTYPE(None, *(ctypes.c_int64 for _ in args))(_module.address(name))(*args)
+
+
+def _text() -> str:
+    if os.name != "posix":
+        return _ALONE
+    is_x86 = platform.machine() in ("x86_64", "AMD64")
+    pause = "llvm.x86.sse2.pause" if is_x86 else "sched_yield"
+    result = "void" if is_x86 else "i32"
+    replacements = {
+        "DECLARE_PAUSE": f"declare {result} @{pause}()" if is_x86 else "",
+        "PAUSE": f"  call {result} @{pause}()\n",
+        "SPINS": str(_SPINS),
+        "LEAST_WORK": str(LEAST_WORK),
+        "LEAST_TO_WAKE": str(LEAST_TO_WAKE),
+        "PARTS_PER_THREAD": str(PARTS_PER_THREAD),
+        "SIG_SETMASK": str(int(signal.SIG_SETMASK)),
+    }
+    text = _TEXT
+    for name, replacement in replacements.items():
+        text = text.replace(name, replacement)
+    return text
+
+
+add_maker("jc_parallel", _make)

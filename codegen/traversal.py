@@ -1,0 +1,106 @@
+"""Walks over loop-nest statements: what lies inside, what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Do,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+)
+
+__all__ = ["blocks", "children", "expressions", "free_variables", "variables", "walk"]
+
+
+def children(x: Expr) -> tuple[Expr, ...]:
+    """The operands of an expression."""
+    match x:
+        case Unary() | Cast():
+            return (x.x,)
+        case Binary():
+            return (x.x, x.y)
+        case Select():
+            return (x.condition, x.x, x.y)
+        case Load():
+            return (x.pointer, x.index)
+        case Call():
+            return x.args
+    return ()
+
+
+def variables(x: Expr) -> Iterator[str]:
+    """The names an expression reads."""
+    return (var.name for var in _vars(x))
+
+
+def blocks(statement: Stmt) -> tuple[list[Stmt], ...]:
+    """The blocks of statements that a statement holds."""
+    match statement:
+        case For():
+            return (statement.body,)
+        case While():
+            return statement.head, statement.body
+        case If():
+            return statement.then, statement.orelse
+        case _:
+            return ()
+
+
+def walk(statements: Sequence[Stmt]) -> Iterator[Stmt]:
+    """All statements, the inner ones too, in the order of the text."""
+    for statement in statements:
+        yield statement
+        for block in blocks(statement):
+            yield from walk(block)
+
+
+def expressions(statement: Stmt) -> tuple[Expr, ...]:
+    """The expressions of a statement itself, without those of its blocks."""
+    match statement:
+        case Let() | Assign() | Return():
+            return (statement.value,)
+        case Store():
+            return statement.pointer, statement.index, statement.value
+        case For():
+            return statement.start, statement.stop
+        case While() | If():
+            return (statement.condition,)
+        case Do():
+            return (statement.call,)
+        case _:
+            return ()
+
+
+def free_variables(statements: Sequence[Stmt]) -> tuple[Var, ...]:
+    """The variables that statements read and do not bind, each once."""
+    found: dict[str, Var] = {}
+    bound: set[str] = set()
+    for statement in walk(statements):
+        for expression in expressions(statement):
+            for var in _vars(expression):
+                found.setdefault(var.name, var)
+        if isinstance(statement, Let | For):
+            bound.add(statement.var.name)
+    return tuple(var for name, var in found.items() if name not in bound)
+
+
+def _vars(expression: Expr) -> Iterator[Var]:
+    if isinstance(expression, Var):
+        yield expression
+    for child in children(expression):
+        yield from _vars(child)

@@ -1,0 +1,113 @@
+"""Arrays of places: ``linspace``, ``mgrid``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.elementwise import SUPPORTED
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable
+from jitcore.ir.reference import require
+from jitcore.ir.types import FLOAT, INT, TensorType
+
+__all__ = ["OPS", "grid", "grid_of_one"]
+
+_DOUBLE = np.dtype(np.float64)
+_LONG = np.dtype(np.int64)
+
+
+# Lines ------------------------------------------------------------------------------------
+
+
+def _linspace_rule(b: Builder, call: Call) -> Value:
+    bounds = [call.value("start"), call.value("stop")]
+    number = call.value("num") if isinstance(call.bound.get("num"), Value) else b.constant(50)
+    if number.type != INT:
+        raise Untypable(f"np.linspace of {number.type} samples")
+    if not all(_is_real(bound) for bound in bounds):
+        raise Untypable("np.linspace between something else than float64 numbers")
+    if call.static("endpoint") is not True:
+        raise Untypable("np.linspace without its endpoint")
+    line = b.define(_line, *(b.op("prim::float", bound) for bound in bounds), number)
+    dtype = np.dtype(call.static("dtype") or _DOUBLE)
+    if dtype.char not in SUPPORTED:
+        raise Untypable(f"dtype {dtype} is not compiled")
+    if dtype.kind in "iu":
+        line = b.op("np::floor", line)
+    return line if dtype == _DOUBLE else b.op("np::cast", line, dtype=dtype)
+
+
+def _is_real(value: Value) -> bool:
+    """Whether NumPy computes a line from here on in float64."""
+    type_ = value.type
+    if isinstance(type_, TensorType):
+        wide = type_.dtype is not None and (type_.dtype.kind in "iu" or type_.dtype == _DOUBLE)
+        return type_.scalar and wide
+    return type_ in (INT, FLOAT)
+
+
+def _line(start: float, stop: float, number: int) -> Any:
+    """As NumPy computes it: a multiple of the step, and at the end exactly ``stop``."""
+    require(number >= 0, "ValueError", "Number of samples must be non-negative.")
+    last = number - 1
+    parts = last if last > 0 else 1
+    delta = np.float64(stop) - np.float64(start)
+    step = delta / parts
+    count = np.arange(0, number, dtype=np.float64)
+    # A step that is too small for a float is not multiplied but divided.
+    scaled = np.where(step == 0, count / parts * delta, count * step)
+    return np.where((count == last) & (last > 0), stop, scaled + start)
+
+
+# Grids ------------------------------------------------------------------------------------
+
+
+def grid(b: Builder, slices: Sequence[Sequence[Value | None]]) -> Value:
+    """``np.mgrid[start:stop:step, …]`` of integers: a stack of one array for each axis."""
+    lines = [_grid_line(b, *parts) for parts in slices]
+    counts = [b.size(line, 0) for line in lines]
+    stack = b.op("np::empty", b.constant(len(lines)), *counts, dtype=_LONG)
+    for axis, line in enumerate(lines):
+        entries = b.op("np::view", line, index=f":{', None' * (len(lines) - 1 - axis)}")
+        part = b.op("np::view", stack, index=f"{axis}{', :' * len(lines)}")
+        b.op("np::store", part, entries)
+    return stack
+
+
+def grid_of_one(b: Builder, parts: Sequence[Value | None]) -> Value:
+    """``np.mgrid[start:stop:step]``, which is ``np.arange``."""
+    start, stop, step = _integers(b, *parts)
+    return b.op("np::iota", start, step, b.op("prim::range_length", start, stop, step), dtype=_LONG)
+
+
+def _grid_line(b: Builder, *parts: Value | None) -> Value:
+    start, stop, step = _integers(b, *parts)
+    # The quotient is rounded up; where it is negative, that is an error.
+    quotient = b.op("prim::floordiv", b.op("prim::sub", start, stop), step)
+    return b.op("np::iota", start, step, b.op("prim::neg", quotient), dtype=_LONG)
+
+
+def _integers(
+    b: Builder, start: Value | None, stop: Value | None, step: Value | None
+) -> tuple[Value, Value, Value]:
+    start, step = start or b.constant(0), step or b.constant(1)
+    if stop is None or not start.type == stop.type == step.type == INT:
+        raise Untypable("np.mgrid of something else than integers")
+    if step.constant is None or step.constant.attributes["value"] <= 0:
+        raise Untypable("np.mgrid with a step that is not a known number")
+    return start, stop, step
+
+
+OPS: tuple[Op, ...] = (
+    Op(
+        "np::linspace",
+        np.linspace,
+        _linspace_rule,
+        "start, stop, num=50, endpoint=True, retstep!=False, dtype=None, axis!=0, *, device!=None",
+        functions=(np.linspace,),
+        doc="Equal steps from start to stop.",
+    ),
+)

@@ -1,0 +1,99 @@
+"""Operators that a class defines itself: ``x + y`` of NamedTuples is ``type(x).__add__(x, y)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FunctionType
+
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.op import Untypable
+from jitcore.ir.passes.typed_builder import TypedBuilder
+from jitcore.ir.types import ANY, OBJECT, TupleType, is_number
+
+__all__ = ["special_method"]
+
+_ARITHMETIC = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "lshift",
+    "rshift",
+    "and_",
+    "or_",
+    "xor",
+)
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+_BINARY: dict[str, tuple[str, str]] = {
+    **{
+        f"prim::{name}": (f"__{name.strip('_')}__", f"__r{name.strip('_')}__")
+        for name in _ARITHMETIC
+    },
+    **{f"prim::{name}": (f"__{name}__", f"__{other}__") for name, other in _MIRRORED.items()},
+}
+_UNARY = {
+    "prim::neg": "__neg__",
+    "prim::pos": "__pos__",
+    "prim::invert": "__invert__",
+    "prim::abs": "__abs__",
+}
+
+
+def special_method(worker: TypedBuilder, kind: str, inputs: Sequence[Value]) -> Value | None:
+    """What an operator gives where the class of an operand defines it in Python; None elsewhere.
+
+    Raises
+    ------
+    Untypable
+        Only a run can tell which method is asked.
+    """
+    classes = [_class_of(value) for value in inputs]
+    if not any(classes):
+        return None
+    if kind in _UNARY and classes[0] is not None:
+        function = _function(worker, classes[0], _UNARY[kind])
+        return None if function is None else worker.call_python(function, inputs)
+    if kind not in _BINARY:
+        return None
+    functions = [
+        None if class_ is None else _function(worker, class_, name)
+        for class_, name in zip(classes, _BINARY[kind], strict=True)
+    ]
+    if not any(functions):
+        return None
+    return _binary(worker, functions, classes, inputs)
+
+
+def _binary(
+    worker: TypedBuilder,
+    functions: Sequence[FunctionType | None],
+    classes: Sequence[type | None],
+    inputs: Sequence[Value],
+) -> Value:
+    left, right = functions
+    start = worker.mark()
+    if left is not None and (right is None or classes[0] is classes[1]):
+        result = worker.call_python(left, inputs)
+    elif right is not None and is_number(inputs[0].type):
+        result = worker.call_python(right, inputs[::-1])
+    else:
+        # Python asks the right operand first where its class is derived from the left one's.
+        raise Untypable("which operand's method is asked is known only when the program runs")
+    if result.type in (ANY, OBJECT):
+        worker.roll_back(start)
+        raise Untypable("an operator's method may give NotImplemented")
+    return result
+
+
+def _class_of(value: Value) -> type | None:
+    return value.type.named if isinstance(value.type, TupleType) else None
+
+
+def _function(worker: TypedBuilder, class_: type, name: str) -> FunctionType | None:
+    found = worker.class_attribute(class_, name)
+    return found if isinstance(found, FunctionType) else None

@@ -1,0 +1,178 @@
+"""Recurrent layers over whole sequences, one direction of one layer at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitcore.nn.arrays import Array
+from jitcore.nn.functional.activation import sigmoid
+from jitcore.nn.functional.linear import linear
+
+__all__ = ["gru_cell", "gru_sequence", "lstm_cell", "lstm_sequence", "rnn_cell", "rnn_sequence"]
+
+
+def rnn_cell(
+    projected: Array, hidden: Array, w_hh: Array, b_hh: Array | None, nonlinearity: str
+) -> Array:
+    """``nonlinearity(projected + w_hh @ hidden + b_hh)``.
+
+    Parameters
+    ----------
+    projected : (N, H) array
+        The input times its weights, with its bias.
+    hidden : (N, H) array
+    w_hh, b_hh : (H, H) array, (H,) array or None
+    nonlinearity : str
+        ``"tanh"`` or ``"relu"``.
+
+    Returns
+    -------
+    (N, H) array
+    """
+    total = projected + linear(hidden, w_hh, b_hh)
+    return np.tanh(total) if nonlinearity == "tanh" else np.maximum(total, 0)
+
+
+def lstm_cell(
+    projected: Array,
+    hidden: Array,
+    cell: Array,
+    w_hh: Array,
+    b_hh: Array | None,
+    w_hr: Array | None = None,
+) -> tuple[Array, Array]:
+    """One step of a long short-term memory.
+
+    Hochreiter and Schmidhuber (1997); with a forget gate, and with Sak et al.'s projection (2014)
+    if there is ``w_hr``.
+
+    Parameters
+    ----------
+    projected : (N, 4 * H) array
+        The input times its weights, with its bias: input gate, forget gate, cell, output gate.
+    hidden : (N, P) array
+        P is H without a projection.
+    cell : (N, H) array
+    w_hh, b_hh : (4 * H, P) array, (4 * H,) array or None
+    w_hr : (P, H) array, optional
+
+    Returns
+    -------
+    (N, P) array, (N, H) array
+        The new hidden state and cell.
+    """
+    gates = projected + linear(hidden, w_hh, b_hh)
+    width = cell.shape[-1]
+    write = sigmoid(gates[..., :width])
+    keep = sigmoid(gates[..., width : 2 * width])
+    fresh = np.tanh(gates[..., 2 * width : 3 * width])
+    show = sigmoid(gates[..., 3 * width :])
+    new_cell = keep * cell + write * fresh
+    new_hidden = show * np.tanh(new_cell)
+    return (new_hidden if w_hr is None else linear(new_hidden, w_hr)), new_cell
+
+
+def gru_cell(projected: Array, hidden: Array, w_hh: Array, b_hh: Array | None) -> Array:
+    """One step of a gated recurrent unit.
+
+    Cho et al. (2014), with the reset gate after the product as in cuDNN and PyTorch.
+
+    Parameters
+    ----------
+    projected : (N, 3 * H) array
+        The input times its weights, with its bias: reset gate, update gate, new state.
+    hidden : (N, H) array
+    w_hh, b_hh : (3 * H, H) array, (3 * H,) array or None
+
+    Returns
+    -------
+    (N, H) array
+    """
+    recurrent = linear(hidden, w_hh, b_hh)
+    width = hidden.shape[-1]
+    reset = sigmoid(projected[..., :width] + recurrent[..., :width])
+    update = sigmoid(projected[..., width : 2 * width] + recurrent[..., width : 2 * width])
+    fresh = np.tanh(projected[..., 2 * width :] + reset * recurrent[..., 2 * width :])
+    return fresh + update * (hidden - fresh)
+
+
+def rnn_sequence(
+    input: Array,
+    hidden: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    nonlinearity: str = "tanh",
+    reverse: bool = False,
+) -> tuple[Array, Array]:
+    """``rnn_cell`` for all times.
+
+    Parameters
+    ----------
+    input : (T, N, I) array
+    hidden : (N, H) array
+    w_ih, w_hh, b_ih, b_hh : array or None
+        (H, I), (H, H), (H,) and (H,).
+    nonlinearity : str
+    reverse : bool
+        From the last time to the first.
+
+    Returns
+    -------
+    (T, N, H) array, (N, H) array
+        The hidden state at all times, and the one that was reached last.
+    """
+    projected = linear(input, w_ih, b_ih)
+    outputs = np.empty((len(input), *hidden.shape), input.dtype)
+    for step in range(len(input)):
+        time = len(input) - 1 - step if reverse else step
+        hidden = rnn_cell(projected[time], hidden, w_hh, b_hh, nonlinearity)
+        outputs[time] = hidden
+    return outputs, hidden
+
+
+def lstm_sequence(
+    input: Array,
+    hidden: Array,
+    cell: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    w_hr: Array | None = None,
+    reverse: bool = False,
+) -> tuple[Array, Array, Array]:
+    """``lstm_cell`` for all times; see ``rnn_sequence``.
+
+    Returns
+    -------
+    (T, N, P) array, (N, P) array, (N, H) array
+        The hidden state at all times, and the state and cell that were reached last.
+    """
+    projected = linear(input, w_ih, b_ih)
+    outputs = np.empty((len(input), *hidden.shape), input.dtype)
+    for step in range(len(input)):
+        time = len(input) - 1 - step if reverse else step
+        hidden, cell = lstm_cell(projected[time], hidden, cell, w_hh, b_hh, w_hr)
+        outputs[time] = hidden
+    return outputs, hidden, cell
+
+
+def gru_sequence(
+    input: Array,
+    hidden: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array | None,
+    b_hh: Array | None,
+    reverse: bool = False,
+) -> tuple[Array, Array]:
+    """``gru_cell`` for all times; see ``rnn_sequence``."""
+    projected = linear(input, w_ih, b_ih)
+    outputs = np.empty((len(input), *hidden.shape), input.dtype)
+    for step in range(len(input)):
+        time = len(input) - 1 - step if reverse else step
+        hidden = gru_cell(projected[time], hidden, w_hh, b_hh)
+        outputs[time] = hidden
+    return outputs, hidden

@@ -1,0 +1,368 @@
+"""Programs about classes: records with methods, operators, inheritance, interfaces."""
+# The programs are what people write, and some of them are wrong.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import dataclasses
+from typing import List, Optional
+
+import numpy as np
+from language_checking import Table
+
+import jitcore
+
+X = np.linspace(-1.0, 2.0, 7)
+
+
+@jitcore.script
+class Vector:
+    """A pair of numbers."""
+
+    def __init__(self, x: float, y: float):
+        self.x = x
+        self.y = y
+
+    def __add__(self, other: Vector) -> Vector:
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def __mul__(self, k: float) -> Vector:
+        return Vector(self.x * k, self.y * k)
+
+    def __neg__(self):
+        return Vector(-self.x, -self.y)
+
+    def __eq__(self, other):
+        return self.x == other.x and self.y == other.y
+
+    def __lt__(self, other):
+        return self.x < other.x
+
+    def __getitem__(self, i: int):
+        return self.x if i == 0 else self.y
+
+    def __setitem__(self, i: int, value: float):
+        if i == 0:
+            self.x = value
+        else:
+            self.y = value
+
+    def __len__(self):
+        return 2
+
+    def __contains__(self, v):
+        return v == self.x or v == self.y
+
+    def __str__(self):
+        return f"<{self.x}, {self.y}>"
+
+    def __iadd__(self, other):
+        self.x += other.x
+        self.y += other.y
+        return self
+
+    def __bool__(self):
+        return self.x != 0 or self.y != 0
+
+    def __abs__(self):
+        return abs(self.x) + abs(self.y)
+
+    def __call__(self, k):
+        return self.x * k
+
+    def __hash__(self):
+        return 7
+
+    def dot(self, other: Vector) -> float:
+        return self.x * other.x + self.y * other.y
+
+    def shift(self, d: float):
+        self.x += d
+
+    @property
+    def size(self) -> float:
+        return self.dot(self)
+
+    @size.setter
+    def size(self, value):
+        self.x = value
+
+    @staticmethod
+    def unit() -> Vector:
+        return Vector(1.0, 0.0)
+
+    @classmethod
+    def diagonal(cls, d):
+        return cls(d, d)
+
+
+class Stack:
+    items: List[int]
+
+    def __init__(self):
+        self.items = []
+        self.best: Optional[int] = None
+
+    def push(self, k: int):
+        self.items.append(k)
+        if self.best is None or k > self.best:
+            self.best = k
+
+    def pop(self):
+        return self.items.pop()
+
+
+class Running:
+    """A mean over arrays."""
+
+    def __init__(self, shape):
+        self.total = np.zeros(shape)
+        self.count = 0
+
+    def update(self, x):
+        self.total += x
+        self.count += 1
+
+    def mean(self):
+        return self.total / self.count
+
+
+@dataclasses.dataclass
+class Body:
+    mass: float
+    position: np.ndarray
+    name: str = "body"
+    tags: list = dataclasses.field(default_factory=list)
+
+    def moved(self, d):
+        return Body(self.mass, self.position + d, self.name)
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Version:
+    major: int
+    minor: int = 0
+
+
+class Base:
+    kind = "base"
+
+    def __init__(self, k):
+        self.k = k
+
+    def scaled(self, x):
+        return x * self.factor()
+
+    def factor(self):
+        return self.k
+
+
+class Derived(Base):
+    kind = "derived"
+
+    def __init__(self, k):
+        super().__init__(k)
+        self.extra = 1
+
+    def factor(self):
+        return self.k + self.extra
+
+
+@jitcore.interface
+class Shape:
+    def area(self) -> float:
+        pass
+
+
+@jitcore.script
+class Square:
+    def __init__(self, side: float):
+        self.side = side
+
+    def area(self) -> float:
+        return self.side * self.side
+
+
+@jitcore.script
+class Circle:
+    def __init__(self, radius: float):
+        self.radius = radius
+
+    def area(self) -> float:
+        return 3.0 * self.radius * self.radius
+
+
+def class_made(a):
+    v = Vector(a, 2.0)
+    return v, v.x + v.y, v.dot(v), v.size
+
+
+def class_argument(v, k):
+    v.x = v.x + k
+    v.shift(k)
+    v.y *= 2
+    return v.dot(Vector(1.0, 1.0)), v
+
+
+def class_operators(v, w):
+    u = v + w * 2.0
+    u += w
+    return u, -v, v == w, v != w, v < w, v[0], len(v), 2.0 in v, str(v), abs(v), v(3.0), bool(v)
+
+
+def class_items(v):
+    v[0] = 5.0
+    v[1] += 1.0
+    return v[0] + v[1]
+
+
+def class_properties(v):
+    v.size = 3.0
+    return v.size, v.x
+
+
+def class_static_methods(a):
+    return Vector.unit(), Vector.diagonal(a), Vector.unit().dot(Vector.diagonal(a))
+
+
+def class_in_numeric_loop(n):
+    v = Vector(0.0, 1.0)
+    for i in range(n):
+        v = v + Vector(1.0, 0.5) * float(i)
+    return v.x, v.y
+
+
+def class_mutated_in_numeric_loop(n):
+    v = Vector(0.0, 1.0)
+    for i in range(n):
+        v.x += v.y * i
+        v.shift(0.5)
+    return v.x
+
+
+def class_without_decorator(n):
+    s = Stack()
+    for i in range(n):
+        s.push((i * 7) % 5)
+    return s.pop(), s.best, s
+
+
+def class_of_arrays(x, n):
+    r = Running(x.shape)
+    for i in range(n):
+        r.update(x * i)
+    return r.mean(), r
+
+
+def class_method_of_argument(r, x):
+    r.update(x)
+    r.update(x * 2 + 1)
+    return r.mean()
+
+
+def class_missing_attribute(v):
+    return v.nothing
+
+
+def class_attributes(k):
+    d = Derived(k)
+    return d.kind, Base.kind, d.scaled(2), isinstance(d, Base), type(d) is Derived
+
+
+def inherited(d, x):
+    return d.scaled(x), d.factor()
+
+
+def dataclasses_made(x):
+    b = Body(2.0, x)
+    c = b.moved(1.0)
+    b.tags.append("seen")
+    return b.mass, c.position, b.tags, c.name, c
+
+
+def dataclasses_compared(a):
+    return Version(a) == Version(1), Version(a, 2) < Version(2), Version(a), hash(Version(1)) == 1
+
+
+def dataclass_frozen(v):
+    v.major = 3
+    return v
+
+
+def interface_argument(shapes: List[Shape]):
+    total = 0.0
+    for shape in shapes:
+        total += shape.area()
+    return total
+
+
+def interface_variable(flag):
+    shape: Shape = Square(2.0)
+    if flag:
+        shape = Circle(2.0)
+    return shape.area()
+
+
+def objects_in_containers(a):
+    items = [Vector(a, 1.0), Vector(2.0, a)]
+    items[0].x = 9.0
+    named = {"v": items[1]}
+    named["v"].y = -1.0
+    return items, named, items[1] is named["v"]
+
+
+def aliased_attributes(s):
+    items = s.items
+    items.append(3)
+    other = s
+    other.best = 7
+    return s.best, items is other.items
+
+
+def attributes_by_name(v):
+    setattr(v, "x", 4.0)
+    return getattr(v, "x"), hasattr(v, "zz"), getattr(v, "zz", 0)
+
+
+def bound_methods(v):
+    f = v.dot
+    return f(Vector(1.0, 2.0)), Vector.dot(v, v)
+
+
+PROGRAMS: Table = {
+    "classes": [
+        (class_made, [(1.0,)]),
+        (class_argument, [(Vector(1.0, 2.0), 3.0)]),
+        (class_properties, [(Vector(1.0, 2.0),)]),
+        (class_static_methods, [(2.0,)]),
+        (class_without_decorator, [(6,)]),
+        (class_of_arrays, [(X, 3)]),
+        (class_method_of_argument, [(Running(7), X)]),
+        (class_missing_attribute, [(Vector(1.0, 2.0),)]),
+        (objects_in_containers, [(1.0,)]),
+        (attributes_by_name, [(Vector(1.0, 2.0),)]),
+        (bound_methods, [(Vector(1.0, 2.0),)]),
+    ],
+    "operators of classes": [
+        (class_operators, [(Vector(1.0, 2.0), Vector(0.5, 3.0))]),
+        (class_items, [(Vector(1.0, 2.0),)]),
+    ],
+    "records in numeric loops": [
+        (class_in_numeric_loop, [(5,)]),
+        (class_mutated_in_numeric_loop, [(5,)]),
+    ],
+    "aliases of attributes": [(aliased_attributes, [(Stack(),)])],
+    "inheritance": [
+        (class_attributes, [(3,)]),
+        (inherited, [(Derived(2), X), (Base(2), X)]),
+    ],
+    "dataclasses": [
+        (dataclasses_made, [(X,)]),
+        (dataclasses_compared, [(1,), (2,)]),
+        (dataclass_frozen, [(Version(1),)]),
+    ],
+    "interfaces": [
+        (interface_argument, [([Square(2.0), Circle(1.0)],)]),
+        (interface_variable, [(True,), (False,)]),
+    ],
+}

@@ -1,0 +1,103 @@
+"""Ops that are defined by Python functions: searches step by step, and what cannot be typed."""
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checking import check
+from jitcore.ir.ops import TABLE
+from jitcore.script import script
+from jitcore.strategy import fusion_strategy
+
+Array = np.ndarray[Any, Any]
+
+
+def searched(samples, keys):
+    return np.searchsorted(samples, keys), np.searchsorted(samples, keys, side="right")
+
+
+def interpolated(keys, samples, values):
+    return np.interp(keys, samples, values)
+
+
+def digitized(keys, bins):
+    return np.digitize(keys, bins), np.digitize(keys, bins, right=True)
+
+
+def counted(places, weights):
+    return np.bincount(places), np.bincount(places, weights)
+
+
+def cases() -> Iterator[tuple[Array, Array, Array]]:
+    """Samples, values at them and keys: sorted or not, with NaN and infinities or without."""
+    random = np.random.default_rng(7)
+    for number in range(120):
+        samples = random.integers(0, 12, random.integers(1, 40)) / 2
+        keys = random.integers(-2, 30, random.integers(0, 30)) / 4
+        values = random.random(samples.size)
+        for place, wrong in enumerate((np.nan, np.inf, -np.inf)):
+            if number % 4 == place:
+                samples[random.integers(samples.size)] = wrong
+            if number % 5 == place and keys.size:
+                keys[random.integers(keys.size)] = wrong
+            if number % 7 == place:
+                values[random.integers(values.size)] = wrong
+        if number % 3 == 0:
+            samples.sort()
+        yield samples, values, keys
+
+
+def test_searches_end_where_numpy_does_even_in_arrays_that_are_not_sorted():
+    with fusion_strategy([("DYNAMIC", 20)]):
+        compiled = {one: script(one) for one in (searched, interpolated, digitized, counted)}
+        for samples, values, keys in cases():
+            for function, args in (
+                (searched, (samples, keys)),
+                (interpolated, (keys, samples, values)),
+                (digitized, (keys, np.sort(samples)[::-1])),
+                (digitized, (keys, samples)),
+                (counted, (np.arange(samples.size) % 5, values)),
+            ):
+                check(function, *args, script=compiled.get)
+
+
+def test_a_definition_that_cannot_be_typed_leaves_nothing_behind():
+    def program(places, x):
+        return np.bincount(places.astype(np.float64)) + x
+
+    def mixed(x, weights):
+        return np.average(x, weights=weights) + x
+
+    with pytest.raises(TypeError):
+        script(program)(np.arange(3), np.ones(3))
+    graph = script(mixed).graph_for(np.ones((2, 3)), np.ones((2, 1, 3)))
+    assert [node.kind for node in graph.nodes() if node.host_reason] == ["np::average", "prim::add"]
+
+
+@pytest.mark.parametrize("name", ["searchsorted", "interp", "bincount", "digitize"])
+def test_searches_are_native(name):
+    def program(x, y, k):
+        return {
+            "searchsorted": np.searchsorted(x, y),
+            "interp": np.interp(x, y, y),
+            "bincount": np.bincount(k),
+            "digitize": np.digitize(x, y),
+        }
+
+    assert f"np::{name}" in TABLE
+    graph = script(program).graph_for(np.arange(4.0), np.arange(4.0), np.arange(4))
+    assert f"np::{name}" not in str(graph)
+
+
+def test_errors_of_definitions_are_numpys_own():
+    def after_a_write(x, places):
+        x[0] = 7
+        return np.bincount(places)
+
+    for places in (np.array([1, -1]), np.array([2, 0])):
+        check(after_a_write, np.zeros(3), places)

@@ -1,0 +1,127 @@
+"""What an exception says after a write, where NumPy itself can no longer be asked to raise it."""
+
+# The functions under test are plain NumPy, as users write them.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitcore import fusion_strategy, script
+
+
+def in_place(mark, x, y):
+    mark[0] = 1
+    x += y
+
+
+def in_place_of_part(mark, x, y):
+    mark[0] = 1
+    x[1:] *= y
+
+
+def in_place_with_cast(mark, x, y):
+    mark[0] = 1
+    x -= y.astype(np.float32) + 1
+
+
+def in_place_in_loop(mark, x, y):
+    for _ in range(2):
+        mark += 1
+        x += y
+
+
+def written_over(mark, x, y):
+    mark[0] = 1
+    x[1:] = x[1:] + y
+
+
+def assigned(mark, x, y):
+    mark[0] = 1
+    x[...] = y
+
+
+def out_of_place(mark, x, y):
+    mark[0] = 1
+    return x + y
+
+
+def inside_of_in_place(mark, x, y):
+    mark[0] = 1
+    x += x * y
+
+
+def output_argument(mark, x, y):
+    mark[0] = 1
+    np.maximum(x, y, out=x)
+
+
+def reshaped(mark, x, y):
+    mark[0] = 1
+    return x.reshape(5, 2) + y
+
+
+def joined(mark, x, y):
+    mark[0] = 1
+    return np.concatenate([x, y])
+
+
+def chosen(mark, x, y):
+    mark[0] = 1
+    return np.where(x > 0, x, y)
+
+
+FUNCTIONS = [
+    in_place,
+    in_place_of_part,
+    in_place_with_cast,
+    in_place_in_loop,
+    written_over,
+    assigned,
+    out_of_place,
+    inside_of_in_place,
+    output_argument,
+    reshaped,
+    joined,
+    chosen,
+]
+SHAPES = [
+    ((2,), (3,)),
+    ((2,), (3, 2)),
+    ((2, 3), (2,)),
+    ((2, 3), (4, 3)),
+    ((2, 3), (4, 1, 3)),
+    ((1, 3), (2, 3)),
+    ((3, 2), (1, 2)),
+]
+
+
+def outcome(function: Callable[..., Any], shapes: Any) -> tuple[type | None, str, list[float]]:
+    mark, x, y = np.zeros(2), np.ones(shapes[0]), np.full(shapes[1], 2.0)
+    try:
+        function(mark, x, y)
+    except ValueError as error:
+        return type(error), str(error), [*mark, *x.ravel()]
+    return None, "", [*mark, *x.ravel()]
+
+
+@pytest.mark.parametrize("kind", ["STATIC", "DYNAMIC"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_texts_are_those_of_numpy(function: Callable[..., Any], kind: Any) -> None:
+    expected = [outcome(function, shapes) for shapes in SHAPES]
+    assert any(text for _, text, _ in expected)
+    compiled = script(function)
+    with fusion_strategy([(kind, 10)]):
+        assert [outcome(compiled, shapes) for shapes in SHAPES] == expected
+
+
+def test_the_error_comes_from_compiled_code() -> None:
+    compiled = script(in_place)
+    with fusion_strategy([("DYNAMIC", 1)]):
+        compiled(np.zeros(2), np.ones(4), np.ones(4))
+        assert outcome(compiled, ((2,), (3,))) == outcome(in_place, ((2,), (3,)))
+    assert [one.kind for one in compiled.specializations] == ["DYNAMIC"]

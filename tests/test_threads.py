@@ -1,0 +1,188 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Parallel loops: the pool of threads, and which loops go there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitcore
+from jitcore import script
+from jitcore.codegen.loops import Assign, Binary, Break, Const, For, If, Load, Return, Store, Var
+from jitcore.codegen.parallel import work_of
+
+N, X, PLACE, J = Var("n", "int64"), Var("x", "ptr"), Var("i", "int64"), Var("j", "int64")
+ZERO, HUNDRED = Const(0, "int64"), Const(100, "int64")
+
+
+@pytest.fixture(params=[1, 2, 3, 8])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = jitcore.set_num_threads(request.param)
+    yield request.param
+    jitcore.set_num_threads(before)
+
+
+def _store(index: Any = PLACE) -> Store:
+    value = Binary("add", Load(X, index, "float64"), Const(1.0, "float64"), "float64")
+    return Store(X, index, value)
+
+
+# Which loops ------------------------------------------------------------------------------
+
+
+def test_work_is_iterations_times_operations() -> None:
+    loop = For(PLACE, ZERO, HUNDRED, [_store()], parallel=True)
+    inner = For(J, ZERO, HUNDRED, [_store(J)])
+    work, outer = work_of(loop), work_of(For(PLACE, ZERO, HUNDRED, [inner], parallel=True))
+    assert isinstance(work, Const) and isinstance(outer, Const)
+    assert 100 * work.value <= outer.value <= 110 * work.value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [Return(ZERO)],
+        [If(Const(True, "bool"), [Break()])],
+        [Assign(N, ZERO)],
+    ],
+)
+def test_loops_that_cannot_be_cut(body: Any) -> None:
+    assert work_of(For(PLACE, ZERO, HUNDRED, [*body, _store()], parallel=True)) is None
+    assert work_of(For(PLACE, ZERO, HUNDRED, [_store()])) is None
+
+
+def test_a_break_of_an_inner_loop_does_not_matter() -> None:
+    inner = For(J, ZERO, HUNDRED, [_store(J), Break()])
+    assert work_of(For(PLACE, ZERO, HUNDRED, [inner], parallel=True)) is not None
+
+
+# Results ----------------------------------------------------------------------------------
+
+
+def elementwise(x, y):
+    return np.sqrt(x * x + 1) - y, x > y, (x * 100).astype(np.int32)
+
+
+def by_rows(x, y):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return (e / e.sum(axis=1, keepdims=True) + y,)
+
+
+def in_place(x, y):
+    x[1:-1, 1:-1] += 0.25 * y[2:, 1:-1] + y[:-2, 1:-1]
+    y *= 2
+    return (x.sum(axis=1),)
+
+
+def edges(x, y):
+    first, last, context = x[0, 0], x[0, 1], y[0, 0]
+    x[:, -1] = y[:, -2] * last - y[:, 0] * first
+    y[1:-1, 1:-1] = x[2:, 1:-1] * context
+    return (x[:, -1] + first,)
+
+
+def matrices(x, y):
+    return (x[:300, :200] @ y[:200, :300],)
+
+
+@pytest.mark.parametrize("function", [elementwise, by_rows, in_place, edges, matrices])
+def test_the_number_of_threads_does_not_change_a_bit(
+    function: Callable[..., Any], threads: int
+) -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 700, 901)) + 3
+    compiled = script(function)
+    results = []
+    for count in (1, threads):
+        jitcore.set_num_threads(count)
+        arguments = x.copy(), y.copy()
+        results.append((compiled(*arguments), arguments))
+    (first, one), (second, several) = results
+    for a, b in zip((*first, *one), (*second, *several), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_names_of_the_program_are_not_those_of_the_parts() -> None:
+    with jitcore.fusion_strategy([("DYNAMIC", 1)]):
+        compiled = script(edges)
+        for rows in (5, 3, 4, 2):
+            x, y = np.random.default_rng(rows).normal(size=(2, rows, 6))
+            expected, arguments = (x.copy(), y.copy()), (x.copy(), y.copy())
+            assert np.array_equal(edges(*expected)[0], compiled(*arguments)[0])
+            assert all(map(np.array_equal, expected, arguments))
+
+
+def test_many_python_threads_at_once() -> None:
+    jitcore.set_num_threads(2)
+    compiled = script(elementwise)
+    x, y = np.random.default_rng(1).normal(size=(2, 300, 400)) + 3
+    expected = elementwise(x, y)
+    failures: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(30):
+            result = compiled(x, y)
+            if not all(np.array_equal(a, b) for a, b in zip(result, expected, strict=True)):
+                failures.append(number)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    assert not failures
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_the_child_of_a_fork_has_threads_of_its_own() -> None:
+    program = """
+import os, numpy as np, jitcore
+jitcore.set_num_threads(3)
+source = "def f(x):\\n    return x * 2 + 1\\n"
+import linecache
+linecache.cache["p.py"] = (len(source), None, source.splitlines(True), "p.py")
+names = {}
+exec(compile(source, "p.py", "exec"), names)
+f = jitcore.script(names["f"])
+x = np.arange(1_000_000.0)
+for _ in range(3):
+    f(x)
+children = []
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        fine = all(np.array_equal(f(x), x * 2 + 1) for _ in range(20))
+        os._exit(0 if fine else 1)
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+assert codes == [0, 0, 0], codes
+assert np.array_equal(f(x), x * 2 + 1)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_number_of_threads() -> None:
+    before = jitcore.get_num_threads()
+    assert jitcore.set_num_threads(5) == before
+    assert jitcore.get_num_threads() == 5
+    assert jitcore.set_num_threads(before) == 5
+    with pytest.raises(ValueError, match="at least 1; found 0"):
+        jitcore.set_num_threads(0)
+
+
+@pytest.mark.parametrize(("text", "code"), [("3", 0), ("0", 1), ("many", 1)])
+def test_the_environment_sets_the_number(text: str, code: int) -> None:
+    program = "import jitcore; assert jitcore.get_num_threads() == 3"
+    environment = {**os.environ, "JITCORE_NUM_THREADS": text}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, timeout=60
+    )
+    assert ended.returncode == code
+    if code:
+        assert b"JITCORE_NUM_THREADS is a positive integer" in ended.stderr
