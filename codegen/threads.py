@@ -43,8 +43,9 @@ LEAST_TO_WAKE = 1_000_000
 """Where the workers sleep there must be more work: in a virtual machine it may take 50 microseconds
 to wake a core."""
 
-_SPINS = 10_000
-"""How often an idle worker looks for a job before it goes to sleep: some 200 microseconds."""
+_SPINS = 3_000
+"""How often an idle worker looks for a job before it goes to sleep: some 60 microseconds.  Others
+need the core too."""
 
 _TEXT = """
 @threads = internal global i64 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.elementwise import allocate_result
 from jitcore.codegen.lowering.facts import FUSED, WRITING, last_uses
+from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import Lazy, Operand, arrays_in
 from jitcore.codegen.lowering.reductions import KINDS
@@ -51,6 +52,7 @@ def _walk(lowering: Lowering, graph: Graph) -> None:
     last = last_uses(graph.block)
     for position, node in enumerate(graph.block.nodes):
         if node.kind in WRITING:
+            _allocate_target(lowering, node)
             _compute_before_write(lowering, graph, position, last)
         elif node.kind in KINDS and _is_better_kept(lowering, node):
             lowering.array(node.inputs[0])
@@ -64,6 +66,14 @@ def _is_better_kept(lowering: Lowering, reduction: Node) -> bool:
     if not isinstance(operand, Lazy) or not is_dear(operand):
         return False
     return len(value.uses) > 1 or reduction.kind in ("np::var", "np::std")
+
+
+def _allocate_target(lowering: Lowering, node: Node) -> None:
+    """Memory for an array of this group that a store writes as a whole, in place of its values."""
+    target = node.inputs[0]
+    operand = lowering.operand(target)
+    if node.kind == "np::store" and isinstance(operand, Lazy) and operand.kind in SCALARS:
+        lowering.bind(target, allocate_result(lowering, target, operand))
 
 
 def _compute_before_write(

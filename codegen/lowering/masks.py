@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from jitcore.codegen.loops import Binary, Expr
 from jitcore.codegen.lowering.arithmetic import (
@@ -14,6 +15,7 @@ from jitcore.codegen.lowering.arithmetic import (
     cast,
     compare,
     integer,
+    not_,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims, fit_dims, shape_template
 from jitcore.codegen.lowering.elements import (
@@ -62,7 +64,8 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
         raise NotNative("a mask of a scalar")
     _check_mask(lowering, base.dims, mask.dims)
     row = base.dims[mask.rank :]
-    dims = define_dims(lowering, node.output, [_count(lowering, mask), *row])
+    count = _count(lowering, mask)
+    dims = define_dims(lowering, node.output, [count, *row])
     escapes = lowering.escapes(node.output)
     target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes)
     emitter = lowering.emitter
@@ -77,12 +80,40 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
             store(lowering, target, uncollapsed([here, *inner.entries]), value)
         emitter.assign(place, Binary("add", here, ONE, "int64"))
 
-    _where_true(lowering, mask, take)
+    def take_or_not(entries: Sequence[Expr], flag: Expr) -> None:
+        """Write the element; where the mask is false the next one goes to the same place."""
+        here = emitter.copy("here", place)
+        store(lowering, target, uncollapsed([here]), Elements(lowering)(base, uncollapsed(entries)))
+        emitter.assign(place, Binary("add", here, cast(flag, "int64"), "int64"))
+
+    _where_true(lowering, mask, take, None if row else Freely(place, count, take_or_not))
     return target
 
 
+@dataclass(frozen=True, slots=True)
+class Freely:
+    """What may be done at places where the mask is false too, as long as there is room.
+
+    It needs no branch, which the processor would often guess wrong.
+
+    Parameters
+    ----------
+    place, count : Expr
+        How many places have been taken, and how many there are.
+    body : callable
+        Takes the place and the mask's value there.
+    """
+
+    place: Expr
+    count: Expr
+    body: Callable[[Sequence[Expr], Expr], None]
+
+
 def _where_true(
-    lowering: Lowering, mask: ArrayRef | Lazy, body: Callable[[Sequence[Expr]], None]
+    lowering: Lowering,
+    mask: ArrayRef | Lazy,
+    body: Callable[[Sequence[Expr]], None],
+    freely: Freely | None = None,
 ) -> None:
     """Run ``body`` at each place where the mask is true, in order; the others cost little."""
     emitter = lowering.emitter
@@ -92,6 +123,18 @@ def _where_true(
             flag = Elements(lowering)(mask, uncollapsed([*outer, entry]))
             with emitter.branch(flag):
                 body([*outer, entry])
+
+    def take_block(outer: Sequence[Expr], start: Expr, stop: Expr) -> None:
+        if freely is None:
+            look(outer, start, stop)
+            return
+        taken = emitter.let("taken", add(freely.place, integer(BLOCK)))
+        is_room = emitter.copy("is_room", compare("le", taken, freely.count))
+        with emitter.branch(is_room), emitter.loop("k", start, stop) as entry:
+            places = [*outer, entry]
+            freely.body(places, Elements(lowering)(mask, uncollapsed(places)))
+        with emitter.branch(not_(is_room)):
+            look(outer, start, stop)
 
     with nest(lowering, mask.dims[:-1]) as index:
         length = mask.dims[-1]
@@ -104,7 +147,7 @@ def _where_true(
                 flag = Elements(lowering)(mask, uncollapsed([*index.entries, entry]))
                 emitter.assign(some, Binary("or", some, flag, "bool"))
             with emitter.branch(some):
-                look(index.entries, start, stop)
+                take_block(index.entries, start, stop)
         look(index.entries, whole_blocks, length)
 
 
