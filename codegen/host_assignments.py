@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jitcore.codegen.host_arrays import index_text
 from jitcore.codegen.host_expressions import Expressions
-from jitcore.codegen.host_operators import augmented_sign
+from jitcore.codegen.host_operators import augmented_sign, in_place_sign
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.types import TensorType
 
@@ -66,6 +66,12 @@ class Assignments:
 
     def _store(self, node: Node) -> None:
         target, value = node.inputs
+        augmented = self._augmented_operand(node)
+        if augmented is not None:
+            sign, operand = augmented
+            text = self.expressions.weak(operand, [target]).text
+            self.lines.append(f"{self.variables.name(target)} {sign} {text}")
+            return
         text = self.expressions.weak(value, [target]).text
         view = target.node
         if view is None or target not in self.plan.nested or view.kind != "np::view":
@@ -74,6 +80,18 @@ class Assignments:
         scalar = isinstance(value.type, TensorType) and value.type.dims == ()
         index = index_text(self.expressions, view, view.inputs[1:], view=True, scalar=scalar)
         self.lines.append(f"{self.expressions.primary(view.inputs[0])}[{index}] = {text}")
+
+    def _augmented_operand(self, store: Node) -> tuple[str, Value] | None:
+        """The sign and the operand of ``x += y``, whose errors name three shapes."""
+        target, value = store.inputs
+        maker = value.node
+        if maker is None or not store.attributes.get("in_place") or target in self.plan.nested:
+            return None
+        sign = in_place_sign(maker.kind)
+        is_update = sign is not None and len(maker.inputs) == 2 and maker.inputs[0] is target
+        if sign is None or not is_update or value not in self.plan.nested:
+            return None
+        return sign, maker.inputs[1]
 
     def _scatter(self, node: Node) -> None:
         target, *operands, value = node.inputs

@@ -5,7 +5,15 @@ from __future__ import annotations
 from jitcore.codegen.host_text import Precedence
 from jitcore.ir.graph import Node
 
-__all__ = ["ARRAY_OPERATORS", "AUGMENTED", "BINARY", "OPPOSITES", "UNARY", "augmented_sign"]
+__all__ = [
+    "ARRAY_OPERATORS",
+    "AUGMENTED",
+    "BINARY",
+    "OPPOSITES",
+    "UNARY",
+    "augmented_sign",
+    "in_place_sign",
+]
 
 P = Precedence
 
@@ -84,6 +92,12 @@ AUGMENTED = {
     "prim::ixor": "^=",
 }
 """The operators of augmented assignment."""
+
+
+def in_place_sign(kind: str) -> str | None:
+    """``+=`` for ``np::add``, None for what has no operator of augmented assignment."""
+    prefix, _, name = ARRAY_OPERATORS.get(kind, "").partition("::")
+    return AUGMENTED.get(f"{prefix}::i{name.rstrip('_')}")
 
 
 def augmented_sign(node: Node) -> str | None:

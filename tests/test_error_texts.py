@@ -60,6 +60,19 @@ def output_argument(mark, x, y):
     np.maximum(x, y, out=x)
 
 
+def in_a_region(mark, x, y):
+    x += y
+    return mark.flat[0]
+
+
+def merged_in_a_region(mark, x, y):
+    z = x * 2
+    if mark[0] == 0:
+        z = np.concatenate([x, x])
+    z *= np.sqrt(y)
+    return mark.flat[0]
+
+
 def reshaped(mark, x, y):
     mark[0] = 1
     return x.reshape(5, 2) + y
@@ -85,6 +98,8 @@ FUNCTIONS = [
     out_of_place,
     inside_of_in_place,
     output_argument,
+    in_a_region,
+    merged_in_a_region,
     reshaped,
     joined,
     chosen,

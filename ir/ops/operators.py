@@ -211,13 +211,13 @@ def _inplace_rule(name: str, numpy_name: str) -> Rule:
         if name == "matmul":
             raise Untypable("in-place matmul")
         target = tensor(x)
+        if is_tensor(y) and len(tensor(y).dims or ()) > len(target.dims or ()):
+            raise Untypable("an in-place operation would need more dimensions")
         result = b.op(f"prim::{name}", x, y)
         computed = tensor(result)
         assert target.dtype is not None and computed.dtype is not None
         if not np.can_cast(computed.dtype, target.dtype, "same_kind"):
             raise Untypable(f"{computed.dtype} does not go into {target.dtype} in place")
-        if len(computed.dims or ()) > len(target.dims or ()):
-            raise Untypable("an in-place operation would need more dimensions")
         b.op("np::store", x, cast_to(b, result, target.dtype), in_place=True)
         return x
 
