@@ -180,7 +180,9 @@ def _check_array(code: EntryCode, param: ArrayParam, value: str, found: Argument
         _has_flags(code, param, value),
     )
     dims = _checked_dims(code, param, value)
-    strides = _checked_strides(code, param, value, dims) if param.layout == "strided" else []
+    strides = [] if param.layout in ("C", "F") else _checked_strides(code, param, value, dims)
+    if isinstance(param.layout, tuple):
+        _check_order(code, param.layout, param.dims, strides)
     data = code.load("ptr", value, layout.ARRAY_DATA)
     found.arrays.append(_ArrayFields(param, data, dims, strides))
     found.operands.append(f"ptr {data}")
@@ -237,6 +239,29 @@ def _checked_strides(code: EntryCode, param: ArrayParam, value: str, dims: list[
     odd = code.value(f"and i64 {merged}, {param.dtype.itemsize - 1}")
     code.guard(code.any_of([code.same(odd, "0", "i64"), _is_empty(code, dims)]))
     return strides
+
+
+def _check_order(
+    code: EntryCode, order: tuple[int, ...], dims: Sequence[int | None], strides: list[str]
+) -> None:
+    """Check that the axes lie in memory in this order."""
+    lengths = [_absolute(code, stride) for stride in strides]
+    walked = sorted((axis for axis, one in enumerate(order) if one), key=lambda axis: order[axis])
+    checks = []
+    smaller = "0"
+    before = 0
+    for axis in walked:
+        relation = "eq" if order[axis] == before else "ugt"
+        checks.append(code.value(f"icmp {relation} i64 {lengths[axis]}, {smaller}"))
+        smaller, before = lengths[axis], order[axis]
+    still = [axis for axis, one in enumerate(order) if not one and dims[axis] != 1]
+    code.guard(*checks, *(code.same(strides[axis], "0", "i64") for axis in still))
+
+
+def _absolute(code: EntryCode, number: str) -> str:
+    sign = code.value(f"ashr i64 {number}, 63")
+    flipped = code.value(f"xor i64 {number}, {sign}")
+    return code.value(f"sub i64 {flipped}, {sign}")
 
 
 def _is_empty(code: EntryCode, dims: list[str]) -> str:

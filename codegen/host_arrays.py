@@ -82,7 +82,9 @@ def _item(writer: Expressions, node: Node) -> Text:
     return Text(f"{writer.primary(value)}[()]")
 
 
-def _gather(writer: Expressions, node: Node) -> Text:
+def _gather(writer: Expressions, node: Node) -> Text | None:
+    if "order" in node.attributes:
+        return None
     index = index_text(writer, node, node.inputs[1:], view=False, scalar=False)
     return Text(f"{writer.primary(node.inputs[0])}[{index}]")
 

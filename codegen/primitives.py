@@ -94,14 +94,16 @@ def _same(name: str, operands: Sequence[Any]) -> Any:
     return first
 
 
-def _call(builder: Any, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
+def _call(
+    builder: Any, name: str, result: ir.Type, args: Sequence[ir.Value], fast: Sequence[str] = ()
+) -> ir.Value:
     """Call an LLVM intrinsic, declared on its first use in the module."""
     module = builder.module
     function = module.globals.get(name)
     if function is None:
         type_ = ir.FunctionType(result, [arg.type for arg in args])
         function = ir.Function(module, type_, name)
-    return builder.call(function, args)
+    return builder.call(function, args, fastmath=fast)
 
 
 def _suffix(type_: ir.Type) -> str:
@@ -362,13 +364,13 @@ def _instruction(method: str, *flags: str) -> Emit:
     return emit
 
 
-def _intrinsic(name: str, *flags: bool) -> Emit:
+def _intrinsic(name: str, *flags: bool, fast: Sequence[str] = ()) -> Emit:
     """The overloaded LLVM intrinsic of this name; ``flags`` are i1 operands."""
 
     def emit(builder: Any, _: Any, *args: ir.Value) -> ir.Value:
         type_ = args[0].type
         constants = [ir.Constant(_BOOL, flag) for flag in flags]
-        return _call(builder, f"llvm.{name}.{_suffix(type_)}", type_, [*args, *constants])
+        return _call(builder, f"llvm.{name}.{_suffix(type_)}", type_, [*args, *constants], fast)
 
     return emit
 
@@ -424,5 +426,5 @@ mul_overflows = _binary("mul_overflows", _overflows("mul"), types.boolean)
 accumulate_add = _binary("accumulate_add", _instruction("fadd", "reassoc"))
 accumulate_sub = _binary("accumulate_sub", _instruction("fsub", "reassoc"))
 accumulate_mul = _binary("accumulate_mul", _instruction("fmul", "reassoc"))
-accumulate_min = _binary("accumulate_min", _intrinsic("minimum"))
-accumulate_max = _binary("accumulate_max", _intrinsic("maximum"))
+accumulate_min = _binary("accumulate_min", _intrinsic("minimum", fast=["nsz"]))
+accumulate_max = _binary("accumulate_max", _intrinsic("maximum", fast=["nsz"]))

@@ -4,7 +4,7 @@ CPython's functions are known to the engine under their own names, ours begin wi
 
 ============================== =====================================================================
 ``jc_empty``                   a new array from (dtype number, order, ndim, d0 … d7); null and no
-                               exception where there is no memory; order is 0 for C and 1 for F
+                               exception where there is no memory; see ``order_number``
 ``jc_decref``                  drops a reference, null is fine
 ``jc_empty_nogil``             the two for code that runs without the GIL
 ``jc_decref_nogil``
@@ -67,11 +67,13 @@ _PYTHON_FUNCTIONS = (
 )
 
 _ARRAY_EMPTY = 184
-"""``PyArray_Empty``'s place in NumPy's C-API table."""
+_ARRAY_NEW = 94
+"""The places of ``PyArray_Empty`` and ``PyArray_NewFromDescr`` in NumPy's C-API table."""
 
 _ALLOCATION = """
 @jc_objects_table = internal global [{objects} x ptr] zeroinitializer
 declare ptr @jc_array_empty(i32, ptr, ptr, i32)
+declare ptr @jc_array_new(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare void @PyErr_Clear()
@@ -83,14 +85,46 @@ define ptr @jc_objects() {{
 }}
 
 define ptr @jc_empty(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
+entry:
   %shape = alloca [{rank} x i64]
+  %strides = alloca [{rank} x i64]
 {stores}
   %slot = getelementptr ptr, ptr @jc_objects_table, i64 %dtype
   %descr = load ptr, ptr %slot
   call void @Py_IncRef(ptr %descr)
   %nd = trunc i64 %ndim to i32
+  %plain = icmp ule i64 %order, 1
+  br i1 %plain, label %empty, label %rearranged
+empty:
   %fortran = trunc i64 %order to i32
-  %array = call ptr @jc_array_empty(i32 %nd, ptr %shape, ptr %descr, i32 %fortran)
+  %ordered = call ptr @jc_array_empty(i32 %nd, ptr %shape, ptr %descr, i32 %fortran)
+  br label %made
+rearranged:
+  %itemsize = and i64 %order, 255
+  %axes = lshr i64 %order, 8
+  br label %axis
+axis:
+  %place = phi i64 [ 0, %rearranged ], [ %next.place, %axis ]
+  %left = phi i64 [ %axes, %rearranged ], [ %next.left, %axis ]
+  %stride = phi i64 [ %itemsize, %rearranged ], [ %next.stride, %axis ]
+  %number = and i64 %left, 15
+  %at.stride = getelementptr i64, ptr %strides, i64 %number
+  store i64 %stride, ptr %at.stride
+  %at.extent = getelementptr i64, ptr %shape, i64 %number
+  %extent = load i64, ptr %at.extent
+  %next.stride = mul i64 %stride, %extent
+  %next.left = lshr i64 %left, 4
+  %next.place = add i64 %place, 1
+  %more = icmp slt i64 %next.place, %ndim
+  br i1 %more, label %axis, label %new
+new:
+  %type.slot = getelementptr ptr, ptr @jc_objects_table, i64 {array_type}
+  %type = load ptr, ptr %type.slot
+  %strided = call ptr @jc_array_new(ptr %type, ptr %descr, i32 %nd, ptr %shape, ptr %strides,
+    ptr null, i32 0, ptr null)
+  br label %made
+made:
+  %array = phi ptr [ %ordered, %empty ], [ %strided, %new ]
   %failed = icmp eq ptr %array, null
   br i1 %failed, label %failure, label %success
 failure:
@@ -306,6 +340,9 @@ _RUNTIME_SYMBOLS = (
 _ERROR_STATE = 32
 """Behind the dtypes by their numbers: NumPy's context variable and its default value."""
 
+_ARRAY_TYPE = _ERROR_STATE + 2
+"""And the type ``ndarray``."""
+
 
 def function_address(name: str) -> int:
     """The address of a function of CPython's C-API."""
@@ -326,6 +363,7 @@ def _add_python_symbols() -> None:
     add_symbol("jc_decref", function_address("Py_DecRef"))
     add_symbol("jc_incref", function_address("Py_IncRef"))
     add_symbol("jc_array_empty", _array_function(_ARRAY_EMPTY))
+    add_symbol("jc_array_new", _array_function(_ARRAY_NEW))
     add_symbol("jcscalar_alloc", scalar_alloc("d"))
 
 
@@ -336,7 +374,13 @@ def _runtime_text() -> str:
         f"  store i64 %d{axis}, ptr %p{axis}"
         for axis in range(MAX_RANK)
     )
-    text = _ALLOCATION.format(dims=dims, stores=stores, rank=MAX_RANK, objects=_ERROR_STATE + 2)
+    text = _ALLOCATION.format(
+        dims=dims,
+        stores=stores,
+        rank=MAX_RANK,
+        objects=_ARRAY_TYPE + 1,
+        array_type=_ARRAY_TYPE,
+    )
     text += _TUPLES + _ERRORS + _FLOAT_ERRORS + _SCALARS
     numbers = {
         "TUPLE_ITEMS": TUPLE_ITEMS,
@@ -375,6 +419,7 @@ class _Runtime:
         variable = _multiarray._extobj_contextvar
         self.objects[_ERROR_STATE] = variable
         self.objects[_ERROR_STATE + 1] = contextvars.Context().run(variable.get)
+        self.objects[_ARRAY_TYPE] = np.ndarray
         fill_table(self.module.address("jc_objects"), self.objects)
         for name in _RUNTIME_SYMBOLS:
             add_symbol(name, self.module.address(name))

@@ -24,8 +24,9 @@ __all__ = [
     "UnionResult",
 ]
 
-Layout = Literal["C", "F", "strided"]
-"""``C`` and ``F``: contiguous in that order; ``strided``: any strides that are whole elements."""
+Layout = Literal["C", "F", "strided"] | tuple[int, ...]
+"""``C`` and ``F``: contiguous in that order; ``strided``: any strides that are whole elements; a
+tuple: those, with the axes in this order (see ``array_orders``)."""
 
 
 @dataclass(frozen=True, slots=True)

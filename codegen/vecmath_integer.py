@@ -12,7 +12,7 @@ import numpy as np
 
 from jitcore.codegen import loops
 from jitcore.codegen.scalar import expression
-from jitcore.codegen.scalar_vocabulary import Scalar, cast, quot, select, trunc
+from jitcore.codegen.scalar_vocabulary import Scalar, cast, floor, quot, select, trunc
 
 __all__ = [
     "LOOPS",
@@ -55,10 +55,21 @@ def safe_divisor(x: Scalar, y: Scalar, dtype: str) -> Scalar:
 def floor_divide(x: Scalar, y: Scalar, dtype: str) -> Scalar:
     """The quotient rounded down."""
     divisor = safe_divisor(x, y, dtype)
-    toward_zero = quotient(x, divisor, dtype)
-    rest = x - toward_zero * divisor
-    is_above = (rest != 0) & ((rest < 0) ^ (divisor < 0))
-    return select(y == 0, 0, select(is_above, toward_zero - 1, toward_zero))
+    return select(y == 0, 0, quotient_below(x, divisor, dtype))
+
+
+def quotient_below(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """x / y rounded down for y != 0; a float's quotient is as far from the integer above it."""
+    wide = QUOTIENT_DTYPE[dtype]
+    return cast(dtype, floor(cast(wide, x) / cast(wide, y))) if wide else corrected(x, y)
+
+
+def corrected(x: Scalar, y: Scalar) -> Scalar:
+    """x / y rounded down for y != 0, from the quotient toward zero."""
+    toward_zero = quot(x, y)
+    rest = x - toward_zero * y
+    is_above = (rest != 0) & ((rest < 0) ^ (y < 0))
+    return select(is_above, toward_zero - 1, toward_zero)
 
 
 def floor_divide_unsigned(x: Scalar, y: Scalar, dtype: str) -> Scalar:

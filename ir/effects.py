@@ -234,6 +234,14 @@ def _call(node: Node) -> Effects:
 _ARRAY_WRITERS = frozenset(
     ["byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort"]
 )
+_ARRAY_OUT = frozenset(
+    [
+        *("all", "any", "argmax", "argmin", "choose", "clip", "compress", "conj", "conjugate"),
+        *("cumprod", "cumsum", "dot", "max", "mean", "min", "prod", "round", "std", "sum"),
+        *("take", "trace", "var"),
+    ]
+)
+"""The methods that take ``out``."""
 _ARRAY_OUTPUTS = frozenset({"dump", "tofile"})
 _LIST_WRITERS = frozenset(
     ["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"]
@@ -259,7 +267,7 @@ def _call_method(node: Node) -> Effects:
 
 def _array_method(node: Node, name: str) -> Effects:
     every = _all(node)
-    outputs = _outputs(node, getattr(np.ndarray, name, None))
+    outputs = _outputs(node, getattr(np.ndarray, name, None)) if name in _ARRAY_OUT else ()
     if name in _ARRAY_WRITERS:
         return Effects(every, (0, *outputs), (0,))
     return Effects(every, outputs, (0, *outputs), observable=name in _ARRAY_OUTPUTS)

@@ -7,7 +7,7 @@ change goes through the methods here, which keep the use lists right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jitcore.ir.types import ANY, Type
@@ -375,8 +375,7 @@ class Graph:
         mapping: dict[Value, Value] = {}
         copy_block(self.block, twin.block, mapping)
         twin.captures = [
-            Capture(c.path, c.read, c.value, mapping[c.input] if c.input else None)
-            for c in self.captures
+            replace(c, input=mapping[c.input] if c.input else None) for c in self.captures
         ]
         return twin
 

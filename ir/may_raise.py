@@ -229,11 +229,11 @@ def _are_extents(values: Sequence[Value]) -> bool:
 
 
 def _empty(node: Node) -> bool:
-    return _are_extents(node.inputs)
+    return _are_extents(node.positional)
 
 
 def _full(node: Node) -> bool:
-    return _are_extents(node.inputs[1:])
+    return _are_extents(node.positional[1:])
 
 
 def _iota(node: Node) -> bool:

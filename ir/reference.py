@@ -191,14 +191,29 @@ def broadcast_to(x: Any, *dims: Any, **keywords: Any) -> Array:
     return np.broadcast_to(x, keywords.pop("shape", _extents(dims)), **keywords)
 
 
-def empty(*dims: int, dtype: np.dtype[Any]) -> Array:
-    """A new array of unspecified contents."""
-    return np.empty(dims, dtype)
+def empty(*dims: int, dtype: np.dtype[Any], like: Array | None = None, order: Any = "K") -> Array:
+    """A new array of unspecified contents; ``order`` says how its axes are like those of another.
+
+    With ``K`` they are in the same order, with ``A`` only where the other is Fortran-contiguous.
+    """
+    if like is None:
+        return np.empty(dims, dtype)
+    if order == "A":
+        return np.empty(dims, dtype, "F" if like.flags.fnc else "C")
+    return np.empty_like(like, dtype, shape=dims)
 
 
-def full(value: Any, *dims: int, dtype: np.dtype[Any]) -> Array:
-    """A new array that holds ``value`` everywhere."""
-    return np.full(dims, value, dtype)
+def full(
+    value: Any,
+    *dims: int,
+    dtype: np.dtype[Any],
+    like: Array | None = None,
+    order: Any = "K",
+) -> Array:
+    """A new array that holds ``value`` everywhere; ``like`` and ``order`` as in ``empty``."""
+    result = empty(*dims, dtype=dtype, like=like, order=order)
+    result[...] = value
+    return result
 
 
 def iota(start: Any, step: Any, count: int, *, dtype: np.dtype[Any]) -> Array:
@@ -223,9 +238,14 @@ def same(x: Any) -> Any:
     return x
 
 
-def copy(a: Any, order: Any = "C", *more: Any, **keywords: Any) -> Array:
-    """``np.copy``; a fresh array in C order where nothing else is asked for."""
+def copy(a: Any, order: Any = "K", *more: Any, **keywords: Any) -> Array:
+    """``np.copy``; a fresh array with its axes in the same order if nothing else is asked for."""
     return np.copy(a, order, *more, **keywords)
+
+
+def listed(x: Array) -> Array:
+    """``np.array`` of the list of these numbers: of an empty list it is an array of float64."""
+    return x.copy() if len(x) else np.array([])
 
 
 def concatenate(*arrays: Array, axis: int = 0) -> Array:
@@ -233,9 +253,9 @@ def concatenate(*arrays: Array, axis: int = 0) -> Array:
     return np.concatenate(arrays, axis)
 
 
-def gather(x: Array, *operands: Any, index: str) -> Any:
-    """Advanced indexing by integer arrays: a copy."""
-    return x[build_index(index, operands)]
+def gather(x: Array, *operands: Any, index: str, order: Any = "K") -> Any:
+    """Advanced indexing by integer arrays: a copy, in the order NumPy gives it or in C order."""
+    return np.asarray(x[build_index(index, operands)], order=order)
 
 
 def scatter(x: Array, *operands: Any, index: str) -> None:

@@ -43,12 +43,22 @@ Tensor = _numpy.ndarray
 
 if _TYPE_CHECKING:
     from jitcore import nn as nn
+    from jitcore.freezing import dump_alias_db as dump_alias_db
+    from jitcore.freezing import freeze as freeze
+    from jitcore.module import ScriptModule as ScriptModule
 else:
+    _WITH_LAYERS = {
+        "ScriptModule": "jitcore.module",
+        "dump_alias_db": "jitcore.freezing",
+        "freeze": "jitcore.freezing",
+    }
 
     def __getattr__(name: str) -> object:
-        """``jitcore.nn``, which is imported when it is first asked for."""
+        """``jitcore.nn`` and what needs it, which are imported when they are first asked for."""
         if name == "nn":
             return _importlib.import_module("jitcore.nn")
+        if name in _WITH_LAYERS:
+            return getattr(_importlib.import_module(_WITH_LAYERS[name]), name)
         raise AttributeError(f"module 'jitcore' has no attribute {name!r}")
 
 
@@ -59,14 +69,17 @@ __all__ = [
     "Explanation",
     "Final",
     "ScriptFunction",
+    "ScriptModule",
     "SerializationError",
     "Tensor",
     "TracerWarning",
     "TracingCheckError",
     "UnsupportedError",
     "annotate",
+    "dump_alias_db",
     "explain",
     "export",
+    "freeze",
     "fusion_strategy",
     "get_num_threads",
     "ignore",

@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from jitcore.codegen.signature import Layout
 from jitcore.ir.types import dtype_name
 from jitcore.signatures import Description
 
@@ -49,8 +50,18 @@ def _array(description: Description, name: str) -> str:
     dims = ", ".join(
         f"{name}{axis}" if extent is None else str(extent) for axis, extent in enumerate(shape)
     )
-    text = f"{dtype_name(dtype)}[{dims}], {_LAYOUTS[layout]}"
+    text = f"{dtype_name(dtype)}[{dims}], {_layout(layout)}"
     return f"{text}, {' and '.join(symbols)} not 1" if symbols else text
+
+
+def _layout(layout: Layout) -> str:
+    """A layout in words; axes whose strides do not get smaller are named, the largest first."""
+    if isinstance(layout, str):
+        return _LAYOUTS[layout]
+    axes = sorted((axis for axis, one in enumerate(layout) if one), key=lambda axis: -layout[axis])
+    if axes == sorted(axes):
+        return "strided"
+    return f"strided, in memory by axes {', '.join(map(str, axes))}"
 
 
 def _tuple_name(description: Description) -> str:
@@ -119,7 +130,7 @@ def _array_difference(assumed: Description, given: Description) -> Iterator[str]
     else:
         yield from _pattern_difference(shape, other_shape)
     if layout != other_layout:
-        yield f"{_LAYOUTS[other_layout]} instead of {_LAYOUTS[layout]}"
+        yield f"{_layout(other_layout)} instead of {_layout(layout)}"
 
 
 def _pattern_difference(

@@ -332,7 +332,7 @@ class Executor:
 
         def handle(status: int, payload: int, *args: Any) -> Any:
             site = lowered.sites[status - 1]
-            if not site.after_write or site.exception is None:
+            if not site.after_write:
                 return self.fallback(*args)
             numbers = (ctypes.c_int64 * site.payload).from_address(payload)
             raise site.make(list(numbers))

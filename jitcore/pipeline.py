@@ -26,6 +26,7 @@ from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
+from jitcore.ir.passes.selected import compute_selected_in_place
 from jitcore.strict import check_strict_fusion
 
 __all__ = ["HostPlan", "Kernel", "NativePlan", "compile_host", "compile_native", "optimize"]
@@ -128,6 +129,7 @@ def compile_native(
         return None
     unique = f"{name}_{next(_numbers)}"
     fused = graph.copy()
+    compute_selected_in_place(fused)
     decisions: list[Decision] = []
     fuse_groups(fused, decisions)
     check_strict_fusion(fused, decisions)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from types import FunctionType, MethodType
-from typing import Any, TypeVar, overload
+from importlib import import_module
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy as np
 
 from jitcore import config
 from jitcore.codegen.host import print_host
@@ -14,25 +17,32 @@ from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.explain import Explanation, explain_call
 from jitcore.frontend import compile_function, is_library
-from jitcore.frontend.constants import function_mark, wrapped_function
+from jitcore.frontend.constants import function_mark, is_layer, wrapped_function
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
 from jitcore.ir.passes.specialize import specialize
 from jitcore.pipeline import Kernel, NativePlan
 from jitcore.source import has_source
 
-__all__ = ["ScriptFunction", "last_executed_optimized_graph", "script"]
+if TYPE_CHECKING:
+    from jitcore.nn.module import Module
+
+__all__ = ["ScriptFunction", "compile_argument", "last_executed_optimized_graph", "script"]
 
 AnyClass = TypeVar("AnyClass", bound=type)
 
 _last_called: ScriptFunction | None = None
 
 
-def _front_end(function: FunctionType) -> Graph:
+MAX_FORMS = 4
+"""How many graphs a function keeps, for values of what it captures that come back."""
+
+
+def _front_end(function: FunctionType | MethodType) -> Graph:
     return compile_function(function, lookup_op=kind_of)
 
 
-def _compile_argument(function: Any) -> Graph | None:
+def compile_argument(function: Any) -> Graph | None:
     """The graph of a Python function that came in as an argument; None of what is left alone."""
     plain = wrapped_function(function)
     if plain is None or is_library(plain.__code__.co_filename) or function_mark(plain) == "ignore":
@@ -65,7 +75,7 @@ class ScriptFunction:
     __qualname__: str
     __wrapped__: Callable[..., Any]
 
-    def __init__(self, function: FunctionType, numerics: str | None = None) -> None:
+    def __init__(self, function: FunctionType | MethodType, numerics: str | None = None) -> None:
         functools.update_wrapper(self, function)
         self.__wrapped_function__ = function
         self._signature = inspect.signature(function, follow_wrapped=False)
@@ -74,22 +84,36 @@ class ScriptFunction:
         self._is_simple = all(
             one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in self._parameters
         )
+        self._forms: list[tuple[Graph, Executor, bool]] = []
         self._reset()
 
     def _reset(self) -> None:
-        """Build the graph from the source, with the globals as they are now."""
-        self._graph = _front_end(self.__wrapped_function__)
+        """Build the graph, and an executor for it, with the globals as they are now."""
+        self._graph = self._build()
         guards = tuple(filter(None, map(capture_guard, self._graph.captures)))
         self._executor = Executor(
             self._graph,
             name=self.__name__,
             fallback=self._plain,
             captures=guards,
-            compile_function=_compile_argument,
+            compile_function=compile_argument,
             numerics=lambda: self._numerics or config.numerics(),
             miss=self._miss,
         )
         self._guarded = len(guards) == len(self._graph.captures)
+        self._forms = [*self._forms[1 - MAX_FORMS :], (self._graph, self._executor, self._guarded)]
+
+    def _build(self) -> Graph:
+        """The graph of the source."""
+        return _front_end(self.__wrapped_function__)
+
+    def _choose(self) -> None:
+        """Take up the graph that fits the globals as they are now; build one if none does."""
+        for form in self._forms:
+            if _holds(form[0]):
+                self._graph, self._executor, self._guarded = form
+                return
+        self._reset()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         global _last_called
@@ -136,9 +160,8 @@ class ScriptFunction:
 
     def _captured(self) -> tuple[Any, ...]:
         """The captured inputs as they are now; builds the graph anew if a constant has changed."""
-        captures = self._graph.captures
-        if any(one.input is None and one.read() is not one.value for one in captures):
-            self._reset()
+        if not _holds(self._graph):
+            self._choose()
         return tuple(one.read() for one in self._graph.captures if one.input is not None)
 
     def _plain(self, *parameters: Any) -> Any:
@@ -210,6 +233,11 @@ class ScriptFunction:
         return explain_call(self, args, kwargs)
 
 
+def _holds(graph: Graph) -> bool:
+    """Whether all that a graph takes for constant is as it was."""
+    return all(one.input is not None or one.read() is one.value for one in graph.captures)
+
+
 def _checked_class(class_: type) -> type:
     """A class whose methods can all be compiled, for use in compiled functions."""
     for member in vars(class_).values():
@@ -248,19 +276,22 @@ def script(  # type: ignore[overload-overlap]  # a class is callable, too
     function: AnyClass, *, numerics: str | None = None
 ) -> AnyClass: ...
 @overload
+def script(function: Module, *, numerics: str | None = None) -> Any: ...
+@overload
 def script(function: Callable[..., Any], *, numerics: str | None = None) -> ScriptFunction: ...
 @overload
 def script(*, numerics: str | None = None) -> Callable[[Callable[..., Any]], ScriptFunction]: ...
 
 
 def script(function: Any = None, *, numerics: str | None = None) -> Any:
-    """Compile a function of NumPy arrays and Python numbers, or check a class for use in one.
+    """Compile a function of NumPy arrays and Python numbers, a layer or a model.
 
     Parameters
     ----------
-    function : function or class
-        Plain Python; a function stays available as ``__wrapped__``, a class is given back as it
-        is, once all its methods are known to compile.
+    function : function, class or jitcore.nn.Module
+        Plain Python; a function stays available as ``__wrapped__``.  A class is given back as it
+        is, once all its methods are known to compile.  A module gives a `ScriptModule` with the
+        same parameters.
     numerics : {"strict", "contract"}, optional
         ``"strict"`` gives NumPy's arithmetic bit for bit; ``"contract"`` lets the compiler fuse
         multiplications and additions.  By default what `set_numerics` says at the first call.
@@ -294,8 +325,32 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
         return function
     if isinstance(function, type):
         return _checked_class(function)
+    if is_layer(function):
+        # Whoever has a layer has imported the layers.
+        return import_module("jitcore.module").script_module(function, numerics=numerics)
     if not isinstance(function, FunctionType):
         raise CompilationError(
-            f"script() takes a Python function; found {type(function).__name__}",
+            "script() takes a Python function, a class or a module; "
+            f"found {type(function).__name__}",
+            hint=_instead_of(function),
         )
     return ScriptFunction(function, numerics)
+
+
+def _instead_of(value: Any) -> str:
+    """What to script in place of something that is no function."""
+    if isinstance(value, MethodType):
+        return "Put @script on the function in the class, and call the method as before."
+    if isinstance(value, functools.partial):
+        return "Script a function that makes the call with all its arguments."
+    of_numpy = str(getattr(value, "__module__", "")).partition(".")[0] == "numpy"
+    if isinstance(value, (np.ufunc, BuiltinFunctionType)) or of_numpy:
+        return "Script the function of yours that calls it."
+    if isinstance(getattr(value, "__wrapped__", None), FunctionType):
+        return (
+            "Put @script right above the function, below the decorator that wraps it; "
+            "the function itself is its __wrapped__."
+        )
+    if callable(value):
+        return "Script a function, and pass it what the object holds."
+    return "Put @script on a function, or call script(function)."

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.codegen.array_orders import axis_order
 from jitcore.codegen.signature import (
     ArrayParam,
     ConstantParam,
@@ -119,6 +120,8 @@ def _describe_array(array: np.ndarray[Any, Any]) -> Description:
         layout = "F"
     elif any(stride % array.itemsize for stride in array.strides):
         return _FOREIGN
+    elif array.ndim > 1:
+        layout = axis_order(array.shape, array.strides)
     return ("array", np.dtype(array.dtype.str), array.shape, layout)
 
 

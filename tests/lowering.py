@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.codegen.array_orders import axis_order
 from jitcore.codegen.engine import compile_module
 from jitcore.codegen.entry import bind, make_entry
 from jitcore.codegen.lower import Lowered, lower
@@ -59,7 +60,9 @@ def layout_of(array: np.ndarray[Any, Any]) -> Layout:
     """The tightest layout an array has."""
     if array.flags.c_contiguous:
         return "C"
-    return "F" if array.flags.f_contiguous else "strided"
+    if array.flags.f_contiguous:
+        return "F"
+    return axis_order(array.shape, array.strides) if array.ndim > 1 else "strided"
 
 
 def type_of(value: Any, symbols: dict[int, str], *, static: bool) -> Type:

@@ -204,6 +204,7 @@ def shapes_rows() -> Iterator[OpInfo]:
         "np.broadcast_to(x, (7, 7))",
         **every,
     )
+    yield row("np::listed", "np.array(list(v))", "np.sum([k for k in range(i)])", "np.array(v[:0])")
     yield row(
         "np::copy", "x.copy()", "np.copy(x)", "np.copy(x, 'F')", "np.copy(a=x)", "np.copy([i, j])",
         "np.copy(s)", "np.copy(x, order='C', subok=True)", **every,

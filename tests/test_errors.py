@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import linecache
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from frontend_checking import define
 
+from jitcore import script
 from jitcore.errors import (
     CompilationError,
     Error,
@@ -149,6 +151,34 @@ def test_mutual_recursion() -> None:
 def test_other_things_than_functions(thing: Any) -> None:
     with pytest.raises(CompilationError, match="expected a plain Python function, found"):
         compile_function(thing, lookup_op=kind_of)
+
+
+class Scaling:
+    """An object that can be called."""
+
+    def __call__(self, x: Any) -> Any:
+        return x
+
+    def doubled(self, x: Any) -> Any:
+        return 2 * x
+
+
+@pytest.mark.parametrize(
+    ("thing", "advice"),
+    [
+        (functools.lru_cache(lambda x: x), "below the decorator that wraps it"),
+        (functools.partial(max, 1), "makes the call with all its arguments"),
+        (Scaling(), "pass it what the object holds"),
+        (Scaling().doubled, "on the function in the class"),
+        (len, "the function of yours that calls it"),
+        (np.add, "the function of yours that calls it"),
+        (np.sum, "the function of yours that calls it"),
+        (3, "Put @script on a function"),
+    ],
+)
+def test_what_to_script_instead(thing: Any, advice: str) -> None:
+    with pytest.raises(CompilationError, match=advice):
+        script(thing)
 
 
 def test_functions_without_source() -> None:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
 from graph_checking import compiled_graph
 
 import jitcore
+from jitcore import script
 from jitcore.ir.graph import Graph
 from jitcore.ir.parser import parse_graph
 from jitcore.ir.passes import local_lists
@@ -135,3 +137,46 @@ def test_lists_of_several_types_stay_lists(type_, stays) -> None:
     typed = specialize(compiled_graph(mixed), [INT, type_])
     verify(typed)
     assert bool(typed.find_all_nodes("prim::ListConstruct")) is stays
+
+
+# Empty lists -------------------------------------------------------------------------------
+
+
+def float32_numbers(n):
+    found = []
+    for i in range(n):
+        found.append(np.float32(i))
+    return np.array(found)
+
+
+def sum_of_ints(n):
+    found = []
+    for i in range(n):
+        found.append(i)
+    return np.sum(found)
+
+
+def converted(n):
+    found = []
+    for i in range(n):
+        found.append(i)
+    return np.array(found, dtype=np.float32)
+
+
+def after_a_write(n, x):
+    x += 1
+    found = []
+    for i in range(n):
+        found.append(i)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("function", [float32_numbers, sum_of_ints, converted, after_a_write])
+def test_an_array_of_an_empty_list_is_float64(function: Any) -> None:
+    compiled = script(function)
+    for n in (3, 0, 2, 0):
+        arrays = [(np.zeros(2),) if function is after_a_write else () for _ in range(2)]
+        actual, expected = compiled(n, *arrays[0]), function(n, *arrays[1])
+        assert type(actual) is type(expected) and actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
+        np.testing.assert_array_equal(arrays[0], arrays[1])

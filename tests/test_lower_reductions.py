@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from lowering import check, compile_graph, fuse_all, lowered, native, outcome, same, typed
 
+from jitcore import script
+
 rng = np.random.default_rng(2)
 X = rng.standard_normal((5, 7))
 LONG = rng.standard_normal(3000)
@@ -289,3 +291,19 @@ def test_a_softmax_of_columns_keeps_their_order(fuse: bool) -> None:
     x = np.asfortranarray(X)
     check(softmax, x, exact=False)
     assert native(softmax, x, fuse=fuse).strides == softmax(x).strides
+
+
+# Places along leading axes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i4", "i8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_places_along_an_axis(dtype: str, axis: int) -> None:
+    numbers = np.random.default_rng(3).integers(0, 5, (7, 6, 5)).astype(dtype)
+    if numbers.dtype.kind == "f":
+        numbers[3:5, 2] = np.nan
+        numbers[:, 3, 1] = -0.0
+    for x in (numbers, numbers.transpose(2, 0, 1), np.asfortranarray(numbers), numbers[::-1, ::2]):
+        for find in (np.argmax, np.argmin):
+            found = script(lambda a, find=find: find(a, axis=axis))(x)
+            np.testing.assert_array_equal(found, find(x, axis=axis))

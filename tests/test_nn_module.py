@@ -200,10 +200,10 @@ def test_to_converts_floats_only():
 
 def test_requires_grad():
     model = nn.Linear(2, 2)
-    kinds = model._registered.values
-    assert {kind.name for kind in kinds()} == {"PARAMETER"}
+    assert {kind.name for kind in model._registered.values()} == {"PARAMETER"}
     assert model.requires_grad_(False) is model
-    assert {kind.name for kind in kinds()} == {"FIXED_PARAMETER"}
+    assert list(model._registered) == ["weight", "bias"]
+    assert {kind.name for kind in model._registered.values()} == {"FIXED_PARAMETER"}
     assert len(list(model.parameters())) == 2
     assert len(model.requires_grad_().state_dict()) == 2
 

@@ -29,7 +29,14 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.operands import Element, NotNative, Pair
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["ENDING_EARLY", "Accumulator", "accumulator", "combine", "identity"]
+__all__ = [
+    "ENDING_EARLY",
+    "Accumulator",
+    "accumulator",
+    "combine",
+    "identity",
+    "is_better",
+]
 
 SUM_BLOCK = 256
 """Elements added up before compensation: about eight in each of a vector loop's partial sums."""
@@ -290,6 +297,15 @@ class Count(Accumulator):
         return self.count
 
 
+def is_better(comparison: str, new: Expr, old: Expr, dtype: np.dtype[Any]) -> Expr:
+    """Whether an element takes the place of the extremum so far; the first NaN does."""
+    better = compare(comparison, new, old)
+    if dtype.kind != "f":
+        return better
+    is_new_nan = both(compare("eq", old, old), compare("ne", new, new))
+    return either(better, is_new_nan)
+
+
 class Position(Accumulator):
     """The first place of the least or the greatest element; the first NaN wins.
 
@@ -315,14 +331,8 @@ class Position(Accumulator):
         self.emitter.assign(self.candidate, combine(self.op, self.candidate, element, self.dtype))
 
     def improved(self) -> Expr:
-        is_better = compare(self.comparison, self.candidate, self.best)
-        if self.dtype.kind == "f":
-            is_new_nan = both(
-                compare("eq", self.best, self.best),
-                compare("ne", self.candidate, self.candidate),
-            )
-            is_better = either(is_better, is_new_nan)
-        return either(compare("lt", self.place, ZERO), is_better)
+        better = is_better(self.comparison, self.candidate, self.best, self.dtype)
+        return either(compare("lt", self.place, ZERO), better)
 
     def matches(self, element: Element) -> Expr:
         is_same = compare("eq", element, self.candidate)

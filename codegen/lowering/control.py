@@ -36,10 +36,13 @@ from jitcore.codegen.lowering.operands import (
     ArrayRef,
     NotNative,
     Operand,
+    Order,
     Owner,
     Pair,
     Static,
+    row_major,
 )
+from jitcore.codegen.lowering.orders import lasting_order
 from jitcore.codegen.lowering.state import NULL, Lowering, Rule
 from jitcore.ir.graph import Block, Node, Value
 
@@ -142,6 +145,8 @@ class Form:
     owned : bool
         It may be an allocation of this function.
     roots : frozenset of str
+    order : tuple of int or None
+        As for ``ArrayRef``.
     """
 
     at_start: bool
@@ -150,6 +155,7 @@ class Form:
     nullable: bool
     owned: bool
     roots: frozenset[str]
+    order: Order | None
 
     def joined(self, other: Form) -> Form:
         """What is true of both."""
@@ -160,12 +166,20 @@ class Form:
             self.nullable or other.nullable,
             self.owned or other.owned,
             self.roots | other.roots,
+            _joined_order(self.order, other.order),
         )
+
+
+def _joined_order(one: Order | None, two: Order | None) -> Order | None:
+    """The order of a variable that has one or the other; a placeholder has an empty one."""
+    if not one or not two:
+        return None if one is None or two is None else one or two
+    return one if one == two else None
 
 
 def _form(lowering: Lowering, array: ArrayRef) -> Form:
     if is_placeholder(array):
-        return Form(True, True, True, False, False, frozenset())
+        return Form(True, True, True, False, False, frozenset(), ())
     return Form(
         array.offset == ZERO,
         lowering.is_contiguous(array),
@@ -173,6 +187,7 @@ def _form(lowering: Lowering, array: ArrayRef) -> Form:
         array.owner is None or array.owner.nullable,
         array.owner is not None,
         array.roots,
+        lasting_order(array),
     )
 
 
@@ -251,6 +266,8 @@ class Carried:
             found.get("offset", ZERO),
             owner=self.owner,
             whole=self.form.whole,
+            # Nothing is read of a variable without a value.
+            order=row_major(len(dims)) if self.form.order == () else self.form.order,
         )
 
     def prepare(self, operand: Operand) -> list[tuple[Var, Expr]]:

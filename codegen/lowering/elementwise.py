@@ -28,9 +28,10 @@ from jitcore.codegen.lowering.operands import (
     Lazy,
     NotNative,
     Operand,
+    Order,
     Pair,
 )
-from jitcore.codegen.lowering.orders import prefers_columns
+from jitcore.codegen.lowering.orders import copied_order
 from jitcore.codegen.lowering.ranges import Linear
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node, Value
@@ -73,10 +74,9 @@ def materialize(lowering: Lowering, value: Value, lazy: Lazy) -> ArrayRef:
 
 def allocate_result(lowering: Lowering, value: Value, lazy: Lazy) -> ArrayRef:
     """Memory for a value, in the order NumPy gives it."""
-    by_columns = lazy.kind in SCALARS and prefers_columns(lazy)
     escapes = lowering.escapes(value)
     return lowering.allocate(
-        value.name, lazy.dims, lazy.dtype, escapes=escapes, by_columns=by_columns
+        value.name, lazy.dims, lazy.dtype, escapes=escapes, order=copied_order(lazy)
     )
 
 
@@ -104,11 +104,23 @@ def _elementwise(lowering: Lowering, node: Node) -> Operand:
 
 
 def _full(lowering: Lowering, node: Node) -> Operand:
-    value, *dims = node.inputs
+    value, *dims = node.positional
     dtype = np.dtype(node.attributes["dtype"])
     element = convert(lowering.operand(value), dtype_of(value), dtype)
     extents = _new_dims(lowering, node, [lowering.scalar(dim) for dim in dims])
-    return _delivered(lowering, node, Lazy(node, (element,), extents, dtype, ((),)))
+    lazy = Lazy(node, (element,), extents, dtype, ((),), _order_like(lowering, node))
+    return _delivered(lowering, node, lazy)
+
+
+def _order_like(lowering: Lowering, node: Node) -> Order | None:
+    """The order of a new array that is like another one."""
+    if "like" not in node.keywords:
+        return None
+    if node.attributes["order"] == "A":
+        model = lowering.array(node.inputs[-1])
+        return tuple(range(1, model.rank + 1)) if lowering.is_fortran(model) else None
+    model = lowering.operand(node.inputs[-1])
+    return copied_order(model) if isinstance(model, (ArrayRef, Lazy)) else None
 
 
 def _new_dims(lowering: Lowering, node: Node, dims: list[Expr]) -> tuple[Expr, ...]:
@@ -131,10 +143,11 @@ def _iota(lowering: Lowering, node: Node) -> Operand:
 
 
 def _empty(lowering: Lowering, node: Node) -> Operand:
-    dims = _new_dims(lowering, node, [lowering.scalar(dim) for dim in node.inputs])
+    dims = _new_dims(lowering, node, [lowering.scalar(dim) for dim in node.positional])
     dtype = np.dtype(node.attributes["dtype"])
     escapes = lowering.escapes(node.output)
-    return lowering.allocate(node.output.name, dims, dtype, escapes=escapes)
+    order = _order_like(lowering, node)
+    return lowering.allocate(node.output.name, dims, dtype, escapes=escapes, order=order)
 
 
 def as_copy(node: Node, operand: ArrayRef | Lazy) -> Lazy:
@@ -148,6 +161,16 @@ def _copy(lowering: Lowering, node: Node) -> Operand:
     if not isinstance(base, (ArrayRef, Lazy)):
         return base
     return _delivered(lowering, node, as_copy(node, base))
+
+
+def _listed(lowering: Lowering, node: Node) -> Operand:
+    elements = lowering.array(node.inputs[0])
+    if elements.dtype != np.float64:
+        if lowering.has_written:
+            raise NotNative("an array of a list that may be empty, after a write")
+        is_empty = compare("eq", elements.dims[0], ZERO)
+        lowering.fail(is_empty, None, "an array of an empty list, whose dtype is float64")
+    return _delivered(lowering, node, as_copy(node, elements))
 
 
 def _item(lowering: Lowering, node: Node) -> Element:
@@ -185,5 +208,6 @@ RULES: dict[str, Rule] = {
     "np::iota": _iota,
     "np::empty": _empty,
     "np::copy": _copy,
+    "np::listed": _listed,
     "np::item": _item,
 }

@@ -29,6 +29,7 @@ from jitcore.codegen.lowering.elements import (
 from jitcore.codegen.lowering.elementwise import as_copy
 from jitcore.codegen.lowering.nest import nest, write
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, NotNative, Operand, arrays_in
+from jitcore.codegen.lowering.orders import iterated_order, order_of
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.stores import overwrites_itself
 from jitcore.ir.graph import Node
@@ -67,7 +68,9 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
     count = _count(lowering, mask)
     dims = define_dims(lowering, node.output, [count, *row])
     escapes = lowering.escapes(node.output)
-    target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes)
+    inner_order = order_of(base)[mask.rank :]
+    order = (len(row) + 1, *iterated_order([inner_order], len(row)))
+    target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes, order=order)
     emitter = lowering.emitter
     place = emitter.mutable("place", ZERO)
 

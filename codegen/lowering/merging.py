@@ -18,6 +18,7 @@ from jitcore.codegen.lowering.operands import (
     Pair,
     Static,
 )
+from jitcore.codegen.lowering.orders import lasting_order
 from jitcore.codegen.lowering.state import NULL, Lowering
 from jitcore.ir.graph import Value
 from jitcore.ir.types import TensorType
@@ -122,6 +123,7 @@ class Merge:
             dims.append(known)
         in_order = all(id(one) in self.contiguous for one in live)
         strides = (ZERO,) * len(dims) if in_order else self._strides(name, arrays)
+        orders = {lasting_order(one) for one in live}
         merged = ArrayRef(
             pointer,
             tuple(dims),
@@ -131,6 +133,7 @@ class Merge:
             offset,
             owner=self._owner(name, arrays),
             whole=all(one.whole for one in live),
+            order=orders.pop() if len(orders) == 1 else None,
         )
         if in_order:
             self.in_order.add(id(merged))

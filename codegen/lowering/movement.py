@@ -41,9 +41,12 @@ from jitcore.codegen.lowering.operands import (
     NewAxis,
     NotNative,
     Operand,
+    Order,
     Slice,
     arrays_in,
+    row_major,
 )
+from jitcore.codegen.lowering.orders import aligned_order, iterated_order, joined_order, order_of
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.views import checked_index, slice_axis
 from jitcore.ir.graph import Node, Value
@@ -72,7 +75,13 @@ def _concatenate(lowering: Lowering, node: Node) -> Operand:
     dims[axis] = length
     extents = define_dims(lowering, node.output, dims)
     escapes = lowering.escapes(node.output)
-    target = lowering.allocate(node.output.name, extents, operands[0].dtype, escapes=escapes)
+    target = lowering.allocate(
+        node.output.name,
+        extents,
+        operands[0].dtype,
+        escapes=escapes,
+        order=joined_order(operands, len(extents)),
+    )
     for operand, start in zip(operands, starts, strict=True):
         write(lowering, [(_piece(lowering, target, operand, axis, start), operand)])
     return target
@@ -236,12 +245,35 @@ def _gather(lowering: Lowering, node: Node) -> Operand:
     indexing = _indexing(lowering, node, base, node.inputs[1:], type_dims(node.output))
     dims = define_dims(lowering, node.output, indexing.dims)
     escapes = lowering.escapes(node.output)
-    target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes)
+    in_c_order = node.attributes.get("order") == "C"
+    order = None if in_c_order else _gathered_order(base, indexing)
+    target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes, order=order)
     elements = Elements(lowering)
     with nest(lowering, dims, parallel=True) as index:
         place = indexing.places(elements, index.entries)
         store(lowering, target, index, elements.bind("value", load(base, place), ""))
     return target
+
+
+def _gathered_order(base: ArrayRef, indexing: Indexing) -> Order:
+    """The order of what is selected: the index arrays' axes, in C order, go before all others.
+
+    Where there are no others they have the order that an iteration over the arrays has.
+    """
+    numbers = iter(order_of(base))
+    others: list[int] = []
+    arrays: list[Order] = []
+    for axis in indexing.axes:
+        number = 0 if isinstance(axis, NewAxis) else next(numbers)
+        if not isinstance(axis, Advanced):
+            others.append(number)
+        elif isinstance(axis.operand, (ArrayRef, Lazy)):
+            arrays.append(aligned_order(order_of(axis.operand), axis.modes, indexing.shared))
+    kept = iterated_order([tuple(others)], len(others))
+    shared = row_major(indexing.shared) if others else iterated_order(arrays, indexing.shared)
+    order = [*kept]
+    order[indexing.first : indexing.first] = [one + len(kept) for one in shared]
+    return tuple(order)
 
 
 def _scatter(lowering: Lowering, node: Node) -> Operand:

@@ -9,7 +9,7 @@ from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, multiply, product
 from jitcore.codegen.lowering.elements import Elements, Index, store
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
-from jitcore.codegen.lowering.orders import Reverser, is_by_columns
+from jitcore.codegen.lowering.orders import Rearranger, walk_order
 from jitcore.codegen.lowering.state import Lowering
 
 __all__ = ["INDEX_NAMES", "collapse", "nest", "write"]
@@ -127,9 +127,11 @@ def nest(
 
 def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None:
     """One nest that writes values, all of the same extents, to arrays."""
-    if all(is_by_columns(target) for target, _ in pairs):
-        reverser = Reverser(lowering, pairs[0][0].rank)
-        pairs = [(reverser(target), reverser(value)) for target, value in pairs]
+    ways = {walk_order(target) for target, _ in pairs}
+    axes = ways.pop()
+    if not ways and axes != tuple(range(len(axes))):
+        rearranged = Rearranger(lowering, axes)
+        pairs = [(rearranged(target), rearranged(value)) for target, value in pairs]
     dims = pairs[0][0].dims
     groups = collapse(lowering, dims, [one for pair in pairs for one in pair])
     elements = Elements(lowering)

@@ -23,12 +23,15 @@ __all__ = [
     "NewAxis",
     "NotNative",
     "Operand",
+    "Order",
     "Owner",
     "Pair",
     "Point",
     "Slice",
     "Static",
     "arrays_in",
+    "row_major",
+    "walked_axes",
 ]
 
 
@@ -83,6 +86,21 @@ class Owner:
     values: list[Value] = field(default_factory=list)
 
 
+Order = tuple[int, ...]
+"""How the axes of an array lie in memory: for each axis a number that is larger where the stride
+is larger, and 0 where the stride is 0."""
+
+
+def row_major(rank: int) -> Order:
+    """C order."""
+    return tuple(range(rank, 0, -1))
+
+
+def walked_axes(order: Order) -> tuple[int, ...]:
+    """The axes from the largest stride to the smallest."""
+    return tuple(sorted(range(len(order)), key=lambda axis: -order[axis]))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayRef:
     """An array in memory.
@@ -103,6 +121,8 @@ class ArrayRef:
         It is all of its owner's memory, as it was allocated, or an argument itself.
     input : int or None
         The number of the argument it is.
+    order : tuple of int or None
+        See ``Order``; None where only the run shows it.
     """
 
     pointer: Expr
@@ -114,6 +134,7 @@ class ArrayRef:
     owner: Owner | None = None
     whole: bool = False
     input: int | None = None
+    order: Order | None = None
 
     @property
     def rank(self) -> int:
@@ -165,6 +186,8 @@ class Lazy:
         ``detail`` is a ``Reduction`` that is computed where its row begins.
     as_kind : str
         What is done to the operands on the way to what the node does, such as ``np::copy``.
+    order : tuple of int or None
+        See ``Order``; None as long as nobody has asked.
     """
 
     node: Node
@@ -175,6 +198,7 @@ class Lazy:
     detail: Any = None
     is_reduction: bool = False
     as_kind: str = ""
+    order: Order | None = None
 
     @property
     def kind(self) -> str:

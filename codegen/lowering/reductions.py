@@ -17,6 +17,7 @@ from jitcore.codegen.lowering.accumulators import (
     accumulator,
     combine,
     identity,
+    is_better,
 )
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
@@ -37,9 +38,10 @@ from jitcore.codegen.lowering.operands import (
     Lazy,
     NotNative,
     Operand,
+    Order,
     Pair,
 )
-from jitcore.codegen.lowering.orders import Reverser, prefers_columns
+from jitcore.codegen.lowering.orders import Rearranger, preferred_axes, reduced_order
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.walks import reduce_elements
@@ -291,6 +293,34 @@ def _joined(op: str, x: Element, y: Element, dtype: np.dtype[Any]) -> Element:
     return combined(op, x, y, dtype)
 
 
+def _places_in_rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
+    """Each row is compared with the extrema of those before it, which are kept beside places."""
+    dtype = reduction.operand.dtype
+    if dtype.kind == "c":
+        raise NotNative("the place of an extremum of complex numbers")
+    axes = group_axes(lowering, reduction.operand, reduction.reduced, target)
+    number = axes.is_reduced.index(True)
+    groups = _kept_groups(axes)
+    extrema = lowering.allocate("extrema", target.dims, dtype, escapes=False)
+    comparison = "gt" if reduction.kind == "np::argmax" else "lt"
+    row = axes.extents[number + 1 :]
+    emitter = lowering.emitter
+    with nest(lowering, axes.extents[:number], parallel=True) as outer:
+        with nest(lowering, row) as inner:
+            kept = (*outer.entries, *inner.entries)
+            first = Elements(lowering)(reduction.operand, axes.entries(kept, [ZERO]))
+            store(lowering, extrema, Index(kept, groups), first)
+            store(lowering, target, Index(kept, groups), ZERO)
+        with emitter.loop("k", ONE, axes.extents[number]) as k, nest(lowering, row) as inner:
+            kept = (*outer.entries, *inner.entries)
+            index = Index(kept, groups)
+            element = Elements(lowering)(reduction.operand, axes.entries(kept, [k]))
+            before = emitter.copy("before", load(extrema, index))
+            better = emitter.copy("better", is_better(comparison, element, before, dtype))
+            store(lowering, extrema, index, select(better, element, before))
+            store(lowering, target, index, select(better, k, load(target, index)))
+
+
 def _rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
     if reduction.kind in ("np::var", "np::std"):
         _variance_rows(lowering, reduction, target)
@@ -376,28 +406,39 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     if lowering.reduces_lazily:
         return _lazy(lowering, reduction)
     if type_.scalar:
-        if _goes_by_columns(reduction):
-            reduction = _reversed(lowering, reduction)
+        reduction, _ = _rearranged(lowering, reduction)
         return _reduce_inner(lowering, reduction, None)
     target = _target(lowering, reduction)
     lowering.notes.append(f"loops of {node.kind}, for {target.root}")
     results = _without_kept_axes(lowering, reduction, target)
-    if _goes_by_columns(reduction):
-        reduction = _reversed(lowering, reduction)
-        results = Reverser(lowering, results.rank)(results)
-    if rank - 1 in reduction.reduced or node.kind not in _ROW_OPS:
+    reduction, kept = _rearranged(lowering, reduction)
+    results = Rearranger(lowering, kept)(results)
+    if rank - 1 in reduction.reduced or (node.kind in _PLACES and len(reduction.reduced) > 1):
         _reduce_inner(lowering, reduction, results)
+    elif node.kind in _PLACES:
+        _places_in_rows(lowering, reduction, results)
     else:
         _rows(lowering, reduction, results)
     return target
 
 
-def _reversed(lowering: Lowering, reduction: Reduction) -> Reduction:
-    """The same reduction of the operand with its axes reversed."""
+def _rearranged(lowering: Lowering, reduction: Reduction) -> tuple[Reduction, tuple[int, ...]]:
+    """The same reduction of the operand with its axes as they lie in memory.
+
+    Also gives the order of the results' axes then.
+    """
     rank = reduction.operand.rank
-    operand = Reverser(lowering, rank)(reduction.operand)
-    reduced = frozenset(rank - 1 - axis for axis in reduction.reduced)
-    return Reduction(reduction.node, operand, reduced, reduction.dtype)
+    axes = preferred_axes(reduction.operand)
+    kept = [axis for axis in range(rank) if axis not in reduction.reduced]
+    # Places are counted in C order.
+    if axes == tuple(range(rank)) or (reduction.kind in _PLACES and len(reduction.reduced) > 1):
+        return reduction, tuple(range(len(kept)))
+    operand = Rearranger(lowering, axes)(reduction.operand)
+    reduced = frozenset(place for place, axis in enumerate(axes) if axis in reduction.reduced)
+    return (
+        Reduction(reduction.node, operand, reduced, reduction.dtype),
+        tuple(kept.index(axis) for axis in axes if axis in kept),
+    )
 
 
 def _lazy(lowering: Lowering, reduction: Reduction) -> Lazy:
@@ -429,13 +470,19 @@ def _target(lowering: Lowering, reduction: Reduction) -> ArrayRef:
         extents,
         reduction.dtype,
         escapes=lowering.escapes(node.output),
-        by_columns=_goes_by_columns(reduction),
+        order=_result_order(reduction, len(extents)),
     )
 
 
-def _goes_by_columns(reduction: Reduction) -> bool:
-    """Whether results lie in Fortran order, as NumPy's ufuncs put those of such operands."""
-    return prefers_columns(reduction.operand) and not reduction.kind.startswith("np::arg")
+def _result_order(reduction: Reduction, rank: int) -> Order | None:
+    """The order of the results; ``argmin`` and ``argmax`` give them in C order."""
+    if rank < 2 or reduction.kind in _PLACES:
+        return None
+    keepdims = rank == reduction.operand.rank
+    return reduced_order(reduction.operand, reduction.reduced, keepdims=keepdims)
+
+
+_PLACES = frozenset({"np::argmin", "np::argmax"})
 
 
 def _without_kept_axes(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> ArrayRef:

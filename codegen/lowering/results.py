@@ -14,9 +14,11 @@ from jitcore.codegen.lowering.operands import (
     ArrayRef,
     NotNative,
     Operand,
+    Order,
     Owner,
     Pair,
     Static,
+    row_major,
 )
 from jitcore.codegen.lowering.state import NULL, RESULTS, Lowering
 from jitcore.codegen.signature import (
@@ -120,18 +122,27 @@ class Parameters:
             frozenset({root}),
             whole=True,
             input=number,
+            order=_order(layout, len(dims)),
         )
 
     def _strides(
         self, pointer: Var, dims: Sequence[Expr], layout: Layout | None
     ) -> tuple[Expr, ...]:
-        if layout == "strided":
+        if layout == "strided" or isinstance(layout, tuple):
             return tuple(
                 self._param(f"{pointer.name}_s{axis}", "int64") for axis in range(len(dims))
             )
         if layout == "F":
             return tuple(reversed(self.lowering.strides(dims[::-1])))
         return self.lowering.strides(dims)
+
+
+def _order(layout: Layout | None, rank: int) -> Order | None:
+    if isinstance(layout, tuple):
+        return layout
+    if layout == "strided":
+        return None
+    return tuple(range(1, rank + 1)) if layout == "F" else row_major(rank)
 
 
 def _scalar_dtype(type_: Type) -> np.dtype[Any]:

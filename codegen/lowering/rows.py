@@ -22,7 +22,7 @@ from jitcore.codegen.lowering.elements import (
 from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand
-from jitcore.codegen.lowering.orders import prefers_columns
+from jitcore.codegen.lowering.orders import is_row_major, order_of
 from jitcore.codegen.lowering.reductions import (
     KINDS,
     Reduction,
@@ -241,10 +241,15 @@ _CHEAP = frozenset({"select", "fabs", "floor", "ceil", "trunc", "rint", "sqrt", 
 _FUNCTIONS = frozenset(kind for kind in SCALARS if _calls(kind))
 
 
+def _is_rearranged(operand: Operand) -> bool:
+    """Whether NumPy's array of a value is in another order than C."""
+    return isinstance(operand, (ArrayRef, Lazy)) and not is_row_major(order_of(operand))
+
+
 def lower_by_rows(lowering: Lowering, graph: Graph, kept: int) -> bool:
     """Lower a group whose values are bound, as one nest over rows; False where it does not fit."""
     values = [*graph.outputs, *(node.inputs[0] for node in _reductions(graph))]
-    if any(prefers_columns(lowering.operand(value)) for value in values):
+    if any(_is_rearranged(lowering.operand(value)) for value in values):
         return False
     snapshot = lowering.snapshot()
     try:

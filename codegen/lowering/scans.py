@@ -21,6 +21,7 @@ from jitcore.codegen.lowering.operands import (
     Operand,
     Pair,
 )
+from jitcore.codegen.lowering.orders import iterated_order, order_of
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
@@ -36,7 +37,13 @@ def _scan(lowering: Lowering, node: Node) -> Operand:
         raise NotNative(f"{node.kind} of a scalar")
     axis = node.attributes["axis"]
     escapes = lowering.escapes(node.output)
-    target = lowering.allocate(node.output.name, operand.dims, operand.dtype, escapes=escapes)
+    target = lowering.allocate(
+        node.output.name,
+        operand.dims,
+        operand.dtype,
+        escapes=escapes,
+        order=iterated_order([order_of(operand)], operand.rank),
+    )
     op = _OPS[node.kind]
     if axis == operand.rank - 1:
         _along_last(lowering, operand, target, op)

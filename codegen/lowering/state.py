@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.codegen.array_orders import order_number
 from jitcore.codegen.error_sites import ErrorSite
 from jitcore.codegen.loops import (
     Binary,
@@ -42,10 +43,13 @@ from jitcore.codegen.lowering.operands import (
     Lazy,
     NotNative,
     Operand,
+    Order,
     Owner,
     Pair,
     Static,
     arrays_in,
+    row_major,
+    walked_axes,
 )
 from jitcore.codegen.lowering.ranges import Ranges
 from jitcore.codegen.temporaries import LEAST_KEPT
@@ -295,7 +299,11 @@ class Lowering:
         message: str = "",
         payload: Sequence[Expr] = (),
     ) -> None:
-        """Leave the function with an error where ``condition`` holds."""
+        """Leave the function with an error where ``condition`` holds.
+
+        Without an exception the plain function runs in its place, as long as nothing is written;
+        later that is an error that says so.
+        """
         if condition == FALSE:
             return
         body: list[Stmt] = []
@@ -350,6 +358,14 @@ class Lowering:
             for one, two, dim in zip(array.strides, expected, array.dims, strict=True)
         )
 
+    def is_fortran(self, array: ArrayRef) -> bool:
+        """Whether an array is surely in Fortran order without gaps, and not in C order."""
+        expected = tuple(reversed(self.strides(array.dims[::-1])))
+        return not self.is_contiguous(array) and all(
+            one == two or dim == ONE
+            for one, two, dim in zip(array.strides, expected, array.dims, strict=True)
+        )
+
     def allocate(
         self,
         name: str,
@@ -357,35 +373,43 @@ class Lowering:
         dtype: np.dtype[Any],
         *,
         escapes: bool,
-        by_columns: bool = False,
+        order: Order | None = None,
     ) -> ArrayRef:
-        """New uninitialized memory, in C or Fortran order.
+        """New uninitialized memory without gaps, in C order where no other is asked for.
 
         It is an ``ndarray`` where it may leave its block.
         """
         if len(dims) > MAX_RANK:
             raise NotNative(f"an array of more than {MAX_RANK} dimensions")
         extents = tuple(self.emitter.shared("extent", dim) for dim in dims)
+        order = order or row_major(len(dims))
+        axes = walked_axes(order)
         if escapes:
-            owner = self._new_object(name, extents, dtype, by_columns)
+            owner = self._new_object(name, extents, dtype, axes)
             pointer = self.emitter.let(name, Load(owner.pointer, integer(2), "ptr"))
         else:
             owner = self._new_temporary(name, extents, dtype)
             pointer = owner.pointer
         assert isinstance(pointer, Var)
         self._owners[-1].append(owner)
-        strides = self.strides(extents)
-        if by_columns:
-            strides = tuple(reversed(self.strides(extents[::-1])))
+        by_axis = dict(zip(axes, self.strides([extents[axis] for axis in axes]), strict=True))
         return ArrayRef(
-            pointer, extents, strides, dtype, frozenset({pointer.name}), owner=owner, whole=True
+            pointer,
+            extents,
+            tuple(by_axis[axis] for axis in range(len(axes))),
+            dtype,
+            frozenset({pointer.name}),
+            owner=owner,
+            whole=True,
+            order=order,
         )
 
     def _new_object(
-        self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any], by_columns: bool
+        self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any], axes: Sequence[int]
     ) -> Owner:
         padding = [ONE] * (MAX_RANK - len(dims))
-        header = (integer(dtype.num), integer(int(by_columns)), integer(len(dims)))
+        order = order_number(axes, dtype.itemsize)
+        header = (integer(dtype.num), integer(order), integer(len(dims)))
         call = Call("jc_empty", (*header, *dims, *padding), "ptr", external=True)
         address = self.emitter.let(f"{name}_object", call)
         self.fail(compare("eq", address, NULL), MemoryError)
@@ -416,8 +440,13 @@ class Lowering:
         return add(size, ONE), too_large
 
     def view(self, base: ArrayRef, **changes: Any) -> ArrayRef:
-        """A view of an array: shares its memory, but is not the array itself."""
+        """A view of an array: shares its memory, but is not the array itself.
+
+        Its order is not known where strides are given without it.
+        """
         fields = {name: getattr(base, name) for name in ArrayRef.__dataclass_fields__}
+        if "strides" in changes:
+            fields["order"] = None
         return ArrayRef(**{**fields, "whole": False, "input": None, **changes})
 
     def own(self, owner: Owner) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,9 +40,11 @@ from jitcore.codegen.lowering.operands import (
     NewAxis,
     NotNative,
     Operand,
+    Order,
     Pair,
     Point,
     Slice,
+    row_major,
 )
 from jitcore.codegen.lowering.ranges import Linear
 from jitcore.codegen.lowering.state import Lowering, Rule
@@ -178,21 +181,32 @@ def _array_view(
     form: Linear | None = lowering.ranges.form(offset)
     strides: list[Expr] = []
     remaining = iter(base.strides)
+    numbers = iter(base.order or ())
+    order: list[int] = []
     for axis in axes:
         if isinstance(axis, NewAxis):
             strides.append(ZERO)
+            order.append(0)
             continue
         stride = next(remaining)
+        number = next(numbers, 0)
         place = axis.index if isinstance(axis, Point) else axis.start
         offset = add(offset, multiply(place, stride))
         form = _moved(lowering, form, place, stride)
         if isinstance(axis, Slice):
             strides.append(lowering.emitter.shared("stride", multiply(stride, integer(axis.step))))
+            order.append(number)
     first = lowering.emitter.shared("offset", offset)
     if form is not None:
         # The place of an element is no number that overflows.
         lowering.ranges.define(first, form)
-    return lowering.view(base, offset=first, dims=dims, strides=tuple(strides))
+    return lowering.view(
+        base,
+        offset=first,
+        dims=dims,
+        strides=tuple(strides),
+        order=None if base.order is None else tuple(order),
+    )
 
 
 def _moved(lowering: Lowering, form: Linear | None, place: Expr, stride: Expr) -> Linear | None:
@@ -210,7 +224,12 @@ def _transpose(lowering: Lowering, node: Node) -> Operand:
     dims = define_dims(lowering, node.output, [base.dims[axis] for axis in axes])
     if isinstance(base, Lazy):
         return Lazy(node, (base,), dims, base.dtype, detail=axes)
-    return lowering.view(base, dims=dims, strides=tuple(base.strides[axis] for axis in axes))
+    return lowering.view(
+        base,
+        dims=dims,
+        strides=tuple(base.strides[axis] for axis in axes),
+        order=None if base.order is None else tuple(base.order[axis] for axis in axes),
+    )
 
 
 def _diagonal(lowering: Lowering, node: Node) -> Operand:
@@ -223,6 +242,9 @@ def _diagonal(lowering: Lowering, node: Node) -> Operand:
     others = [axis for axis in range(base.rank) if axis not in (one, two)]
     length = let("length", maximum(minimum(rows, columns), ZERO))
     start = multiply(integer(abs(offset)), base.strides[two if offset > 0 else one])
+    order = base.order
+    if order is not None:
+        order = (*(order[axis] for axis in others), max(order[one], order[two]))
     return lowering.view(
         base,
         offset=let("offset", add(base.offset, start)),
@@ -231,6 +253,7 @@ def _diagonal(lowering: Lowering, node: Node) -> Operand:
             *(base.strides[axis] for axis in others),
             let("stride", add(base.strides[one], base.strides[two])),
         ),
+        order=order,
     )
 
 
@@ -243,11 +266,76 @@ def _reshape(lowering: Lowering, node: Node) -> Operand:
     lowering.fail(differs, ValueError, message, [size, *wanted])
     dims = define_dims(lowering, node.output, wanted)
     if not lowering.is_contiguous(base):
+        split = _strides_of_reshape(lowering, base, dims)
+        if split is not None:
+            strides, order = split
+            return lowering.view(base, dims=dims, strides=strides, order=order)
         is_seen = lowering.escapes(node.output) or is_written_while_used(node.output)
         if lowering.writes and is_seen:
             raise NotNative("a reshape of a strided array, where a write could tell view from copy")
         base = _in_order(lowering, node, base)
-    return lowering.view(base, dims=dims, strides=lowering.strides(dims))
+    return lowering.view(
+        base, dims=dims, strides=lowering.strides(dims), order=row_major(len(dims))
+    )
+
+
+def _strides_of_reshape(
+    lowering: Lowering, base: ArrayRef, dims: Sequence[Expr]
+) -> tuple[tuple[Expr, ...], Order] | None:
+    """The strides of a view in another shape; None where NumPy copies (or only the run shows).
+
+    Axes that both shapes have are paired from both ends.  What is left has a view where it is one
+    axis, or axes that are adjacent in memory (``_attempt_nocopy_reshape`` in NumPy's ``shape.c``).
+    """
+    places = base.order
+    if places is None:
+        return None
+    old = [axis for axis in range(base.rank) if base.dims[axis] != ONE]
+    new = [axis for axis, dim in enumerate(dims) if dim != ONE]
+    strides: dict[int, Expr] = {}
+    order: dict[int, int] = {}
+
+    def pair(one: int, two: int) -> None:
+        strides[two], order[two] = base.strides[one], places[one] * len(dims)
+
+    while old and new and base.dims[old[0]] == dims[new[0]]:
+        pair(old.pop(0), new.pop(0))
+    while old and new and base.dims[old[-1]] == dims[new[-1]]:
+        pair(old.pop(), new.pop())
+    if new and not old:
+        return None
+    let = lowering.emitter.shared
+    for one, two in itertools.pairwise(old):
+        step = let("stride", multiply(base.strides[two], base.dims[two]))
+        if base.strides[one] != step:
+            if len(dims) > 1 and not _are_apart(places, one, two):
+                _require_gap(lowering, base.strides[one], step)
+            return None
+    for place, axis in enumerate(reversed(new)):
+        inner = new[len(new) - place :]
+        size = product([dims[one] for one in inner])
+        strides[axis] = let("stride", multiply(base.strides[old[-1]], size))
+        number = places[old[-1]]
+        order[axis] = number * len(dims) + place if number else 0
+    return (
+        tuple(strides.get(axis, ZERO) for axis in range(len(dims))),
+        tuple(order.get(axis, 0) for axis in range(len(dims))),
+    )
+
+
+def _are_apart(order: Order, one: int, two: int) -> bool:
+    """Whether the steps of an axis are surely not as long as all of the next axis."""
+    is_between = any(order[two] < number < order[one] for number in order)
+    return order[one] <= order[two] or is_between
+
+
+def _require_gap(lowering: Lowering, stride: Expr, step: Expr) -> None:
+    """Go on where NumPy copies: what it makes without a gap is a view in another order."""
+    if isinstance(stride, Const) and isinstance(step, Const):
+        return
+    if lowering.has_written:
+        raise NotNative("a reshape of an array that may have no gaps, after a write")
+    lowering.fail(compare("eq", stride, step), None, "an array without gaps")
 
 
 def _check_reshape(lowering: Lowering, node: Node) -> Operand:
@@ -263,7 +351,7 @@ def _ravel(lowering: Lowering, node: Node) -> Operand:
     dims = define_dims(lowering, node.output, [lowering.size(base.dims)])
     if not lowering.is_contiguous(base):
         base = _in_order(lowering, node, base)
-    return lowering.view(base, dims=dims, strides=(ONE,))
+    return lowering.view(base, dims=dims, strides=(ONE,), order=row_major(1))
 
 
 def _in_order(lowering: Lowering, node: Node, base: ArrayRef) -> ArrayRef:
@@ -301,7 +389,13 @@ def _broadcast_to(lowering: Lowering, node: Node) -> Operand:
     strides: list[Expr] = [ZERO] * missing
     for stride, mode in zip(base.strides, modes, strict=True):
         strides.append(lowering.emitter.shared("stride", stretched(stride, mode)))
-    return lowering.view(base, dims=dims, strides=tuple(strides))
+    order = base.order
+    if any(mode is not None and mode != ZERO for mode in modes):
+        order = None
+    if order is not None:
+        own = (0 if mode == ZERO else one for one, mode in zip(order, modes, strict=True))
+        order = ((0,) * missing) + tuple(own)
+    return lowering.view(base, dims=dims, strides=tuple(strides), order=order)
 
 
 def _part(lowering: Lowering, node: Node) -> Operand:
@@ -322,6 +416,7 @@ def _part(lowering: Lowering, node: Node) -> Operand:
         dtype=np.dtype(expression_dtype(base.dtype)),
         offset=let("offset", add(multiply(base.offset, two), integer(int(is_imaginary)))),
         strides=tuple(let("stride", multiply(stride, two)) for stride in base.strides),
+        order=base.order,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from jitcore.codegen.loops import Binary, Break, Const, Expr, If
 from jitcore.codegen.lowering.accumulators import Accumulator
-from jitcore.codegen.lowering.arithmetic import FALSE, ZERO, add, integer, minimum, multiply
+from jitcore.codegen.lowering.arithmetic import FALSE, ZERO, add, integer, minimum, multiply, select
 from jitcore.codegen.lowering.nest import INDEX_NAMES
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
@@ -28,6 +28,10 @@ def reduce_elements(
     if isinstance(result, Pair):
         return Pair(copy("result_re", result.re), copy("result_im", result.im))
     return copy("result", result)
+
+
+NOWHERE = integer(2**63 - 1)
+"""A place behind all others."""
 
 
 class _Walk:
@@ -85,14 +89,16 @@ class _Walk:
             self.search(entries, start, stop)
 
     def search(self, entries: list[Expr], start: Expr, stop: Expr) -> None:
-        """Find the element of a block that made the result better."""
+        """Find the element of a block that made the result better, in a loop without branches."""
         emitter = self.emitter
         improved = emitter.copy("improved", self.taker.improved())
-        with emitter.branch(improved), emitter.loop("k", start, stop) as entry:
-            matches = self.taker.matches(self.element([*entries, entry]))
-            with emitter.branch(matches):
-                self.taker.found(_place(self.extents, [*entries, entry]))
-                emitter.emit(Break())
+        with emitter.branch(improved):
+            first = emitter.mutable("first", NOWHERE)
+            with emitter.loop("k", start, stop) as entry:
+                matches = self.taker.matches(self.element([*entries, entry]))
+                place = _place(self.extents, [*entries, entry])
+                emitter.assign(first, minimum(first, select(matches, place, NOWHERE)))
+            self.taker.found(first)
 
     def stop_when_done(self) -> None:
         """Leave the loop early where nothing can change any more."""

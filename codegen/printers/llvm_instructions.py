@@ -138,14 +138,20 @@ class Instructions:
         if symbol not in self.declarations:
             self.declarations[symbol] = f"declare {result} @{symbol}({params})"
 
-    def intrinsic(self, name: str, dtype: str, *operands: str, flag: str = "") -> str:
-        """Call the ``llvm.`` intrinsic overloaded for ``dtype``; ``flag`` is an i1 operand."""
+    def intrinsic(
+        self, name: str, dtype: str, *operands: str, flag: str = "", fast: str = ""
+    ) -> str:
+        """Call the ``llvm.`` intrinsic overloaded for ``dtype``.
+
+        ``flag`` is an i1 operand, ``fast`` a fast-math flag.
+        """
         symbol = f"llvm.{name}.{_OVERLOADS[dtype]}"
         type_ = _REGISTER_TYPES[dtype]
         params = ", ".join([type_] * len(operands) + ["i1"] * bool(flag))
         self.declare(symbol, type_, params)
         args = ", ".join([f"{type_} {operand}" for operand in operands])
-        return self.value(f"call {type_} @{symbol}({args}{', i1 ' + flag if flag else ''})")
+        last = f", i1 {flag}" if flag else ""
+        return self.value(f"call {fast}{' ' * bool(fast)}{type_} @{symbol}({args}{last})")
 
     def in_float32(self, function: Callable[..., str], *operands: str) -> str:
         """Compute on float16 operands in float32 and round, which is how NumPy does it."""
@@ -201,7 +207,8 @@ class Instructions:
             prefix = "s" if dtype in _SIGNED else "u"
             return self.intrinsic(prefix + op, dtype, x, y)
         if reassoc:
-            return self.intrinsic(op + "imum", dtype, x, y)
+            # In which order 0.0 and -0.0 meet is left open, as it is in NumPy.
+            return self.intrinsic(op + "imum", dtype, x, y, fast="nsz")
         # Of two equal operands (0.0 and -0.0) NumPy takes the second, as x86's minps does, and
         # the first in float16.
         predicate = {"min": "l", "max": "g"}[op] + ("e" if dtype == "float16" else "t")

@@ -42,12 +42,13 @@ def _take_rule(b: Builder, call: Call) -> Value:
     axis = checked_axis(axis, rank_of(x))
     if indices.type == INT:
         taken = b.op("np::view", x, indices, index=_along(rank_of(x), axis, "$0"))
-        return b.op("np::item", taken) if rank_of(x) == 1 else b.op("np::copy", taken)
+        return b.op("np::item", taken) if rank_of(x) == 1 else b.op("np::copy", taken, order="C")
     type_ = tensor(indices)
     if type_.dtype is None or type_.dtype.kind not in "iu" or not type_.dims:
         raise Untypable("np.take of indices that are no array of integers")
     index = b.op("np::cast", indices, dtype=np.dtype(np.int64))
-    return b.op("np::gather", x, index, index=_along(rank_of(x), axis, "$0"))
+    # The function gives its results in C order, which indexing does not.
+    return b.op("np::gather", x, index, index=_along(rank_of(x), axis, "$0"), order="C")
 
 
 def _repeated(b: Builder, x: Value, counts: Sequence[Value], *, inner: bool) -> Value:
@@ -192,7 +193,7 @@ def _continued(b: Builder, x: Value, widths: Sequence[tuple[int, int]], definiti
         b.op("prim::add", b.size(x, axis), before + after)
         for axis, (before, after) in enumerate(widths)
     ]
-    result = b.op("np::empty", *extents, dtype=tensor(x).dtype)
+    result = b.op("np::empty", *extents, dtype=tensor(x).dtype, like=x, order="A")
     entries = [f"{before}:-{after}" if after else f"{before}:" for before, after in widths]
     b.op("np::store", b.op("np::view", result, index=", ".join(entries)), x)
     for axis, (before, after) in enumerate(widths):
@@ -219,7 +220,8 @@ def _framed(b: Builder, x: Value, widths: Sequence[tuple[int, int]], fill: Any) 
         for axis, (before, after) in enumerate(widths)
     ]
     dtype = tensor(x).dtype
-    result = b.op("np::full", b.constant(fills[-1][0]), *extents, dtype=dtype)
+    frame = {"dtype": dtype, "like": x, "order": "A"}
+    result = b.op("np::full", b.constant(fills[-1][0]), *extents, **frame)
     entries = [f"{before}:-{after}" if after else f"{before}:" for before, after in widths]
     if len({number.tobytes() for pair in fills for number in pair}) > 1:
         # The sides of later axes take the corners.
@@ -268,7 +270,7 @@ def _meshgrid_rule(b: Builder, call: Call) -> Value:
         index = ", ".join(":" if number == place else "None" for number in range(len(arrays)))
         opened = b.op("np::view", one, index=index)
         spread = opened if sparse else b.op("np::broadcast_to", opened, *extents)
-        grids.append(b.op("np::copy", spread))
+        grids.append(b.op("np::copy", spread, order="C"))
     return b.make_tuple(grids)
 
 

@@ -33,12 +33,17 @@ def _getattr_rule(b: Builder, call: Call) -> Value:
         return _array_attribute(b, x, name)
     if isinstance(x.type, TupleType) and x.type.named:
         return _named_tuple_attribute(b, x, x.type.named, name)
-    if x.constant is not None and not isinstance(x.constant.attributes["value"], (list, dict)):
+    if x.constant is not None and not _has_state(x.constant.attributes["value"]):
         held = x.constant.attributes["value"]
         if hasattr(held, name):
             found = getattr(held, name)
             return b.constant(found, type_of_constant(found))
     raise Untypable(f"attribute {name!r} of {x.type}")
+
+
+def _has_state(held: Any) -> bool:
+    """Whether a program may change what is in an object; layers are marked."""
+    return isinstance(held, (list, dict)) or hasattr(type(held), "__jitcore_module__")
 
 
 def _named_tuple_attribute(b: Builder, x: Value, class_: Any, name: str) -> Value:

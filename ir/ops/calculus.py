@@ -106,7 +106,7 @@ def _edge(b: Builder, value: Value, dtype: np.dtype[Any]) -> Value:
 
 
 def _slopes(f: Any, step: Any, axis: Any, order: Any, dtype: Any) -> Any:
-    slopes = np.empty(f.shape, dtype)
+    slopes = np.empty_like(f, dtype)
     x, y = np.moveaxis(f, axis, -1), np.moveaxis(slopes, axis, -1)
     require(x.shape[-1] > order, "ValueError", _TOO_SMALL)
     y[..., 1:-1] = (x[..., 2:] - x[..., :-2]) / (2.0 * step)
@@ -127,7 +127,7 @@ def _slopes_between(f: Any, places: Any, axis: Any, order: Any, dtype: Any) -> A
     steps = np.diff(places)
     if (steps == steps[0]).all():
         return _slopes(f, steps[0], axis, order, dtype)
-    slopes = np.empty(f.shape, dtype)
+    slopes = np.empty_like(f, dtype)
     x, y = np.moveaxis(f, axis, -1), np.moveaxis(slopes, axis, -1)
     require(x.shape[-1] > order, "ValueError", _TOO_SMALL)
     one, two = steps[:-1], steps[1:]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.ir import reference
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
@@ -170,8 +171,9 @@ def as_array(b: Builder, value: Value, outer: Value | None = None) -> Value:
 
 def _array_rule(b: Builder, call: Call) -> Value:
     x, dtype = call.value("object"), call.static("dtype")
-    if call.static("order") not in ("K", "C", "A"):
-        raise Untypable("np.array in another order than C")
+    order = call.static("order")
+    if order not in ("K", "C"):
+        raise Untypable(f"np.array in order {order!r}")
     if call.static("copy") is not True:
         raise Untypable("np.array that may not copy")
     if isinstance(x.type, (TupleType, ListType)):
@@ -179,7 +181,10 @@ def _array_rule(b: Builder, call: Call) -> Value:
     natural = default_dtype(x)
     asked = natural if dtype is None else _checked(dtype)
     if isinstance(x.type, TensorType) and not x.type.scalar:
-        return b.op("np::copy", x) if asked == natural else b.op("np::cast", x, dtype=asked)
+        converted = x if asked == natural else b.op("np::cast", x, dtype=asked)
+        if asked == natural or order == "C":
+            return b.op("np::copy", converted, order=order)
+        return converted
     if not np.can_cast(natural, asked, "same_kind"):
         raise Untypable(f"an array of {asked} of a number of {natural}")
     return b.op("np::full", cast_to(b, x, _checked(asked)), dtype=asked)
@@ -240,7 +245,23 @@ def _item_method(x: Any, *args: Any) -> Any:
     return x.item(*args)
 
 
+def _listed_rule(b: Builder, call: Call) -> Value:
+    x = call.value("x")
+    type_ = tensor(x)
+    if rank_of(x) != 1 or type_.scalar:
+        raise Untypable("a list of something else than numbers")
+    return b.emit("np::listed", [x], {}, TensorType(type_.dtype, type_.dims))
+
+
 OPS: tuple[Op, ...] = (
+    row(
+        "listed",
+        reference.listed,
+        _listed_rule,
+        "x",
+        "The array of a list of these numbers, of float64 where there are none.",
+        functions=(),
+    ),
     row(
         "array",
         np.array,

@@ -26,13 +26,25 @@ def _dtype(value: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _filled(b: Builder, number: Any, dtype: np.dtype[Any], extents: list[Value]) -> Value:
-    dims = dims_of_values(b, extents)
-    if number is None:
-        return b.emit("np::empty", extents, {"dtype": dtype}, TensorType(dtype, dims))
-    if not isinstance(number, Value):
-        number = b.constant(dtype.type(number), TensorType(dtype, (), True))
-    return b.emit("np::full", [number, *extents], {"dtype": dtype}, TensorType(dtype, dims))
+def _filled(
+    b: Builder,
+    number: Any,
+    dtype: np.dtype[Any],
+    extents: list[Value],
+    like: Value | None = None,
+    order: str = "K",
+) -> Value:
+    """A new array, in C order or in the order of ``like`` where that has as many axes."""
+    type_ = TensorType(dtype, dims_of_values(b, extents))
+    inputs, kind = extents, "np::empty"
+    if number is not None:
+        if not isinstance(number, Value):
+            number = b.constant(dtype.type(number), TensorType(dtype, (), True))
+        inputs, kind = [number, *extents], "np::full"
+    if like is None or len(extents) < 2 or tensor(like).rank != len(extents):
+        return b.emit(kind, inputs, {"dtype": dtype}, type_)
+    attributes = {"dtype": dtype, "order": order}
+    return b.emit(kind, [*inputs, like], attributes, type_, ["like"])
 
 
 def _shape_rule(number: Any) -> Rule:
@@ -49,7 +61,7 @@ def _shape_rule(number: Any) -> Rule:
 
 
 def _like_rule(number: Any, name: str = "a") -> Rule:
-    """``zeros_like`` and its kin of C-order arrays."""
+    """``zeros_like`` and its kin."""
 
     def rule(b: Builder, call: Call) -> Value:
         x = call.value(name)
@@ -60,7 +72,7 @@ def _like_rule(number: Any, name: str = "a") -> Rule:
         extents = [b.size(x, axis) for axis in range(len(type_.dims or ()))]
         if call.optional("shape") is not None:
             extents = shape_values(b, call.value("shape"))
-        return _filled(b, number, _dtype(type_.dtype if dtype is None else dtype), extents)
+        return _filled(b, number, _dtype(type_.dtype if dtype is None else dtype), extents, x)
 
     return rule
 
@@ -114,16 +126,19 @@ def _full_like_rule(b: Builder, call: Call) -> Value:
         b, call.value("fill_value"), _dtype(type_.dtype if asked is None else asked)
     )
     extents = [b.size(x, axis) for axis in range(len(type_.dims or ()))]
-    return _filled(b, value, _value_dtype(value), extents)
+    return _filled(b, value, _value_dtype(value), extents, x)
 
 
 def _typed_empty_rule(b: Builder, call: Call) -> Value:
-    return _filled(b, None, _dtype(call.static("dtype")), call.bound["extents"])
+    dtype, like = _dtype(call.static("dtype")), call.optional("like")
+    return _filled(b, None, dtype, call.bound["extents"], like, call.static("order"))
 
 
 def _typed_full_rule(b: Builder, call: Call) -> Value:
     dtype = _dtype(call.static("dtype"))
-    return _filled(b, cast_to(b, call.value("value"), dtype), dtype, call.bound["extents"])
+    value, like = cast_to(b, call.value("value"), dtype), call.optional("like")
+    order = call.static("order")
+    return _filled(b, value, dtype, call.bound["extents"], like, order)
 
 
 def _arange_rule(b: Builder, call: Call) -> Value:
@@ -231,7 +246,7 @@ OPS: tuple[Op, ...] = (
         "np::empty",
         reference.empty,
         _typed_empty_rule,
-        "*extents, dtype",
+        "*extents, dtype, like=None, order='K'",
         pure=False,
         doc="A new array with any contents.",
     ),
@@ -239,7 +254,7 @@ OPS: tuple[Op, ...] = (
         "np::full",
         reference.full,
         _typed_full_rule,
-        "value, *extents, dtype",
+        "value, *extents, dtype, like=None, order='K'",
         doc="A new array of one value.",
     ),
     Op("np::iota", reference.iota, _iota_rule, "start, step, count, dtype", doc="Equal steps."),

@@ -334,7 +334,7 @@ def _astype_rule(b: Builder, call: Call) -> Value:
     if type_.scalar:
         return _cast_rule(b, call)
     if dtype == type_.dtype:
-        return b.op("np::copy", x) if copy else x
+        return b.op("np::copy", x, order="K") if copy else x
     return _cast_rule(b, call)
 
 

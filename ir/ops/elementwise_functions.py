@@ -58,7 +58,7 @@ def _round_rule(b: Builder, call: Call) -> Value:
     if decimals != 0 or type_.dtype.kind == "b":
         raise Untypable("np.round to decimals")
     if type_.dtype.kind in "iu":
-        return x if type_.scalar else b.op("np::copy", x)
+        return x if type_.scalar else b.op("np::copy", x, order="K")
     return b.op("np::rint", x)
 
 

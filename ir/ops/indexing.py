@@ -296,10 +296,11 @@ def _is_advanced(built: _Index, entry: str) -> bool:
     return ":" not in entry and entry != "None"
 
 
-def _gather(b: Builder, x: Value, built: _Index) -> Value:
+def _gather(b: Builder, x: Value, built: _Index, order: str = "K") -> Value:
     dims = _gather_dims(b, built)
     type_ = TensorType(tensor(x).dtype, dims)
-    return b.emit("np::gather", [x, *built.operands], {"index": built.text}, type_)
+    attributes = {"index": built.text} | ({"order": "C"} if order == "C" else {})
+    return b.emit("np::gather", [x, *built.operands], attributes, type_)
 
 
 def split_index(text: str) -> list[str]:
@@ -341,7 +342,7 @@ def _view_rule(b: Builder, call: Call) -> Value:
 
 def _gather_rule(b: Builder, call: Call) -> Value:
     x, built, _ = _typed_index(b, call)
-    return _gather(b, x, built)
+    return _gather(b, x, built, call.static("order"))
 
 
 def _scatter_rule(b: Builder, call: Call) -> Value:
@@ -551,7 +552,7 @@ OPS: tuple[Op, ...] = (
         "np::gather",
         reference.gather,
         _gather_rule,
-        "x, *operands, index=''",
+        "x, *operands, index='', order='K'",
         doc="Advanced indexing, a copy.",
     ),
     Op(

@@ -106,8 +106,14 @@ class Builder(Protocol):
     """What rules use to emit typed nodes; ``ir.passes.specialize`` implements it."""
 
     def emit(
-        self, kind: str, inputs: Sequence[Value], attributes: Mapping[str, Any], type_: Type
-    ) -> Value: ...
+        self,
+        kind: str,
+        inputs: Sequence[Value],
+        attributes: Mapping[str, Any],
+        type_: Type,
+        keywords: Sequence[str] = (),
+    ) -> Value:
+        """Append a node with one output; ``keywords`` are the names of its last inputs."""
 
     def op(self, kind: str, *args: Any, **attributes: Any) -> Value:
         """Apply another op's rule; arguments are Values or plain constants."""

@@ -18,6 +18,7 @@ from jitcore.ir.types import (
     FLOAT,
     INT,
     NONE,
+    OBJECT,
     SLICE,
     STR,
     ListType,
@@ -237,6 +238,8 @@ def _slice_rule(b: Builder, call: Call) -> Value:
 def _isinstance_rule(b: Builder, call: Call) -> Value:
     x = call.value("x")
     classes = call.static("classes")
+    if x.type == OBJECT and x.constant is not None:
+        return b.constant(isinstance(x.constant.attributes["value"], classes))
     known_types(x)
     held = _python_class(x)
     if held is None:
@@ -265,7 +268,10 @@ def _python_class(x: Value) -> type | None:
 
 
 def _type_rule(b: Builder, call: Call) -> Value:
-    held = _python_class(call.value("x"))
+    x = call.value("x")
+    if x.type == OBJECT and x.constant is not None:
+        return b.constant(type(x.constant.attributes["value"]))
+    held = _python_class(x)
     if held is None:
         raise Untypable(f"type() of {call.value('x').type}")
     return b.constant(held)

@@ -34,7 +34,8 @@ def _select_rule(b: Builder, call: Call) -> Value:
     result = cast_to(b, values[-1], dtype)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = b.op("np::where", condition, cast_to(b, choice, dtype), result)
-    return result
+    # NumPy fills a new array, which is in C order.
+    return b.op("np::copy", result, order="C") if rank_of(result) > 1 else result
 
 
 def _sample(value: Value) -> Any:

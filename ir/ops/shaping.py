@@ -222,7 +222,7 @@ def _ravel_rule(b: Builder, call: Call) -> Value:
 def _flatten_rule(b: Builder, call: Call) -> Value:
     if call.static("order") != "C":
         raise Untypable("flatten in another order than C")
-    return b.op("np::reshape", b.op("np::copy", array_operand(call.value("a"))), -1)
+    return b.op("np::reshape", b.op("np::copy", array_operand(call.value("a")), order="C"), -1)
 
 
 def _index_rule(text_of: Any, name: str = "a") -> Any:
@@ -317,13 +317,15 @@ def _broadcast_typed_rule(b: Builder, call: Call) -> Value:
 def _copy_rule(b: Builder, call: Call) -> Value:
     x = call.value("a")
     type_ = tensor(x)
-    if call.static("order") not in ("C", "K"):
-        raise Untypable("a copy in another order than C")
+    order = call.static("order")
+    if order not in ("C", "K"):
+        raise Untypable(f"a copy in order {order!r}")
     if type_.dtype is None or type_.dtype.char not in SUPPORTED:
         raise Untypable(f"dtype {type_.dtype} is not compiled")
     if type_.scalar:
         raise Untypable("a copy of a NumPy scalar")
-    return b.emit("np::copy", [x], {}, TensorType(type_.dtype, type_.dims))
+    attributes = {"order": order} if rank_of(x) > 1 else {}
+    return b.emit("np::copy", [x], attributes, TensorType(type_.dtype, type_.dims))
 
 
 def _transpose_method(x: Any, *axes: Any) -> Any:

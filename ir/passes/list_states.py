@@ -216,7 +216,8 @@ def _array(worker: BranchBuilder, state: Value) -> Value:
     if _element(state) is None:
         return worker.op("np::empty", 0, dtype=np.dtype(np.float64))
     buffer, length = _parts(state)
-    return worker.op("np::copy", worker.op("np::view", buffer, length, index=":$0"))
+    elements = worker.op("np::view", buffer, length, index=":$0")
+    return worker.op("np::listed", elements)
 
 
 def python_list(worker: BranchBuilder, state: Value) -> Value:

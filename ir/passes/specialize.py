@@ -44,7 +44,7 @@ from jitcore.ir.passes.skeletons import (
 from jitcore.ir.passes.special_methods import special_method
 from jitcore.ir.passes.specialize_branches import BranchBuilder, Environment, is_surely_native
 from jitcore.ir.passes.specialize_loops import visit_loop
-from jitcore.ir.passes.typed_builder import CompileFunction
+from jitcore.ir.passes.typed_builder import CompileFunction, unpacked
 from jitcore.ir.types import (
     ANY,
     NONE,
@@ -116,9 +116,10 @@ def _specialized(
             environment[param] = worker.constant(constants[number])
         else:
             environment[param] = worker.without_type(worker.open_tuple(new), param)
+    inputs = dict(zip(graph.inputs, target.inputs, strict=True))
     for capture in graph.captures:
-        stand_in = environment.get(capture.input) if capture.input else None
-        target.captures.append(replace(capture, input=stand_in))
+        own = inputs[capture.input] if capture.input else None
+        target.captures.append(replace(capture, input=own))
     for value in worker.walk(graph.block, 0, environment):
         target.block.add_return(worker.known_to_python(value))
     if worker.keeps_ints and not is_surely_native(target.block):
@@ -131,10 +132,8 @@ def _specialized(
 
 
 def _input_numbers(graph: Graph, values: Sequence[Value]) -> Iterator[int]:
-    """The numbers of the graph inputs among these values; a tuple's elements stand for it."""
+    """The numbers of the graph inputs among these values."""
     for value in values:
-        while value.node is not None and value.node.kind == "prim::Unpack":
-            value = value.node.inputs[0]
         if value in graph.inputs:
             yield graph.inputs.index(value)
 
@@ -171,6 +170,7 @@ class Specializer(BranchBuilder):
                 self.visit_protected(node, environment)
             elif node.kind == "prim::Raise":
                 inputs = [self.known_to_python(environment[value]) for value in node.inputs]
+                inputs[:1] = [self.noted(value) for value in inputs[:1]]
                 self.block.append(node.kind, inputs, outputs=(), source=node.source)
                 return [self.uninitialized() for _ in block.returns]
             else:
@@ -220,7 +220,7 @@ class Specializer(BranchBuilder):
             return self.apply(node, inputs)
         except Untypable as reason:
             if isinstance(reason, NeedsConstant):
-                self.wanted.append(reason.value)
+                self.wanted.append(unpacked(reason.value))
             return self.generic(node, inputs, str(reason))
 
     def for_each_alternative(self, node: Node, inputs: list[Value], number: int) -> Value:
@@ -274,7 +274,7 @@ class Specializer(BranchBuilder):
     def apply(self, node: Node, inputs: list[Value]) -> Value:
         """Type one node by its op's rule."""
         if node.kind == "prim::CallFunction":
-            return self.inline(node.attributes["graph"], inputs)
+            return self.call_function(node, inputs)
         if node.kind == "prim::Uninitialized":
             return self.emit(node.kind, [], node.attributes, UNINITIALIZED)
         op = TABLE.get(node.kind)
@@ -298,6 +298,23 @@ class Specializer(BranchBuilder):
         if folded is not None:
             return folded
         return op.rule(self, Call(node.kind, bound, op.signature, node.source))
+
+    def call_function(self, node: Node, inputs: list[Value]) -> Value:
+        """Walk the graph of a function in place; ``layer`` is the layer whose ``forward`` it is."""
+        layer = node.attributes.get("layer")
+        self.layers += [] if layer is None else [layer]
+        result = self.inline(node.attributes["graph"], inputs)
+        self.layers = self.layers[: len(self.layers) - (layer is not None)]
+        return result
+
+    def noted(self, exception: Value) -> Value:
+        """An exception with a note for each layer around, as eager calls add them."""
+        for layer in reversed(self.layers):
+            receiver = self.constant(layer)
+            inputs, attributes = (receiver, exception), {"name": "_noted"}
+            node = self.block.append("prim::CallMethod", inputs, attributes, source=self.source)
+            exception = node.output
+        return exception
 
     def open_starred(self, node: Node, inputs: list[Value]) -> list[Value]:
         """Put the elements of starred arguments in their places."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from jitcore.ir.classes import bind_arguments, class_attribute, class_captures
 from jitcore.ir.graph import Block, Capture, Graph, Node, SourceRange, Value
 from jitcore.ir.ops import METHODS, TABLE, kind_of, type_of_constant
@@ -15,7 +17,7 @@ from jitcore.ir.ops.op import Call, Op, Untypable, bind
 from jitcore.ir.shapes import broadcast_dims
 from jitcore.ir.types import INT, Dim, TensorType, TupleType, Type, is_named_tuple
 
-__all__ = ["CompileFunction", "TypedBuilder"]
+__all__ = ["CompileFunction", "TypedBuilder", "unpacked"]
 
 DUPLICATION_BUDGET = 4000
 """How many nodes one specialization may add by splitting and peeling."""
@@ -37,10 +39,17 @@ def _with_inner(nodes: Sequence[Node]) -> Iterator[Node]:
             yield from _with_inner(block.nodes)
 
 
+def unpacked(value: Value) -> Value:
+    """The tuple that a value is an element of, and all it is in itself; else the value."""
+    while value.node is not None and value.node.kind == "prim::Unpack":
+        value = value.node.inputs[0]
+    return value
+
+
 MAX_FOLDED_BITS = 256
 """Longer ints are left for the program to compute."""
 
-_FOLDABLE = (int, float, bool, complex, str, type(None), tuple)
+_FOLDABLE = (int, float, bool, complex, str, type(None), tuple, np.dtype)
 _NEVER_FOLDED = frozenset({"prim::TupleConstruct", "prim::range", "prim::zip", "prim::slice"})
 
 
@@ -65,16 +74,29 @@ class TypedBuilder:
         self.input_symbols: frozenset[Dim] = frozenset()
         self.budget = DUPLICATION_BUDGET
         self.wanted: list[Value] = []
+        self.layers: list[Any] = []
         self.lists: dict[Value, Value] = {}
         self.keeps_ints = False
         self.changing: set[Value] = set()
         self.compile_function = compile_function
 
     def emit(
-        self, kind: str, inputs: Sequence[Value], attributes: Mapping[str, Any], type_: Type
+        self,
+        kind: str,
+        inputs: Sequence[Value],
+        attributes: Mapping[str, Any],
+        type_: Type,
+        keywords: Sequence[str] = (),
     ) -> Value:
-        """Append a node with one output."""
-        node = self.block.append(kind, inputs, attributes, outputs=(type_,), source=self.source)
+        """Append a node with one output; ``keywords`` are the names of its last inputs."""
+        node = self.block.append(
+            kind,
+            inputs,
+            attributes,
+            outputs=(type_,),
+            keywords=keywords,
+            source=self.source,
+        )
         if self.scope_attribute:
             node.attributes["scope"] = self.scope_attribute
         return node.output
@@ -227,7 +249,8 @@ class TypedBuilder:
         reason = next(filter(None, (node.host_reason for node in _with_inner(made))), None)
         if reason is None:
             return result
-        self.wanted = wanted + [one for one in self.wanted[len(wanted) :] if one in values]
+        given = [unpacked(value) for value in values]
+        self.wanted = wanted + [one for one in self.wanted[len(wanted) :] if one in given]
         self.roll_back(start)
         raise Untypable(reason)
 

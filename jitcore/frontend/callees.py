@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Protocol
 
+from jitcore.frontend.layers import Frozen
 from jitcore.frontend.names import Resolver, Static
 from jitcore.ir.graph import Graph, SourceRange
 from jitcore.source import FunctionNode, FunctionSource
 
-__all__ = ["CallSite", "Compiled", "Compiler", "LocalScope", "default_statics"]
+__all__ = ["CallSite", "Compiled", "Compiler", "LocalScope", "Statics", "default_statics"]
+
+
+Statics = Mapping[str, Static]
+"""Parameters whose values are known, layers above all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class LocalScope:
         The variables that it reads; they become parameters after its own.
     functions : dict
         The nested functions that it may call.
+    statics : dict
+        The parameters and variables whose values are known; they are no inputs of the graph.
     stable : frozenset of str
         The variables that are assigned once.
     function_variables : frozenset of str
@@ -61,6 +68,7 @@ class LocalScope:
 
     variables: list[str] = field(default_factory=list)
     functions: dict[str, FunctionNode] = field(default_factory=dict)
+    statics: Statics = field(default_factory=dict)
     stable: frozenset[str] = frozenset()
     function_variables: frozenset[str] = frozenset()
 
@@ -68,14 +76,25 @@ class LocalScope:
 class Compiler(Protocol):
     """The compilation of one function with all that it calls."""
 
+    frozen: Frozen | None
+
     def lookup_op(self, value: Any) -> str | None:
         """The kind of the operation that a Python callable is, or None."""
 
     def can_compile(self, function: FunctionType) -> bool:
         """Whether a function is compiled where it is called, rather than called as it is."""
 
-    def callee(self, function: FunctionType, site: CallSite) -> Compiled:
+    def parameters(self, function: FunctionType, site: CallSite) -> ast.arguments:
+        """The parameters of a function that is called."""
+
+    def callee(self, function: FunctionType, site: CallSite, statics: Statics) -> Compiled:
         """The graph of a function that is called."""
+
+    def is_dynamic(self, name: str) -> bool:
+        """Whether attributes of layers with this name may change while the function runs."""
+
+    def note_stored(self, name: str) -> None:
+        """Note that the function may assign an attribute with this name."""
 
     def local_callee(
         self,

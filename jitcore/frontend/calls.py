@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
@@ -14,13 +14,14 @@ from jitcore import markers
 from jitcore.errors import Error, UnsupportedError
 from jitcore.frontend.bindings import parameter_names
 from jitcore.frontend.callees import CallSite, Compiled, LocalScope, default_statics
-from jitcore.frontend.constants import function_mark, numpy_name, wrapped_function
+from jitcore.frontend.constants import function_mark, is_layer, numpy_name, wrapped_function
 from jitcore.frontend.expressions import Expressions
+from jitcore.frontend.layers import layer_class, stored_by_layer, stored_names
 from jitcore.frontend.names import Static
 from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Value
-from jitcore.source import FunctionNode
+from jitcore.source import FunctionNode, has_source
 
 __all__ = ["Calls"]
 
@@ -28,6 +29,8 @@ _FRAME_BUILTINS = {id(getattr(builtins, name)): name for name in BUILTINS}
 _HARMLESS_WITH_ARGUMENTS = ("vars", "dir")
 _FORGETFUL = (sorted, min, max, sum, any, all, list, tuple, set, dict, functools.reduce)
 """What uses functions and generators only while it runs itself."""
+
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 
 _FORGETFUL_METHODS = ("sort", "join", "extend", "update")
 
@@ -47,6 +50,11 @@ class _Arguments:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.keywords)
+
+    def after(self, receiver: Value) -> _Arguments:
+        """The arguments of the function that a method is, with what it is bound to."""
+        starred = tuple(number + 1 for number in self.starred)
+        return _Arguments([receiver, *self.positional], self.keywords, starred)
 
 
 class Calls(Expressions):
@@ -120,7 +128,75 @@ class Calls(Expressions):
         function = wrapped_function(static.value)
         if function is not None and self.compiler.can_compile(function):
             return self._call_function(node, static, function)
+        return self._call_python(node, static)
+
+    def _call_python(self, node: ast.Call, static: Static) -> Value:
+        """A call of what stays Python."""
+        function = wrapped_function(static.value)
+        if function is not None:
+            for name in stored_names(function):
+                self.compiler.note_stored(name)
+        if static.receiver is None or static.base is None:
+            return self._emit_call("prim::Call", node, [self.static_value(static)])
+        self.record(static)
+        name = static.path.rpartition(".")[2]
+        receiver = self.static_value(static.base)
+        return self._emit_call("prim::CallMethod", node, [receiver], name=name)
+
+    # Layers
+
+    def _call_layer(self, node: ast.Call, static: Static) -> Value:
+        """A call of a layer: of its ``forward``, unless hooks come before or after."""
+        forward = self.layer_attribute(static, "forward")
+        hooks = [self.layer_attribute(static, name) for name in _HOOKS]
+        for one in hooks:
+            if one is not None:
+                self.record(one)
+        plain = forward is not None and not any(one is None or one.value for one in hooks)
+        mark = None if forward is None else function_mark(forward.value)
+        if forward is not None and plain and mark == "unused":
+            return self._call_static(node, forward)
+        function = None if forward is None else wrapped_function(forward.value)
+        if forward is not None and function is not None and plain and mark is None:
+            if has_source(function) and _is_called_plainly(static.value):
+                result = self._call_function(node, forward, function)
+                assert result.node is not None
+                result.node.attributes["layer"] = static.value
+                return result
+        for name in stored_by_layer(static.value):
+            self.compiler.note_stored(name)
         return self._emit_call("prim::Call", node, [self.static_value(static)])
+
+    def _ask_layer(self, node: ast.Call, static: Static) -> Value | None:
+        """``len``, ``getattr`` and ``hasattr`` of layers; None of all else."""
+        layer = self.static(node.args[0]) if node.args and not node.keywords else None
+        if layer is None or not is_layer(layer.value):
+            return None
+        if static.value is len:
+            found = self.elements(layer)
+            return None if found is None else self.constant(len(found))
+        known, name = self.known(node.args[1]) if len(node.args) > 1 else (False, None)
+        if not known or not isinstance(name, str):
+            return None
+        attribute = self.layer_attribute(layer, name)
+        if attribute is None or attribute.receiver is not None:
+            return None
+        if static.value is hasattr:
+            self.record(attribute)
+            return self.constant(True)
+        return self.static_value(attribute)
+
+    def read_property(self, node: ast.Attribute, static: Static) -> Value:
+        """What a property of a layer gives."""
+        function = static.value.fget
+        call = ast.copy_location(ast.Call(node, [], []), node)
+        mark = function_mark(function)
+        if isinstance(function, FunctionType) and mark != "ignore" and has_source(function):
+            return self._call_static(call, replace(static, value=function, stable=True))
+        self.record(static)
+        for name in stored_names(function) if isinstance(function, FunctionType) else ():
+            self.compiler.note_stored(name)
+        return self.value("prim::GetAttr", self.emit(node.value), name=node.attr)
 
     def _call_to_compiler(self, node: ast.Call, static: Static) -> Value | None:
         """A call that says something to the compiler; None of all others."""
@@ -128,9 +204,13 @@ class Calls(Expressions):
             return self.constant(True)
         if static.value is markers.annotate and len(node.args) == 2 and not node.keywords:
             return self.emit(node.args[1])
+        if is_layer(static.value):
+            return self._call_layer(node, static)
+        if static.value is getattr or static.value is hasattr or static.value is len:
+            return self._ask_layer(node, static)
         mark = function_mark(static.value)
         if mark == "ignore":
-            return self._emit_call("prim::Call", node, [self.static_value(static)])
+            return self._call_python(node, static)
         if static.value is super and not node.args:
             return self._super(node)
         if mark == "unused":
@@ -191,18 +271,30 @@ class Calls(Expressions):
 
     def _call_function(self, node: ast.Call, static: Static, function: FunctionType) -> Value:
         site = CallSite(self.graph.name, self.where)
-        callee = self.compiler.callee(function, site)
+        parameters = self.compiler.parameters(function, site)
         self.record(static)
         arguments = self._arguments(node)
+        if static.receiver is not None:
+            arguments = arguments.after(self.static_value(static.receiver))
         defaults = {
             name: self._default_emitter(default)
             for name, default in default_statics(function, static.path).items()
         }
-        bound = self._bind(arguments, callee.parameters, defaults)
+        bound = self._bind(arguments, parameters, defaults)
         if bound is None:
             # Python's own call raises the TypeError, with its own words.
-            return self._emit_call_with("prim::Call", arguments, [self.static_value(static)])
-        return self._emit_compiled(callee, bound)
+            return self._emit_call_with("prim::Call", arguments, [self.constant(function)])
+        names = parameter_names(parameters)
+        statics = self._known(zip(names, bound, strict=True))
+        if static.receiver is not None:
+            statics[names[0]] = static.receiver
+        callee = self.compiler.callee(function, site, statics)
+        inputs = [v for name, v in zip(names, bound, strict=True) if name not in statics]
+        return self._emit_compiled(callee, inputs)
+
+    def _known(self, values: Iterable[tuple[str, Value]]) -> dict[str, Static]:
+        """Those of the values that are layers, by their names."""
+        return {name: self.layers[value] for name, value in values if value in self.layers}
 
     def _default_emitter(self, static: Static) -> Callable[[], Value]:
         def emit() -> Value:
@@ -223,21 +315,26 @@ class Calls(Expressions):
     def _call_local(self, node: ast.Call, function: FunctionNode, name: str) -> Value:
         reads = self.local_reads(function)
         functions = {n: inner for n, inner in self.local_functions.items() if n in reads}
-        scope = LocalScope(sorted(reads), functions, self.stable, self.function_variables)
-        site = CallSite(self.graph.name, self.where)
-        source = replace(self.source, node=function)
-        callee = self.compiler.local_callee(source, self.resolver, scope, site)
         arguments = self._arguments(node)
-        bound = self._bind(arguments, callee.parameters, self._local_defaults(function))
+        bound = self._bind(arguments, function.args, self._local_defaults(function))
         if bound is None:
             raise UnsupportedError(
                 f"the arguments of this call do not fit the parameters of '{name}'",
                 self.source.range_of(node),
                 f"It takes ({ast.unparse(function.args)}).",
             )
-        for variable in scope.variables:
+        variables = sorted(reads)
+        for variable in variables:
             self._require_bound(node, name, variable)
-        return self._emit_compiled(callee, [*bound, *map(self.read_local, scope.variables)])
+        bound += map(self.read_local, variables)
+        names = [*parameter_names(function.args), *variables]
+        statics = self._known(zip(names, bound, strict=True))
+        scope = LocalScope(variables, functions, statics, self.stable, self.function_variables)
+        site = CallSite(self.graph.name, self.where)
+        source = replace(self.source, node=function)
+        callee = self.compiler.local_callee(source, self.resolver, scope, site)
+        inputs = [v for one, v in zip(names, bound, strict=True) if one not in statics]
+        return self._emit_compiled(callee, inputs)
 
     def _require_bound(self, node: ast.Call, function: str, variable: str) -> None:
         binding = self.environment.bindings.get(variable)
@@ -289,6 +386,12 @@ class Calls(Expressions):
         if not all(name in bound or name in defaults for name in order):
             return None
         return [bound[name] if name in bound else defaults[name]() for name in order]
+
+
+def _is_called_plainly(layer: Any) -> bool:
+    """Whether calling a layer means its ``forward`` and its hooks."""
+    call = getattr(layer_class(layer), "__call__", None)  # noqa: B004
+    return getattr(call, "__module__", None) == "jitcore.nn.module"
 
 
 def _is_sole_generator(node: ast.Call) -> bool:

@@ -8,12 +8,16 @@ import sysconfig
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import FunctionType
-from typing import Any
+from types import FunctionType, MethodType
+from typing import Any, TypeVar
 
 from jitcore.errors import CompilationError, UnsupportedError
 from jitcore.frontend.annotations import annotation_type, comment_types
-from jitcore.frontend.callees import CallSite, Compiled, LocalScope
+from jitcore.frontend.bindings import parameter_names
+from jitcore.frontend.callees import CallSite, Compiled, LocalScope, Statics
+from jitcore.frontend.constants import is_layer
+from jitcore.frontend.environment import Binding
+from jitcore.frontend.layers import Frozen, root_static
 from jitcore.frontend.names import Resolver
 from jitcore.frontend.statements import Statements
 from jitcore.ir.graph import Block, Graph, Node
@@ -23,18 +27,24 @@ from jitcore.source import FunctionNode, FunctionSource, has_source, read_source
 __all__ = ["compile_function", "is_library"]
 
 LookupOp = Callable[[Any], str | None]
+Found = TypeVar("Found")
 
 
-def compile_function(function: FunctionType, *, lookup_op: LookupOp) -> Graph:
+def compile_function(
+    function: FunctionType | MethodType, *, lookup_op: LookupOp, frozen: Frozen | None = None
+) -> Graph:
     """The generic graph of a Python function.
 
     Parameters
     ----------
-    function : function
-        A plain Python function or lambda whose source is known.
+    function : function or method
+        A plain Python function or lambda whose source is known, or a method of a layer, which is
+        compiled for that layer: the graph has no input for it.
     lookup_op : callable
         Gives the kind of the operation that a Python callable is (``"np::mean"`` for
         ``numpy.mean``), or None.
+    frozen : Frozen, optional
+        The attributes of layers are constants, and nothing that is constant is guarded.
 
     Returns
     -------
@@ -47,27 +57,47 @@ def compile_function(function: FunctionType, *, lookup_op: LookupOp) -> Graph:
     CompilationError
         The source is not known, or something in it is not supported.
     """
+    layer = function.__self__ if isinstance(function, MethodType) else None
+    if isinstance(function, MethodType) and is_layer(layer):
+        return _Compilation(lookup_op, frozen).root(_function_of(function), layer)
     if not isinstance(function, FunctionType):
         raise CompilationError(
             f"expected a plain Python function, found {type(function).__name__} {function!r}",
             hint="Wrap it in a function of its own: def f(x): return ...",
         )
-    return _Compilation(lookup_op).root(function)
+    return _Compilation(lookup_op, frozen).root(function, None)
+
+
+def _function_of(method: MethodType) -> FunctionType:
+    function = method.__func__
+    assert isinstance(function, FunctionType)
+    return function
 
 
 class _Compilation:
     """Compiles each function once, however often it is called."""
 
-    def __init__(self, lookup_op: LookupOp) -> None:
+    def __init__(self, lookup_op: LookupOp, frozen: Frozen | None) -> None:
+        self.frozen = frozen
         self._lookup_op = lookup_op
-        self._functions: dict[FunctionType, Compiled] = {}
-        self._local: dict[FunctionNode, Compiled] = {}
-        self._stack: list[FunctionType | FunctionNode] = []
+        self._functions: dict[_Key, Compiled] = {}
+        self._local: dict[_Key, Compiled] = {}
+        self._stack: list[_Key] = []
+        self._static: set[str] = set()
+        self._stored: set[str] = set()
 
-    def root(self, function: FunctionType) -> Graph:
+    def root(self, function: FunctionType, layer: Any) -> Graph:
         """The graph of the function that the user asked for."""
         try:
-            return self._compile(function).graph
+            while True:
+                parameters = parameter_names(read_source(function).node.args)
+                own = parameters[0] if layer is not None else ""
+                statics = {own: root_static(layer, own)} if own else {}
+                graph = self._compile(function, statics).graph
+                if not self._stored & self._static:
+                    return graph
+                # An attribute was taken for known before it turned out that it may change.
+                self._functions, self._local, self._static = {}, {}, set()
         except RecursionError:
             raise CompilationError(
                 f"'{function.__name__}' is nested too deeply to be compiled",
@@ -82,15 +112,30 @@ class _Compilation:
         """Whether a function is the user's own and its source is known."""
         return not is_library(function.__code__.co_filename) and has_source(function)
 
-    def callee(self, function: FunctionType, site: CallSite) -> Compiled:
+    def is_dynamic(self, name: str) -> bool:
+        """Whether attributes of layers with this name may change while the function runs."""
+        if name not in self._stored:
+            self._static.add(name)
+        return name in self._stored
+
+    def note_stored(self, name: str) -> None:
+        """Note that the function may assign an attribute with this name."""
+        self._stored.add(name)
+
+    def parameters(self, function: FunctionType, site: CallSite) -> ast.arguments:
+        """The parameters of a function that is called."""
+        return self._called(lambda: read_source(function).node.args, function.__name__, site)
+
+    def callee(self, function: FunctionType, site: CallSite, statics: Statics) -> Compiled:
         """The graph of a function that is called."""
-        if function in self._stack:
+        key = _key(function, statics)
+        if key in self._stack:
             raise _recursion(function.__name__, site)
-        if function not in self._functions:
-            self._functions[function] = self._called(
-                lambda: self._compile(function), function.__name__, site
+        if key not in self._functions:
+            self._functions[key] = self._called(
+                lambda: self._compile(function, statics), function.__name__, site
             )
-        return self._functions[function]
+        return self._functions[key]
 
     def local_callee(
         self,
@@ -102,17 +147,18 @@ class _Compilation:
         """The graph of a function that is defined inside the one that calls it."""
         node = source.node
         name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
-        if node in self._stack:
+        key = _key(node, scope.statics)
+        if key in self._stack:
             raise _recursion(name, site)
-        if node not in self._local:
-            self._stack.append(node)
-            self._local[node] = self._called(
+        if key not in self._local:
+            self._stack.append(key)
+            self._local[key] = self._called(
                 lambda: self._emit(source, resolver, scope, name), name, site
             )
             self._stack.pop()
-        return self._local[node]
+        return self._local[key]
 
-    def _called(self, compile_it: Callable[[], Compiled], name: str, site: CallSite) -> Compiled:
+    def _called(self, compile_it: Callable[[], Found], name: str, site: CallSite) -> Found:
         """Compile a called function; its errors mention the call."""
         try:
             return compile_it()
@@ -120,10 +166,11 @@ class _Compilation:
             error.add_call(name, site.caller, site.where)
             raise
 
-    def _compile(self, function: FunctionType) -> Compiled:
+    def _compile(self, function: FunctionType, statics: Statics) -> Compiled:
         source = read_source(function)
-        self._stack.append(function)
-        compiled = self._emit(source, Resolver(function), LocalScope(), function.__name__)
+        self._stack.append(_key(function, statics))
+        scope = LocalScope(statics=statics)
+        compiled = self._emit(source, Resolver(function), scope, function.__name__)
         self._stack.pop()
         return compiled
 
@@ -173,7 +220,21 @@ def _add_parameters(emitter: Statements, scope: LocalScope) -> None:
 
 
 def _add_parameter(emitter: Statements, name: str, type_: Type) -> None:
-    emitter.bind(name, emitter.graph.block.add_param(type_, name))
+    static = emitter.parameter_statics.get(name)
+    if static is not None:
+        value = emitter.static_value(static)
+        emitter.layers[value] = static
+        emitter.environment.bindings[name] = Binding(value)
+    else:
+        emitter.bind(name, emitter.graph.block.add_param(type_, name))
+
+
+_Key = tuple[FunctionType | FunctionNode, frozenset[tuple[str, tuple[int, str]]]]
+
+
+def _key(function: FunctionType | FunctionNode, statics: Statics) -> _Key:
+    """What tells one compiled form of a function from another."""
+    return function, frozenset((name, static.key) for name, static in statics.items())
 
 
 def _drop_unused(block: Block) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "constant_type",
     "function_mark",
     "is_constant",
+    "is_layer",
     "is_stable_module",
     "marker",
     "numpy_name",
@@ -66,7 +67,7 @@ def is_constant(value: object) -> bool:
         return all(map(is_constant, value))
     if isinstance(value, np.generic):
         return not isinstance(value, np.void)
-    if isinstance(value, _DEFINITIONS):
+    if isinstance(value, _DEFINITIONS) or is_layer(value):
         return True
     return wrapped_function(value) is not None or numpy_name(value) is not None
 
@@ -83,6 +84,11 @@ def wrapped_function(value: object) -> FunctionType | None:
         return value if isinstance(value, FunctionType) else None
     inner = marker(value, "__wrapped_function__")
     return inner if isinstance(inner, FunctionType) else None
+
+
+def is_layer(value: object) -> bool:
+    """Whether an object is a ``jitcore.nn.Module``; asked without importing those."""
+    return marker(type(value), "__jitcore_module__") is True
 
 
 def function_mark(value: object) -> str | None:

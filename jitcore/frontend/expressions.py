@@ -9,7 +9,8 @@ from typing import Any
 
 from jitcore.frontend.bindings import Comprehension, assigned_names, target_names
 from jitcore.frontend.environment import Binding
-from jitcore.frontend.function_values import FunctionValues
+from jitcore.frontend.names import Static
+from jitcore.frontend.static_items import StaticItems
 from jitcore.ir.graph import Value
 from jitcore.ir.types import ANY, BOOL, STR
 
@@ -51,7 +52,7 @@ _ALWAYS_BOOL = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _CONVERSIONS: dict[int, Callable[..., str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
-class Expressions(FunctionValues):
+class Expressions(StaticItems):
     """Emits expressions; calls are in a class of their own."""
 
     def emit(self, node: ast.expr) -> Value:
@@ -112,10 +113,12 @@ class Expressions(FunctionValues):
         return self.read(node)
 
     def _Attribute(self, node: ast.Attribute) -> Value:
-        static = self.static(node)
-        if static is not None:
-            return self.static_value(static)
-        return self.value("prim::GetAttr", self.emit(node.value), name=node.attr)
+        static = self.attribute(node)
+        if static is None or (static.receiver and not isinstance(static.value, property)):
+            return self.value("prim::GetAttr", self.emit(node.value), name=node.attr)
+        if isinstance(static.value, property):
+            return self.read_property(node, static)
+        return self.static_value(static)
 
     def _NamedExpr(self, node: ast.NamedExpr) -> Value:
         value = self.emit(node.value)
@@ -248,6 +251,9 @@ class Expressions(FunctionValues):
         return self.value("prim::slice", *parts)
 
     def _Subscript(self, node: ast.Subscript) -> Value:
+        static = self.static(node)
+        if static is not None:
+            return self.static_value(static)
         container = self.emit(node.value)
         return self.value("prim::getitem", container, self.emit(node.slice))
 
@@ -291,6 +297,12 @@ class Expressions(FunctionValues):
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, kind: str, method: str
     ) -> Value:
         """All elements of a comprehension in a new list or set."""
+        first = node.generators[0]
+        items = None
+        if kind == "List" and len(node.generators) == 1 and not first.ifs:
+            items = self.static_items(first.iter)
+        if items is not None:
+            return self._collected(node, items)
         result: list[Value] = []
 
         def start() -> None:
@@ -301,6 +313,16 @@ class Expressions(FunctionValues):
 
         self._comprehend(node, start, add)
         return result[0]
+
+    def _collected(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, items: Any) -> Value:
+        """The list of a comprehension whose items are known."""
+        target = node.generators[0].target
+        values = []
+        with self._inner_scope(target_names(target)):
+            for item in items:
+                self.assign_item(target, item)
+                values.append(self.emit(node.elt))
+        return self.value("prim::ListConstruct", *values)
 
     def search(self, node: ast.GeneratorExp, *, wanted: bool) -> Value:
         """``any`` (``wanted``) or ``all`` of a generator: stops at the first decisive element."""
@@ -341,7 +363,8 @@ class Expressions(FunctionValues):
         """
         if any(generator.is_async for generator in node.generators):
             self.unsupported(node, "AsyncFor")
-        iterable = self.emit(node.generators[0].iter)
+        items = None if search is not None else self.static_items(node.generators[0].iter)
+        iterable = None if items is not None else self.emit(node.generators[0].iter)
         start()
         carried = assigned_names([node])
         if search is not None:
@@ -349,7 +372,28 @@ class Expressions(FunctionValues):
         inner = [name for part in node.generators for name in target_names(part.target)]
         with self._inner_scope(inner):
             go_on = search[1] if search else lambda: self.constant(True)
-            self._generate(iterable, node.generators, carried, element, go_on)
+            if iterable is not None:
+                self._generate(iterable, node.generators, carried, element, go_on)
+                return
+            for item in items or ():
+                self.assign_item(node.generators[0].target, item)
+                self._filter(
+                    node.generators[0].ifs,
+                    lambda: self._inner_generators(node.generators[1:], carried, element, go_on),
+                )
+
+    def _inner_generators(
+        self,
+        generators: Sequence[ast.comprehension],
+        carried: Sequence[str],
+        element: Callable[[], None],
+        go_on: Callable[[], Value],
+    ) -> None:
+        """The loops of a comprehension inside of the first."""
+        if not generators:
+            return element()
+        inner = self.emit(generators[0].iter)
+        return self._generate(inner, generators, carried, element, go_on)
 
     def _generate(
         self,
@@ -362,10 +406,7 @@ class Expressions(FunctionValues):
         first, *rest = generators
 
         def proceed() -> None:
-            if not rest:
-                return element()
-            inner = self.emit(rest[0].iter)
-            return self._generate(inner, rest, carried, element, go_on)
+            self._inner_generators(rest, carried, element, go_on)
 
         def body(item: Value) -> Value:
             self.assign(first.target, item)
@@ -406,6 +447,10 @@ class Expressions(FunctionValues):
 
     def assign(self, target: ast.expr, value: Value) -> None:
         """Assign to any target; statements define it."""
+        raise NotImplementedError
+
+    def read_property(self, node: ast.Attribute, static: Static) -> Value:
+        """What a property of a layer gives; calls define it."""
         raise NotImplementedError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -36,6 +36,10 @@ class Static:
         The value cannot change while ``base`` does not: an attribute of NumPy, a built-in.
     container, name : dict or cell, str or None
         Where compiled code finds the object itself: a namespace and the name in it, or a cell.
+    receiver : Static or None
+        What a method is bound to.
+    also : tuple of Static
+        What else must stay as it is for the path to lead here.
     """
 
     value: Any
@@ -46,18 +50,23 @@ class Static:
     stable: bool = False
     container: dict[str, Any] | CellType | None = None
     name: str | None = None
+    receiver: Static | None = None
+    also: tuple[Static, ...] = ()
 
     @property
     def key(self) -> tuple[int, str]:
         """Equal for two mentions of the same thing."""
+        if self.container is not None:
+            return id(self.container), self.name or ""
         return self.namespace, self.path
 
-    @property
-    def guarded(self) -> Static | None:
-        """What must still be the same for ``value`` to be right; None for built-ins."""
+    def guarded(self) -> Iterator[Static]:
+        """What must still be the same for ``value`` to be right; nothing for built-ins."""
+        if self.base is not None:
+            yield from self.base.guarded()
+        yield from self.also
         if not self.stable:
-            return self
-        return self.base.guarded if self.base is not None else None
+            yield self
 
     @property
     def is_constant(self) -> bool:

@@ -12,6 +12,7 @@ from jitcore.frontend.expressions import BINARY
 from jitcore.frontend.imports import imported_names, importer
 from jitcore.frontend.liveness import annotate_liveness
 from jitcore.frontend.protected import Protected
+from jitcore.frontend.static_items import Item
 from jitcore.frontend.structure import (
     RESULT,
     Branch,
@@ -127,6 +128,10 @@ class Statements(Protected):
         )
 
     def _for(self, loop: ForLoop) -> None:
+        items = self.static_items(loop.iterable)
+        if items is not None:
+            self._unrolled(loop, items)
+            return
         iterable = self.emit(loop.iterable)
 
         def body(item: Value) -> Value:
@@ -140,6 +145,22 @@ class Statements(Protected):
         self._prepare_loop(loop)
         deleted = _deleted(loop.node)
         self.loop("prim::For", (iterable,), (name, ANY), loop.carried, body, deleted=deleted)
+
+    def _unrolled(self, loop: ForLoop, items: Sequence[Item]) -> None:
+        """One iteration after the other, for elements that are known."""
+        for number, item in enumerate(items):
+            self.assign_item(loop.target, item)
+            self.run(loop.body)
+            if loop.go_on and number < len(items) - 1:
+                rest = items[number + 1 :]
+
+                def go_on() -> list[Value]:
+                    self._unrolled(loop, rest)  # noqa: B023
+                    return []
+
+                going = self.environment.bindings[loop.go_on].value
+                self.branch(going, go_on, lambda: [])
+                return
 
     def _prepare_loop(self, loop: WhileLoop | ForLoop) -> None:
         """Forget variables that an iteration assigns and nobody reads outside of it."""
@@ -227,6 +248,7 @@ class Statements(Protected):
                     self.unsupported(target)
 
     def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
+        self.compiler.note_stored(name)
         self.node("prim::SetAttr", (owner, value), {"name": name}, outputs=())
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:
@@ -264,6 +286,7 @@ class Statements(Protected):
                 container = self.emit(target.value)
                 self.node("prim::delitem", (container, self.emit(target.slice)), outputs=())
             case ast.Attribute():
+                self.compiler.note_stored(target.attr)
                 self.call(delattr, self.emit(target.value), self.constant(target.attr))
             case ast.Tuple() | ast.List():
                 for part in target.elts:

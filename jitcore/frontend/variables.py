@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,10 @@ from jitcore.frontend.bindings import (
 )
 from jitcore.frontend.builder import Builder
 from jitcore.frontend.callees import Compiler, LocalScope
+from jitcore.frontend.constants import is_layer
 from jitcore.frontend.environment import Binding
 from jitcore.frontend.imports import static_imports
+from jitcore.frontend.layers import after_class, elements, is_mapping, layer_attribute
 from jitcore.frontend.names import Resolver, Static
 from jitcore.frontend.unsupported import can_be_inlined
 from jitcore.ir.classes import MISSING
@@ -79,6 +82,8 @@ class Variables(Builder):
         self.function_variables |= names_used_as_values(body, inlined)
         self.stable = (scope.stable - counts.keys()) | stable_names(body, counts)
         self.imports = static_imports(body, counts, resolver)
+        self.parameter_statics = scope.statics
+        self.layers: dict[Value, Static] = {}
         self.used_at_once: set[ast.AST] = set()
         self.captured = CapturedInputs()
         self.search_count = 0
@@ -122,34 +127,120 @@ class Variables(Builder):
         """The object an expression names, where that is known without running the function."""
         if isinstance(node, ast.Name):
             if node.id in self.locals:
-                return self._imported(node.id)
+                return self._held(node.id)
             static = self.resolver.name(node.id)
             return None if static.value is MISSING else static
         if isinstance(node, ast.Attribute):
-            base = self.static(node.value)
-            return None if base is None else self.resolver.attribute(base, node.attr)
+            found = self.attribute(node)
+            return None if found is None or isinstance(found.value, property) else found
+        if isinstance(node, ast.Subscript):
+            container = self.static(node.value)
+            return None if container is None else self._element(container, node.slice)
         return None
 
-    def _imported(self, name: str) -> Static | None:
-        """The module that a local variable surely holds, imported by the function."""
+    def attribute(self, node: ast.Attribute) -> Static | None:
+        """The attribute that an expression names; a property of a layer as it is."""
+        if self._is_super(node.value):
+            return self._inherited(node.attr)
+        base = self.static(node.value)
+        if base is None:
+            return None
+        return self.layer_attribute(base, node.attr)
+
+    def layer_attribute(self, base: Static, name: str) -> Static | None:
+        """An attribute of a static object; None where only a run can tell."""
+        if not is_layer(base.value):
+            return self.resolver.attribute(base, name)
+        return None if self.compiler.is_dynamic(name) else layer_attribute(base, name)
+
+    def _is_super(self, node: ast.expr) -> bool:
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and not (node.args or node.keywords or node.func.id in self.locals)
+            and self.resolver.name(node.func.id).value is super
+        )
+
+    def _inherited(self, name: str) -> Static | None:
+        """What ``super().name`` is in a method of a layer."""
+        first = parameter_names(self.source.node.args)[:1]
+        layer = self._held(first[0]) if first else None
+        defined_in = self.resolver.name("__class__").value
+        if layer is None or not isinstance(defined_in, type) or not is_layer(layer.value):
+            return None
+        return None if self.compiler.is_dynamic(name) else after_class(layer, defined_in, name)
+
+    def _held(self, name: str) -> Static | None:
+        """The layer, or the imported module, that a local variable surely holds."""
         binding = self.environment.bindings.get(name)
-        surely = binding is not None and binding.bound is None
-        return self.imports.get(name) if surely else None
+        if binding is None or binding.bound is not None:
+            return None
+        return self.layers.get(binding.value) or self.imports.get(name)
+
+    def elements(self, container: Static) -> list[tuple[str, Static]] | None:
+        """Names and elements of a container of layers; None of all others."""
+        found = elements(container) if is_layer(container.value) else None
+        if found is None or any(self.compiler.is_dynamic(name) for name, _ in found):
+            return None
+        return found
+
+    def _element(self, container: Static, index: ast.expr) -> Static | None:
+        """The element of a container of layers at an index that is known."""
+        found = self.elements(container)
+        known, at = self.known(index)
+        if found is None or not known:
+            return None
+        if is_mapping(container):
+            return dict(found).get(at)
+        fits = isinstance(at, int) and -len(found) <= at < len(found)
+        return found[at][1] if fits else None
+
+    def known(self, node: ast.expr) -> tuple[bool, Any]:
+        """Whether the value of an expression is known without running it, and the value."""
+        if isinstance(node, ast.Constant):
+            return True, node.value
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            known, value = self.known(node.operand)
+            return known and isinstance(value, int | float), -value if known else None
+        if isinstance(node, ast.Name) and node.id in self.locals:
+            binding = self.environment.bindings.get(node.id)
+            constant = binding.value.constant if binding and binding.bound is None else None
+            return constant is not None, constant.attributes["value"] if constant else None
+        if isinstance(node, ast.JoinedStr):
+            parts = [self.known(one) for one in node.values]
+            return all(known for known, _ in parts), "".join(str(text) for _, text in parts)
+        if isinstance(node, ast.FormattedValue) and not node.format_spec and node.conversion < 0:
+            known, value = self.known(node.value)
+            return known and type(value) in (str, int), value
+        return False, None
 
     def static_value(self, static: Static) -> Value:
         """The value of a static object: a constant, or an input where its contents may change."""
         self.record(static)
         if static.value is MISSING:
             return self._missing_name(static.path)
-        if static.is_constant:
-            return self.constant(static.value)
+        frozen = self.compiler.frozen
+        if frozen is not None and frozen.keeps(static) and not is_layer(static.value):
+            return self.captured_input(static)
+        folded = frozen is not None and frozen.folds(static)
+        if frozen is not None and folded and isinstance(static.value, np.ndarray):
+            return self.captured_input(frozen.constant(static))
+        if static.is_constant or folded:
+            value = self.constant(static.value)
+            if is_layer(static.value):
+                self.layers[value] = static
+            return value
         return self.captured_input(static)
 
     def record(self, static: Static) -> None:
         """Note that the graph is right only while this object is what its name stands for."""
-        guarded = static.guarded
-        if guarded is None or guarded.key in self.captured.captures:
+        if self.compiler.frozen is not None:
             return
+        for guarded in static.guarded():
+            if guarded.key not in self.captured.captures:
+                self._capture(guarded)
+
+    def _capture(self, guarded: Static) -> None:
         capture = Capture(
             guarded.path,
             guarded.read,
@@ -164,6 +255,8 @@ class Variables(Builder):
     def captured_input(self, static: Static) -> Value:
         """The graph input that stands for a captured object."""
         self.record(static)
+        if static.key not in self.captured.captures:
+            self._capture(static)
         capture = self.captured.captures[static.key]
         if capture.input is None:
             type_: Type = TENSOR if isinstance(static.value, np.ndarray) else ANY

@@ -29,6 +29,9 @@ class _Numbered(Module):
     def _names(self) -> list[str]:
         return [name for name, _ in self._of_kind((Kind.MODULE,))]
 
+    def _element_names(self) -> list[str] | None:
+        return self._names()
+
     def _name_at(self, index: int) -> str:
         names = self._names()
         place = operator.index(index)
@@ -204,6 +207,9 @@ class ModuleDict(Module):
         super().__init__()
         self.update({} if modules is None else modules)
 
+    def _element_names(self) -> list[str] | None:
+        return self.keys()
+
     def __getitem__(self, key: str) -> Module:
         if self._registered.get(key) is not Kind.MODULE:
             raise KeyError(key)
@@ -267,6 +273,9 @@ class ParameterList(Module):
         super().__init__()
         self.extend(() if values is None else values)
 
+    def _element_names(self) -> list[str] | None:
+        return list(self._registered)
+
     def __len__(self) -> int:
         return len(self._registered)
 
@@ -312,6 +321,9 @@ class ParameterDict(Module):
     def __init__(self, parameters: Mapping[str, Parameter | Array] | None = None) -> None:
         super().__init__()
         self.update({} if parameters is None else parameters)
+
+    def _element_names(self) -> list[str] | None:
+        return list(self._registered)
 
     def __getitem__(self, key: str) -> Array:
         if key not in self._registered:

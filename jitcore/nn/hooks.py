@@ -26,13 +26,16 @@ Hooks = dict[int, Hook]
 class RemovableHandle:
     """Removes a hook; as a context manager, at the end of the block."""
 
-    def __init__(self, hooks: Hooks, number: int) -> None:
-        self._hooks = hooks
+    def __init__(self, module: object, name: str, number: int) -> None:
+        self._module = module
+        self._name = name
         self.id = number
 
     def remove(self) -> None:
         """Remove the hook; nothing happens the second time."""
-        self._hooks.pop(self.id, None)
+        hooks: Hooks = getattr(self._module, self._name)
+        kept = {number: hook for number, hook in hooks.items() if number != self.id}
+        setattr(self._module, self._name, kept)
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -42,15 +45,17 @@ class RemovableHandle:
 
 
 def add_hook(
-    hooks: Hooks, function: Callable[..., Any], *, prepend: bool, with_kwargs: bool
+    module: object, name: str, function: Callable[..., Any], *, prepend: bool, with_kwargs: bool
 ) -> RemovableHandle:
-    """Put a hook after the others, or before them."""
+    """Put a hook after the others of the module's attribute ``name``, or before them.
+
+    The attribute becomes another dict, so that compiled code sees the change by identity.
+    """
     number = next(_numbers)
     added = {number: Hook(function, with_kwargs)}
-    kept = dict(hooks)
-    hooks.clear()
-    hooks.update({**added, **kept} if prepend else {**kept, **added})
-    return RemovableHandle(hooks, number)
+    kept: Hooks = getattr(module, name)
+    setattr(module, name, {**added, **kept} if prepend else {**kept, **added})
+    return RemovableHandle(module, name, number)
 
 
 def run_before(

@@ -53,8 +53,14 @@ class Module(Registry):
             result = self.forward(*args, **kwargs)
             return run_after(self._forward_hooks, self, args, kwargs, result)
         except Exception as error:
-            error.add_note(f"in {self._summary()}")
+            self._noted(error)
             raise
+
+    def _noted(self, error: Exception | type[Exception]) -> Exception:
+        """An exception with a note that this module was running."""
+        noted = error() if isinstance(error, type) else error
+        noted.add_note(f"in {self._summary()}")
+        return noted
 
     def _summary(self) -> str:
         """The module on one line, without those inside it."""
@@ -73,8 +79,8 @@ class Module(Registry):
         with_kwargs : bool
             Call ``hook(module, args, kwargs)``, which gives both or None.
         """
-        hooks = self._forward_pre_hooks
-        return add_hook(hooks, hook, prepend=prepend, with_kwargs=with_kwargs)
+        name = "_forward_pre_hooks"
+        return add_hook(self, name, hook, prepend=prepend, with_kwargs=with_kwargs)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -89,13 +95,11 @@ class Module(Registry):
         with_kwargs : bool
             Call ``hook(module, args, kwargs, result)``.
         """
-        return add_hook(self._forward_hooks, hook, prepend=prepend, with_kwargs=with_kwargs)
+        return add_hook(self, "_forward_hooks", hook, prepend=prepend, with_kwargs=with_kwargs)
 
     def __copy__(self) -> Self:
         new = type(self).__new__(type(self))
         new.__dict__.update(self.__dict__)
-        for name in ("_registered", "_forward_pre_hooks", "_forward_hooks"):
-            new.__dict__[name] = dict(self.__dict__[name])
         return new
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -300,7 +304,7 @@ class Module(Registry):
         kind = Kind.PARAMETER if requires_grad else Kind.FIXED_PARAMETER
         for module in self.modules():
             for name, _ in module._of_kind(PARAMETERS):
-                module._registered[name] = kind
+                module._set_kind(name, kind)
         return self
 
     def to(self, dtype: DTypeLike) -> Self:

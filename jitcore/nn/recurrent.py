@@ -18,6 +18,7 @@ from jitcore.nn.module import Module
 __all__ = ["GRU", "LSTM", "RNN"]
 
 _Weights = list[Array | None]
+_LayerWeights = tuple[Array, Array, Array | None, Array | None, Array | None]
 
 
 class _Recurrent(Module):
@@ -73,14 +74,11 @@ class _Recurrent(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
+        # What ends the names of the weights: one for each direction of each layer.
+        ways = ("", "_reverse") if bidirectional else ("",)
+        self._suffixes = tuple(f"_l{layer}{way}" for layer in range(num_layers) for way in ways)
         self._add_weights(np.float32 if dtype is None else dtype)
         self.reset_parameters()
-
-    @property
-    def _suffixes(self) -> list[str]:
-        """What ends the names of the weights: one for each direction of each layer."""
-        directions = ("", "_reverse") if self.bidirectional else ("",)
-        return [f"_l{layer}{way}" for layer in range(self.num_layers) for way in directions]
 
     def _add_weights(self, of: DTypeLike) -> None:
         rows = self._gates * self.hidden_size
@@ -135,33 +133,30 @@ class _Recurrent(Module):
             )
         return with_batch
 
-    def _weights(self, number: int) -> tuple[Array, Array, Array | None, Array | None]:
-        suffix = self._suffixes[number]
-        bias_ih = getattr(self, f"bias_ih{suffix}") if self.bias else None
-        bias_hh = getattr(self, f"bias_hh{suffix}") if self.bias else None
-        w_ih, w_hh = getattr(self, f"weight_ih{suffix}"), getattr(self, f"weight_hh{suffix}")
-        return w_ih, w_hh, bias_ih, bias_hh
-
     def _layers(self, input: Array, states: tuple[Array, ...]) -> tuple[Array, list[Any]]:
         """Run all layers; give the output and the last states of each direction of each."""
         directions = 2 if self.bidirectional else 1
-        sequence = input
+        sequence = result = input
         last = []
-        for layer in range(self.num_layers):
-            if layer > 0:
-                sequence = F.dropout(sequence, self.dropout, self.training)
-            outputs = []
-            for way in range(directions):
-                number = layer * directions + way
-                state = tuple(one[number] for one in states)
-                output, *reached = self._run(sequence, state, number, way == 1)
-                outputs.append(output)
-                last.append(reached)
-            sequence = np.concatenate(outputs, axis=-1) if directions == 2 else outputs[0]
-        return sequence, last
+        for number, suffix in enumerate(self._suffixes):
+            reverse = number % directions == 1
+            if number > 0 and not reverse:
+                sequence = F.dropout(result, self.dropout, self.training)
+            weights = (
+                getattr(self, f"weight_ih{suffix}"),
+                getattr(self, f"weight_hh{suffix}"),
+                getattr(self, f"bias_ih{suffix}") if self.bias else None,
+                getattr(self, f"bias_hh{suffix}") if self.bias else None,
+                getattr(self, f"weight_hr{suffix}") if self.proj_size else None,
+            )
+            state = tuple(one[number] for one in states)
+            output, *reached = self._run(sequence, state, weights, reverse)
+            last.append(reached)
+            result = np.concatenate((result, output), axis=-1) if reverse else output
+        return result, last
 
     def _run(
-        self, input: Array, state: tuple[Array, ...], number: int, reverse: bool
+        self, input: Array, state: tuple[Array, ...], weights: _LayerWeights, reverse: bool
     ) -> tuple[Array, ...]:
         """One direction of one layer."""
         raise NotImplementedError
@@ -255,10 +250,9 @@ class RNN(_OneState):
         self.nonlinearity = nonlinearity
 
     def _run(
-        self, input: Array, state: tuple[Array, ...], number: int, reverse: bool
+        self, input: Array, state: tuple[Array, ...], weights: _LayerWeights, reverse: bool
     ) -> tuple[Array, ...]:
-        weights = self._weights(number)
-        return rnn_sequence(input, state[0], *weights, self.nonlinearity, reverse)
+        return rnn_sequence(input, state[0], *weights[:4], self.nonlinearity, reverse)
 
 
 class GRU(_OneState):
@@ -290,9 +284,9 @@ class GRU(_OneState):
         )
 
     def _run(
-        self, input: Array, state: tuple[Array, ...], number: int, reverse: bool
+        self, input: Array, state: tuple[Array, ...], weights: _LayerWeights, reverse: bool
     ) -> tuple[Array, ...]:
-        return gru_sequence(input, state[0], *self._weights(number), reverse)
+        return gru_sequence(input, state[0], *weights[:4], reverse)
 
 
 class LSTM(_Recurrent):
@@ -355,8 +349,7 @@ class LSTM(_Recurrent):
         return self._given(output, batched), (hidden, cell)
 
     def _run(
-        self, input: Array, state: tuple[Array, ...], number: int, reverse: bool
+        self, input: Array, state: tuple[Array, ...], weights: _LayerWeights, reverse: bool
     ) -> tuple[Array, ...]:
-        w_hr = getattr(self, f"weight_hr{self._suffixes[number]}") if self.proj_size else None
         hidden, cell = state
-        return lstm_sequence(input, hidden, cell, *self._weights(number), w_hr, reverse)
+        return lstm_sequence(input, hidden, cell, *weights, reverse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,9 +32,11 @@ class Registry:
     """Attributes, some of which are registered as parameters, buffers or modules inside.
 
     ``_registered`` has their names, in the order they came, and the values are ordinary
-    attributes, so that reading one costs nothing more than in any other object.
+    attributes, so that reading one costs nothing more than in any other object.  A change makes
+    it another dict, so that compiled code sees the change by identity.
     """
 
+    __jitcore_module__: ClassVar[bool] = True
     _registered: dict[str, Kind]
 
     def __init__(self) -> None:
@@ -55,7 +57,12 @@ class Registry:
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
-        self._registered.pop(name, None)
+        self._set_kind(name, None)
+
+    def _set_kind(self, name: str, kind: Kind | None) -> None:
+        """Register a name, in its place if it has one, or with None forget it."""
+        others = {one: held for one, held in self._registered.items() if kind or one != name}
+        self.__dict__["_registered"] = {**others, name: kind} if kind else others
 
     def _register(self, name: str, value: Any, kind: Kind) -> None:
         if "_registered" not in self.__dict__:
@@ -65,8 +72,8 @@ class Registry:
             )
         # A name that changes its kind goes to the end, as one that is new.
         if self._registered.get(name) is not kind:
-            self._registered.pop(name, None)
-        self._registered[name] = kind
+            self._set_kind(name, None)
+            self._set_kind(name, kind)
         self.__dict__[name] = value
 
     def _replacement(self, name: str, value: Any) -> Any:
@@ -155,6 +162,10 @@ class Registry:
         self._register(name, module, Kind.MODULE)
 
     register_module = add_module
+
+    def _element_names(self) -> list[str] | None:
+        """The attributes that are the elements of a container, in order; None of all others."""
+        return None
 
     def _of_kind(self, kinds: tuple[Kind, ...]) -> Iterator[tuple[str, Any]]:
         for name, kind in list(self._registered.items()):

@@ -1,0 +1,230 @@
+"""``ScriptModule``: a layer or a model whose methods are compiled."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
+from typing import Any, ClassVar, Final, get_origin
+
+from jitcore.errors import CompilationError, Error
+from jitcore.frontend.constants import function_mark
+from jitcore.frontend.layers import layer_class
+from jitcore.markers import Attribute
+from jitcore.nn.module import Module
+from jitcore.script import ScriptFunction
+
+__all__ = ["ScriptModule", "compiled_names", "script_module", "twin"]
+
+_LOOKED_THROUGH = ("graph", "inlined_graph", "code", "schema", "graph_for", "explain", "kernels")
+"""What a module has of its compiled ``forward``."""
+
+
+class ScriptModule(Module):
+    """A module whose ``forward`` is compiled, and its methods that are marked with `export`.
+
+    Made by `script`.  It is an instance of the module's own class besides, has its methods and
+    properties, and its own attributes: parameters and buffers are the same arrays as those of the
+    module it was made of, and modules inside are script modules.  A method is compiled for this
+    very module: what it reads of the attributes is guarded, so that another array, another mode
+    or another module in one of them is seen at the next call.
+
+    Attributes
+    ----------
+    original_name : str
+        The name of the class.
+    graph, inlined_graph, code, schema, kernels
+        Those of ``forward``; other compiled methods have their own, as in ``m.method.graph``.
+    """
+
+    __slots__ = ("_compiled_methods", "_folded", "_frozen_reasons", "_frozen_summary")
+    __jitcore_original__: ClassVar[type] = Module
+    _compiled_methods: dict[str, ScriptFunction]
+    _folded: frozenset[str]
+    """The attributes that `freeze` has taken away."""
+    _frozen_reasons: dict[str, str] | None
+    """Of a frozen module: why the attributes that it still has were not folded."""
+    _frozen_summary: str
+    """Of a frozen module: what errors call it."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> ScriptModule:
+        new = super().__new__(cls)
+        new._compiled_methods = {}
+        new._folded, new._frozen_reasons, new._frozen_summary = frozenset(), None, ""
+        return new
+
+    @property
+    def original_name(self) -> str:
+        """The name of the class of the module that this one was made of."""
+        return self.__jitcore_original__.__name__
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LOOKED_THROUGH and "forward" in vars(type(self)):
+            return getattr(self.forward, name)
+        what = f"module '{self.original_name}' has no attribute '{name}'"
+        raise AttributeError(what + _FOLDED if name in self._folded else what)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ScriptModule.__slots__:
+            object.__setattr__(self, name, value)
+            return
+        if name in self._folded:
+            what = f"cannot set '{name}' of module '{self.original_name}'"
+            raise AttributeError(what + _FOLDED)
+        if isinstance(value, Module):
+            _check_interface(self.__jitcore_original__, name, value)
+        super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._folded or self._frozen_reasons is not None:
+            raise Error("a frozen module cannot be copied; freeze a copy of the module it is of")
+        return _empty, (self.__jitcore_original__,), self.__dict__
+
+    def _summary(self) -> str:
+        return self._frozen_summary or super()._summary()
+
+    def __repr__(self) -> str:
+        inside = [f"({name}): {one!r}" for name, one in self.named_children()]
+        lines = [f"original_name={self.original_name}", *inside]
+        body = "\n".join(lines).replace("\n", "\n  ")
+        return f"ScriptModule({body}\n)" if inside else f"ScriptModule({body})"
+
+    def compiled_method(self, name: str) -> ScriptFunction:
+        """The compiled form of a method."""
+        if name not in self._compiled_methods:
+            function: Any = inspect.getattr_static(self.__jitcore_original__, name)
+            self._compiled_methods[name] = ScriptFunction(MethodType(function, self))
+        return self._compiled_methods[name]
+
+
+_FOLDED = (
+    ": freeze() has made a constant of it; name it in preserved_attrs to keep it as an attribute"
+)
+
+
+class _CompiledMethod:
+    """A method in the class of script modules; an attribute of the same name goes before it."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self.function
+        return instance.compiled_method(self.function.__name__)
+
+
+def script_module(module: Module, numerics: str | None = None) -> ScriptModule:
+    """Compile a module; see `script`.
+
+    Raises
+    ------
+    CompilationError
+        ``forward`` or a method marked with `export` uses something that is not supported, or a
+        module inside lacks a method of the interface that the class names for it.
+    """
+    if isinstance(module, ScriptModule):
+        return module
+    made = twin(module, {})
+    for name in compiled_names(type(module)):
+        made._compiled_methods[name] = ScriptFunction(
+            MethodType(inspect.getattr_static(type(module), name), made), numerics
+        )
+    return made
+
+
+def twin(module: Module, memo: dict[int, ScriptModule], *, always: bool = False) -> ScriptModule:
+    """A script module with the attributes of a module, which stays as it is.
+
+    Parameters
+    ----------
+    module : Module
+        A script module is given as it is, unless ``always``.
+    memo : dict
+        What has been made of which module; takes the new ones.
+    always : bool
+    """
+    if isinstance(module, ScriptModule) and not always:
+        return module
+    if id(module) not in memo:
+        new = _empty(layer_class(module))
+        memo[id(module)] = new
+        for name, value in module.__dict__.items():
+            if isinstance(value, Module):
+                _check_interface(layer_class(module), name, value)
+                value = twin(value, memo, always=always)
+            new.__dict__[name] = value.value if isinstance(value, Attribute) else value
+    return memo[id(module)]
+
+
+def _empty(class_: type[Module]) -> ScriptModule:
+    """A script module of this class without any attributes."""
+    made = _script_class(class_)
+    return made.__new__(made)
+
+
+def _script_class(class_: type[Module]) -> type[ScriptModule]:
+    """The class of script modules made of modules of a class; it lives as long as they do."""
+    for known in class_.__subclasses__():
+        if vars(known).get("__jitcore_original__") is class_:
+            return known  # type: ignore[return-value]
+    namespace: dict[str, Any] = {
+        name: _CompiledMethod(inspect.getattr_static(class_, name))
+        for name in compiled_names(class_)
+    }
+    namespace |= {
+        "__jitcore_original__": class_,
+        "__module__": class_.__module__,
+        "__qualname__": class_.__qualname__,
+        "__slots__": (),
+    }
+    return type(class_.__name__, (ScriptModule, class_), namespace)
+
+
+def compiled_names(class_: type) -> Iterator[str]:
+    """``forward``, where a class has one that is compiled, and the methods marked for export."""
+    for name in dict.fromkeys(name for owner in class_.__mro__ for name in vars(owner)):
+        member = inspect.getattr_static(class_, name)
+        if not isinstance(member, FunctionType) or member is Module.forward:
+            continue
+        mark = function_mark(member)
+        if mark == "export" or (name == "forward" and mark is None):
+            yield name
+
+
+def _check_interface(class_: type, name: str, value: Module) -> None:
+    """Raise where a class names an interface for an attribute and a module lacks its methods."""
+    wanted = _annotation(class_, name)
+    if not isinstance(wanted, type) or vars(wanted).get("__jitcore_mark__") != "interface":
+        return
+    for method, declared in vars(wanted).items():
+        if not isinstance(declared, FunctionType):
+            continue
+        found = getattr(layer_class(value), method, None)
+        if found is None or found is Module.forward:
+            raise CompilationError(
+                f"{class_.__name__}.{name} must implement {wanted.__name__}: "
+                f"{layer_class(value).__name__} has no method '{method}'"
+            )
+        if _parameters(found) != _parameters(declared):
+            raise CompilationError(
+                f"{class_.__name__}.{name} must implement {wanted.__name__}: "
+                f"{layer_class(value).__name__}.{method} takes {_parameters(found)}, "
+                f"expected {_parameters(declared)}"
+            )
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def _annotation(class_: type, name: str) -> Any:
+    """What a class or one of its bases says an attribute is; strings are looked up."""
+    for owner in class_.__mro__:
+        found = vars(owner).get("__annotations__", {}).get(name)
+        if isinstance(found, str):
+            known = getattr(inspect.getmodule(owner), "__dict__", {})
+            return known.get(found)
+        if found is not None:
+            return None if found is Final or get_origin(found) is Final else found
+    return None

@@ -1,0 +1,146 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Expressions of selected elements that are computed at all elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checking import check
+from jitcore import script
+
+
+def escape_time(z, c, n):
+    for i in range(5):
+        inside = np.less(abs(z), 2.0)
+        n[inside] = i
+        z[inside] = z[inside] ** 2 + c[inside]
+
+
+def statistics(x, y, low, high):
+    chosen = np.logical_and(low <= x, x < high)
+    values = y[chosen]
+    return values.mean(), values.sum(), (y[chosen] * 2 + 1).sum(), x[x > 0].sum()
+
+
+def updated(x, y, low, high):
+    mask = x > low
+    x[mask] = x[mask] * high - y[mask]
+    x[mask] += y[mask]
+    return x
+
+
+def counted(x, y, low, high):
+    return (x[x > low] > high).sum(), x[x > low].astype(np.int32).sum()
+
+
+def overlapping(x, y, low, high):
+    view = x[1:]
+    mask = view > low
+    view[mask] = x[:-1][mask] + view[mask]
+    return x
+
+
+ALL = [statistics, updated, counted, overlapping]
+
+
+@pytest.mark.parametrize("function", ALL)
+@pytest.mark.parametrize("shape", [(40,), (6, 9), (1,), (0,), (0, 3)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+def test_selected_elements(
+    function: Callable[..., Any], shape: tuple[int, ...], dtype: str
+) -> None:
+    x, y = (np.random.default_rng(1).normal(size=(2, *shape)) * 10).astype(dtype)
+    check(function, x, y, -3, 5, reduction=True)
+    check(function, x[::-1], y, 100, 200, reduction=True)
+
+
+def test_complex_updates() -> None:
+    z, c = np.random.default_rng(2).normal(size=(2, 2, 7, 5))
+    compiled = check(escape_time, z[0] + 1j * z[1], c[0] + 1j * c[1], np.zeros((7, 5), int))
+    (kernel,) = compiled.kernels
+    assert "place" not in kernel.source
+
+
+@pytest.mark.parametrize("function", [updated, escape_time])
+def test_nothing_is_compressed(function: Callable[..., Any]) -> None:
+    compiled = script(function)
+    x = np.ones((5, 6))
+    arguments: tuple[Any, ...] = (x, x.copy(), 0.0, 1.0)
+    if function is escape_time:
+        arguments = (x + 0j, x + 1j, np.zeros((5, 6), int))
+    graph = compiled.graph_for(*arguments)
+    assert not graph.find_all_nodes("np::compress")
+
+
+# Where the selected elements must be taken out -------------------------------------------
+
+
+def written_between(x, y):
+    mask = x > 0
+    taken = x[mask]
+    x += 1
+    x[mask] = taken * 2
+    return x
+
+
+def mask_changes(x, y):
+    mask = x > 0
+    taken = y[mask] + 1
+    mask[0] = not mask[0]
+    try:
+        x[mask] = taken
+    except ValueError:
+        return x, False
+    return x, True
+
+
+def two_masks(x, y):
+    return (x[x > 0].sum() + y[y > 0].sum(), x[y > 0].sum())
+
+
+def other_operand(x, y):
+    mask = x > 0
+    x[mask] = x[mask] * np.arange(float(mask.sum()))
+    return x
+
+
+def dear(x, y):
+    mask = x > 0
+    x[mask] = np.exp(x[mask])
+    return x
+
+
+def needed_elsewhere(x, y):
+    taken = x[x > 0]
+    return taken, taken.sum(), taken[:2]
+
+
+def part_of_the_axes(x, y):
+    mask = x[:, 0] > 0
+    x[mask] = x[mask] * 2
+    return x, x[mask].sum()
+
+
+@pytest.mark.parametrize(
+    "function", [written_between, mask_changes, two_masks, other_operand, dear, needed_elsewhere]
+)
+def test_what_stays(function: Callable[..., Any]) -> None:
+    x, y = np.random.default_rng(3).normal(size=(2, 30))
+    check(function, x, y, reduction=True)
+
+
+def test_masks_of_some_axes() -> None:
+    x = np.random.default_rng(4).normal(size=(12, 5))
+    check(part_of_the_axes, x, x, reduction=True)
+
+
+def test_masks_of_another_length_are_errors() -> None:
+    def selected(x, mask):
+        return x[mask].sum()
+
+    for length in (3, 5):
+        check(selected, np.ones(4), np.ones(length, bool))
