@@ -3,8 +3,11 @@
 
 PYTHON ?= python3
 N ?= 5000
+ARGS ?=
 
 VENV := .venv
+# Of its own, because the other libraries are large, and so that one version of each fits.
+BENCH_VENV := .venv-bench
 PY := $(VENV)/bin/python
 # -P: only what is installed is imported, never a folder that happens to be the current one.
 RUN := $(PY) -P
@@ -34,11 +37,11 @@ format: $(VENV)/.dev ## Put the source in its one format
 fuzz: $(VENV)/.test ## Try N random programs (make fuzz N=5000)
 	@PYTHONPATH=tests $(PY) tests/fuzz.py --count $(N)
 
-bench: $(VENV)/.bench ## Run the benchmarks
-	@$(RUN) -m jitcore bench
+bench: $(BENCH_VENV)/.ready ## Compare with other libraries (make bench ARGS="--sizes 4K --help")
+	@$(BENCH_VENV)/bin/python -m bench $(ARGS)
 
 clean: ## Remove everything the other targets made
-	rm -rf $(VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created: constraints.txt
@@ -52,4 +55,14 @@ $(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/.created
 	@echo "Installing jitcore with what '$*' needs (once; about a minute)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 		--constraint constraints.txt --editable '.[$*]'
+	@touch $@
+
+# Where pip's index has no build of PyTorch for the CPU alone, this brings some gigabytes.
+$(BENCH_VENV)/.ready: pyproject.toml bench/constraints.txt
+	@echo "Creating $(BENCH_VENV) with the libraries to compare with (once; some minutes)"
+	@$(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint bench/constraints.txt setuptools
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --constraint bench/constraints.txt --editable '.[bench]'
 	@touch $@

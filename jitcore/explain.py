@@ -14,6 +14,7 @@ import numpy as np
 
 from jitcore import strategy
 from jitcore.differences import assumption, differences
+from jitcore.ir.classes import MISSING
 from jitcore.pipeline import NativePlan
 from jitcore.report import plan_lines, table, unfused_bytes, wrapped
 from jitcore.signatures import Description
@@ -153,7 +154,7 @@ def _assumptions(function: ScriptFunction, found: Specialization) -> Iterator[st
     ]
     constants = [one for one in function._graph.captures if one.input is None]
     rows += [
-        (one.path, f"still {reprlib.repr(one.value)}")
+        (one.path, "still absent" if one.value is MISSING else f"still {reprlib.repr(one.value)}")
         for one in constants
         if not isinstance(one.value, ModuleType)
     ]

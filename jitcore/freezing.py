@@ -46,7 +46,7 @@ def freeze(
         Attributes and modules that are to stay attributes, and methods besides ``forward`` that
         are to stay; ``"encoder.scale"`` is an attribute of a module inside.
     optimize_numerics : bool
-        Let passes change the last digits of results.
+        Let passes change the last digits of results; none does so far.
 
     Returns
     -------

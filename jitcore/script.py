@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -31,7 +32,7 @@ __all__ = ["ScriptFunction", "compile_argument", "last_executed_optimized_graph"
 
 AnyClass = TypeVar("AnyClass", bound=type)
 
-_last_called: ScriptFunction | None = None
+_last_called: weakref.ref[ScriptFunction] | None = None
 
 
 MAX_FORMS = 4
@@ -84,6 +85,7 @@ class ScriptFunction:
         self._is_simple = all(
             one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in self._parameters
         )
+        self._reference = weakref.ref(self)
         self._forms: list[tuple[Graph, Executor, bool]] = []
         self._reset()
 
@@ -117,7 +119,7 @@ class ScriptFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         global _last_called
-        _last_called = self
+        _last_called = self._reference
         if self._guarded and self._is_simple:
             return self._executor.entry(*args, **kwargs)
         return self._miss(*args, **kwargs)
@@ -266,9 +268,10 @@ def last_executed_optimized_graph() -> Graph | None:
     Graph or None
         That of its youngest specialization; None where nothing has been compiled.
     """
-    if _last_called is None or not _last_called.specializations:
+    last = _last_called() if _last_called is not None else None
+    if last is None or not last.specializations:
         return None
-    return _last_called.specializations[-1].plan.graph
+    return last.specializations[-1].plan.graph
 
 
 @overload

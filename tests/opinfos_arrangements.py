@@ -95,6 +95,16 @@ def diagonals_rows() -> Iterator[OpInfo]:
         "np::diag", "np.diag(v)", "np.diag(x)", "np.diag(v, 1)", "np.diag(v[:0])", "np.diag(v, -2)",
         "np.diag(x, 1) != 0", "np.diag(x[None])", "np.diag(v, i)", dtypes="?bD",
     )  # fmt: skip
+    windows = "np.lib.stride_tricks.sliding_window_view"
+    yield row(
+        "np::sliding_window_view", f"{windows}(x, 2, axis=1) != 0",
+        f"{windows}(x, (2, 3), axis=(0, -1))[::2].sum(axis=(2, 3))", f"{windows}(v, 3)",
+        f"{windows}(x, (2, 2)).transpose(2, 3, 0, 1).reshape(4, -1)", f"{windows}(x, 9, axis=0)",
+        f"z = {windows}(x, 2, axis=0)\nz[0] = 1", f"{windows}(x, i, axis=0)",
+        f"z = {windows}(x, 2, axis=0)\nx[0] = 1\nreturn z + z", f"{windows}(x, (2, 2), axis=1)",
+        f"{windows}(x, 1, axis=0) + {windows}(x, (0, 1)).sum()", f"{windows}(x, 4, axis=1).ravel()",
+        f"{windows}(x, (2, 2), axis=(0, 0))", dtypes="?bD", layouts=True, reduction=True,
+    )  # fmt: skip
     yield row("np::diagflat", "np.diagflat(x)", "np.diagflat(v, -1)", "np.diagflat(s)", **every)
     yield row(
         "np::fill_diagonal", "np.fill_diagonal(x, 1)", "np.fill_diagonal(x, s)",

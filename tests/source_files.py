@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-__all__ = ["FOLDERS", "ROOT", "package_files", "parse"]
+__all__ = ["FOLDERS", "ROOT", "benchmark_files", "package_files", "parse"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,6 +30,12 @@ def package_files() -> Iterator[tuple[Path, str]]:
                 continue
             parts = [package, *relative.with_suffix("").parts]
             yield path, ".".join(part for part in parts if part != "__init__")
+
+
+def benchmark_files() -> Iterator[tuple[Path, str]]:
+    """Every Python file of the benchmark, which is not part of the package."""
+    for path in sorted((ROOT / "bench").glob("*.py")):
+        yield path, f"bench.{path.stem}"
 
 
 @cache

@@ -6,6 +6,7 @@
 import copy
 import pickle
 import threading
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,20 @@ def test_a_global_number_that_changes():
     finally:
         SCALE = 3.0
     same(g, x)
+
+
+def test_a_module_that_a_global_no_longer_names():
+    first, second = ModuleType("first"), ModuleType("second")
+    vars(first)["k"], vars(second)["k"] = 2.0, 5.0
+    holder: Any = first
+
+    def scaled(x):
+        return x * holder.k
+
+    f = script(scaled)
+    same(f, np.ones(3))
+    holder = second
+    same(f, np.ones(3))
 
 
 def test_a_global_array_is_read_at_each_call():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import jitcore
 
 NOT_SOURCE = shutil.ignore_patterns(
     ".git",
-    ".venv",
+    ".venv*",
     ".*_cache",
     ".hypothesis",
     "__pycache__",
@@ -69,19 +70,23 @@ def test_every_module_imports() -> None:
             importlib.import_module(module.name)
 
 
-def pinned() -> set[str]:
-    """The distributions in constraints.txt."""
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+def pinned(constraints: str) -> set[str]:
+    """The distributions in a constraints file."""
+    lines = (ROOT / constraints).read_text(encoding="utf-8").splitlines()
     return {line.partition("==")[0].lower() for line in lines if line and not line.startswith("#")}
+
+
+def named(requirements: list[str]) -> set[str]:
+    """The distributions that requirements name, except ourselves."""
+    names = {re.split("[=>]=", one)[0].lower() for one in requirements}
+    return {name for name in names if not name.startswith("jitcore")}
 
 
 def test_constraints_pin_what_the_project_names() -> None:
     table = project()["project"]
-    named = list(table["dependencies"])
-    for extra in table["optional-dependencies"].values():
-        named += extra
-    names = {one.partition(">=")[0].lower() for one in named if not one.startswith("jitcore")}
-    assert names <= pinned()
+    for extra, requirements in table["optional-dependencies"].items():
+        file = "bench/constraints.txt" if extra == "bench" else "constraints.txt"
+        assert named([*table["dependencies"], *requirements]) <= pinned(file), extra
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no checkout")

@@ -2,7 +2,9 @@
 """ScriptModule: what compiled layers and models give, beside the same modules in plain NumPy."""
 
 import copy
+import gc
 import pickle
+import weakref
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.testing import assert_array_equal
 from script_modules import LAYERS, Residual, array, assert_same, lenet, mlp, native
 
 import jitcore
-from jitcore import CompilationError, nn, script
+from jitcore import CompilationError, freeze, nn, script
 from jitcore.nn import functional as F
 
 
@@ -166,6 +168,29 @@ class Python(nn.Module):
 
 def test_ignored_methods_may_change_attributes():
     check(Python(), array(4))
+
+
+class Setter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+
+    @property
+    def p(self):
+        return self.n * 2
+
+    @p.setter
+    def p(self, value):
+        self.n = value
+
+    def forward(self, x):
+        first = x + self.n
+        self.p = self.n + 1
+        return first, self.p, [k for k in range(self.n)]
+
+
+def test_properties_with_setters():
+    check(Setter(), array(3))
 
 
 class Structure(nn.Module):
@@ -426,3 +451,21 @@ class Unsupported(nn.Module):
 def test_what_is_not_supported_is_an_error_when_it_is_scripted():
     with pytest.raises(CompilationError, match="yield"):
         script(nn.Sequential(Unsupported()))
+
+
+def test_modules_that_nobody_uses_go():
+    scripted, x = script(mlp()), array(2, 8)
+    scripted(x)
+    frozen = freeze(scripted.eval())
+    frozen(x)
+    references = [weakref.ref(one) for one in (scripted, scripted[0], frozen, scripted[0].weight)]
+    del scripted, frozen
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 4
+
+
+def test_reports_name_attributes():
+    report = str(script(nn.Sequential(nn.ReLU())).explain(array(3)))
+    assert "self.0.inplace" in report
+    assert "self.0.forward" in report
+    assert "still absent" in report

@@ -257,6 +257,22 @@ def _diagonal(lowering: Lowering, node: Node) -> Operand:
     )
 
 
+def _sliding_window_view(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.array(node.inputs[0])
+    axes, extents = node.attributes["axis"], node.attributes["window_shape"]
+    dims = list(base.dims)
+    for axis, extent in zip(axes, extents, strict=True):
+        less = subtract(base.dims[axis], integer(extent - 1))
+        dims[axis] = lowering.emitter.shared("positions", less)
+    order = base.order
+    return lowering.view(
+        base,
+        dims=define_dims(lowering, node.output, [*dims, *map(integer, extents)]),
+        strides=(*base.strides, *(base.strides[axis] for axis in axes)),
+        order=None if order is None else (*order, *(order[axis] for axis in axes)),
+    )
+
+
 def _reshape(lowering: Lowering, node: Node) -> Operand:
     base = lowering.array(node.inputs[0])
     wanted = [lowering.scalar(value) for value in node.inputs[1:]]
@@ -431,6 +447,7 @@ RULES: dict[str, Rule] = {
     "np::view": _view,
     "np::transpose": _transpose,
     "np::diagonal": _diagonal,
+    "np::sliding_window_view": _sliding_window_view,
     "np::check_reshape": _check_reshape,
     "np::ravel": _ravel,
     "np::reshape": _reshape,

@@ -34,6 +34,7 @@ from jitcore.ir.ops import (
     searching,
     selecting,
     shaping,
+    sliding_windows,
     statistics,
     ufunc_methods,
 )
@@ -59,6 +60,7 @@ _ROWS: tuple[Op, ...] = (
     *linalg.OPS,
     *arrangements.OPS,
     *contractions.OPS,
+    *sliding_windows.OPS,
     *conversion.OPS,
     *overwriting.OPS,
     *rearranging.OPS,

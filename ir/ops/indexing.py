@@ -46,6 +46,7 @@ TYPED_VIEWS = frozenset(
         "np::ravel",
         "np::broadcast_to",
         "np::diagonal",
+        "np::sliding_window_view",
         "np::real",
         "np::imag",
     ]
@@ -429,7 +430,7 @@ def _setitem_rule(b: Builder, call: Call) -> Value:
     return b.op("np::store", view, value)
 
 
-_READ_ONLY = frozenset({"np::broadcast_to", "np::diagonal"})
+_READ_ONLY = frozenset({"np::broadcast_to", "np::diagonal", "np::sliding_window_view"})
 
 
 def _check_writable(target: Value) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -198,12 +199,21 @@ def _iterator_rule(kind: str) -> Rule:
             values = [call.value("x"), start]
         if kind == "prim::reversed":
             values = [call.value("x")]
+        if kind == "prim::zip" and call.static("strict"):
+            _check_equally_long(values)
         for value in values:
             if value.type == ANY or (isinstance(value.type, ListType) and _is_shared(value)):
                 raise Untypable(f"{kind.removeprefix('prim::')}() of {value.type}")
         return b.emit(kind, values, {}, ITERATOR)
 
     return rule
+
+
+def _check_equally_long(values: Sequence[Value]) -> None:
+    """Raise unless the sequences that ``zip`` compares are known to be equally long."""
+    lengths = [len(one.type.elements) for one in values if isinstance(one.type, TupleType)]
+    if len(lengths) < len(values) or len(set(lengths)) > 1:
+        raise Untypable("zip(strict=True) of what may not be equally long")
 
 
 def _is_shared(value: Value) -> bool:
@@ -422,7 +432,7 @@ OPS: tuple[Op, ...] = (
         "prim::zip",
         builtins.zip,
         _iterator_rule("prim::zip"),
-        "*values",
+        "*values, strict=False",
         functions=(builtins.zip,),
         doc="Sequences in step.",
     ),

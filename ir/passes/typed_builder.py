@@ -49,6 +49,9 @@ def unpacked(value: Value) -> Value:
 MAX_FOLDED_BITS = 256
 """Longer ints are left for the program to compute."""
 
+MAX_KNOWN_RANGE = 64
+"""Ranges of more numbers are not opened into tuples."""
+
 _FOLDABLE = (int, float, bool, complex, str, type(None), tuple, np.dtype)
 _NEVER_FOLDED = frozenset({"prim::TupleConstruct", "prim::range", "prim::zip", "prim::slice"})
 
@@ -180,6 +183,10 @@ class TypedBuilder:
             held = node.attributes["value"]
             if isinstance(held, (tuple, list)):
                 return [self.constant(item) for item in held]
+        if node is not None and node.kind == "prim::range":
+            bounds = [one.constant.attributes["value"] for one in node.inputs if one.constant]
+            if len(bounds) == 3 and len(range(*bounds)) <= MAX_KNOWN_RANGE:
+                return [self.constant(number) for number in range(*bounds)]
         raise Untypable(f"the elements of {value.type} are not known")
 
     def call_python(

@@ -138,6 +138,7 @@ class Calls(Expressions):
                 self.compiler.note_stored(name)
         if static.receiver is None or static.base is None:
             return self._emit_call("prim::Call", node, [self.static_value(static)])
+        self.note_stored_by(static.base)
         self.record(static)
         name = static.path.rpartition(".")[2]
         receiver = self.static_value(static.base)
@@ -163,9 +164,13 @@ class Calls(Expressions):
                 assert result.node is not None
                 result.node.attributes["layer"] = static.value
                 return result
-        for name in stored_by_layer(static.value):
-            self.compiler.note_stored(name)
+        self.note_stored_by(static)
         return self._emit_call("prim::Call", node, [self.static_value(static)])
+
+    def note_stored_by(self, layer: Static) -> None:
+        """Note what a layer may assign in code that is not compiled."""
+        for name in stored_by_layer(layer.value) if is_layer(layer.value) else ():
+            self.compiler.note_stored(name)
 
     def _ask_layer(self, node: ast.Call, static: Static) -> Value | None:
         """``len``, ``getattr`` and ``hasattr`` of layers; None of all else."""
@@ -194,8 +199,8 @@ class Calls(Expressions):
         if isinstance(function, FunctionType) and mark != "ignore" and has_source(function):
             return self._call_static(call, replace(static, value=function, stable=True))
         self.record(static)
-        for name in stored_names(function) if isinstance(function, FunctionType) else ():
-            self.compiler.note_stored(name)
+        if static.base is not None:
+            self.note_stored_by(static.base)
         return self.value("prim::GetAttr", self.emit(node.value), name=node.attr)
 
     def _call_to_compiler(self, node: ast.Call, static: Static) -> Value | None:

@@ -212,8 +212,9 @@ def stored_by_layer(layer: Any) -> Iterator[str]:
             else:
                 functions = [value for name, value in vars(owner).items() if name != "__init__"]
             for function in functions:
-                if isinstance(function, FunctionType):
-                    yield from stored_names(function)
+                setter = function.fset if isinstance(function, property) else function
+                if isinstance(setter, FunctionType):
+                    yield from stored_names(setter)
         for hooks in (one._forward_pre_hooks, one._forward_hooks):
             for hook in hooks.values():
                 if isinstance(hook.function, FunctionType):

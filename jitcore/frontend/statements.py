@@ -10,6 +10,7 @@ from jitcore.frontend.bindings import function_body
 from jitcore.frontend.environment import Reach
 from jitcore.frontend.expressions import BINARY
 from jitcore.frontend.imports import imported_names, importer
+from jitcore.frontend.layers import layer_class
 from jitcore.frontend.liveness import annotate_liveness
 from jitcore.frontend.protected import Protected
 from jitcore.frontend.static_items import Item
@@ -249,6 +250,12 @@ class Statements(Protected):
 
     def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
         self.compiler.note_stored(name)
+        layer = self.layers.get(owner)
+        if layer is not None and isinstance(
+            getattr(layer_class(layer.value), name, None), property
+        ):
+            # Python calls the setter, which may assign other attributes.
+            self.note_stored_by(layer)
         self.node("prim::SetAttr", (owner, value), {"name": name}, outputs=())
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:

@@ -1,0 +1,1 @@
+"""The benchmark: jitcore beside the other ways to run the same NumPy program."""
