@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for peer in absent:
         print(f"{peer.name} is left out: {peer.library} is not installed")
     rows = [] if options.compile_only else _rows(options, peers)
+    # Written twice, so that nothing is lost by stopping the second half.
+    report.write(options.output, rows, [], facts)
     compile_rows = [] if options.no_compile else _compile_rows(options)
     _print_tables(rows, compile_rows, peers)
     for path in report.write(options.output, rows, compile_rows, facts):
