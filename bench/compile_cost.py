@@ -123,8 +123,11 @@ def measure(task: Task, repeats: int, limit: float) -> CompileRow:
             except subprocess.TimeoutExpired:
                 return CompileRow(task.subject, task.peer, failure=f"over {limit:.0f} s")
             except subprocess.CalledProcessError as error:
+                status = f"stopped with status {error.returncode}"
                 lines = error.stderr.strip().splitlines()
-                return CompileRow(task.subject, task.peer, failure=lines[-1][:60] if lines else "?")
+                return CompileRow(
+                    task.subject, task.peer, failure=lines[-1][:60] if lines else status
+                )
     first_call, second_call, ready, process = (
         statistics.median(times[name] for times in found)
         for name in ("first_call", "second_call", "ready", "process")

@@ -18,6 +18,9 @@ __all__ = ["draw"]
 
 COLOURS = ("#9ecae1", "#4292c6", "#08519c", "#08306b", "#000000")
 MARKERS = {"float32": "o", "float64": "D"}
+WIDE = 1000
+"""An axis over so large a range has marks at powers of ten alone."""
+
 SPREAD = 0.16
 """Between the sizes of one workload, where workloads are 1 apart."""
 
@@ -51,7 +54,7 @@ def draw(path: Path, rows: Sequence[Row], facts: dict[str, Any]) -> None:
         if row.of_bound is not None:
             limit.plot(row.of_bound, place, **style)
     speed.set_xlabel("times as fast as the best peer of the row")
-    limit.set_xlabel("part of the bandwidth or arithmetic limit measured in the same run")
+    limit.set_xlabel("part of the bandwidth or arithmetic limit of this run")
     for axes in (speed, limit):
         _finish(axes, names)
     marks = [Line2D([], [], color=COLOURS[i], marker="o", ls="none") for i in range(len(sizes))]
@@ -71,7 +74,9 @@ def _finish(axes: Axes, names: list[str]) -> None:
     axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     axes.grid(axis="both", color="#e5e5e5", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axes.get_xlim()
+    marked = (1.0, 2.0, 5.0) if high < WIDE * low else (1.0,)
+    axes.xaxis.set_major_locator(LogLocator(subs=marked))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.spines[["top", "right"]].set_visible(False)

@@ -43,8 +43,9 @@ from jitcore.ir.types import TensorType
 
 __all__ = ["MAX_NODES", "Decision", "fuse_groups"]
 
-MAX_NODES = 200
-"""Larger groups make LLVM's time grow faster than their own."""
+MAX_NODES = 80
+"""Larger groups make LLVM's time grow faster than their own, and lowering calls
+itself once for each link of a chain."""
 
 MIN_NODES = 2
 
