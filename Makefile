@@ -13,10 +13,10 @@ PY := $(VENV)/bin/python
 RUN := $(PY) -P
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format fuzz bench clean
+.PHONY: help demo test check format fuzz bench bench-models clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.demo ## See a function compiled, explained and timed
 	@$(RUN) -m jitcore demo
@@ -39,6 +39,9 @@ fuzz: $(VENV)/.test ## Try N random programs (make fuzz N=5000)
 
 bench: $(BENCH_VENV)/.ready ## Compare with other libraries (make bench ARGS="--sizes 4K --help")
 	@$(BENCH_VENV)/bin/python -m bench $(ARGS)
+
+bench-models: $(BENCH_VENV)/.ready ## Compare whole models with PyTorch (ARGS="--models LeNet --batches 1")
+	@$(BENCH_VENV)/bin/python -m bench.measure_models $(ARGS)
 
 clean: ## Remove everything the other targets made
 	rm -rf $(VENV) $(BENCH_VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

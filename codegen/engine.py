@@ -1,6 +1,6 @@
 """The engine: LLVM IR text in, addresses of machine code out.
 
-This is the only module that imports ``llvmlite``; its callers import it when they first compile.
+This is the only module that imports ``llvmlite``.  Object code is kept on disk (``codegen.cache``).
 Text is parsed and verified before anything else sees it, and linked by LLVM's ORC layer, which
 reports a missing symbol where its predecessor ended the process.
 """
@@ -8,16 +8,23 @@ reports a missing symbol where its predecessor ended the process.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import itertools
 import os
 import re
 import threading
 from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Final
 
+import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
+
+from jitcore.codegen.cache import StoredObject, current
+from jitcore.codegen.printers.loop_hints import MASKED, UNMASKED
 
 __all__ = [
     "CompiledModule",
@@ -26,6 +33,7 @@ __all__ = [
     "add_symbol",
     "compile_module",
     "cpu_identity",
+    "has_feature",
     "load_object",
     "require_symbols",
 ]
@@ -33,6 +41,31 @@ __all__ = [
 
 class EngineError(RuntimeError):
     """LLVM refused a module: the IR is malformed, or a symbol it needs does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """LLVM IR without a target, and whether it is optimized: what machine code is made of."""
+
+    text: str
+    optimize: bool
+
+    def module(self, name: str) -> Any:
+        """The module for this machine, optimized if that is asked for."""
+        text = self.text if has_feature("avx512f") else self.text.replace(MASKED, UNMASKED)
+        module = _parse(text, name)
+        machine = _target_machine()
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        if self.optimize:
+            _optimize(module, machine)
+        return module
+
+    def key(self) -> str:
+        """A hash of all that the object code depends on."""
+        options = repr((_TARGET, (_SPEED_LEVEL, *_TUNING) if self.optimize else None))
+        parts = (options, cpu_identity(), _target_machine().triple, self.text)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 class CompiledModule:
@@ -46,17 +79,21 @@ class CompiledModule:
         A relocatable object file for this machine.
     symbols : tuple of str
         The functions and global variables it defines for others.
-    bitcode : bytes
-        The optimized module, or nothing where only the object code is known.
+    source : Source, optional
+        What it was compiled from, where more than the object code is known.
     """
 
     def __init__(
-        self, name: str, object_code: bytes, symbols: tuple[str, ...], bitcode: bytes = b""
+        self,
+        name: str,
+        object_code: bytes,
+        symbols: tuple[str, ...],
+        source: Source | None = None,
     ) -> None:
         self.name = name
         self.object_code = object_code
         self.symbols = symbols
-        self._bitcode = bitcode
+        self._source = source
         self._library = _link(name, object_code, symbols)
 
     def __repr__(self) -> str:
@@ -80,9 +117,9 @@ class CompiledModule:
             return str(_target_machine().emit_assembly(self._module()))
 
     def _module(self) -> Any:
-        if not self._bitcode:
+        if self._source is None:
             raise EngineError(f"{self.name} was loaded from object code, which has no IR")
-        return llvm.parse_bitcode(self._bitcode, llvm.create_context())
+        return self._source.module(self.name)
 
 
 def compile_module(llvm_text: str, *, name: str, optimize: bool = True) -> CompiledModule:
@@ -102,22 +139,37 @@ def compile_module(llvm_text: str, *, name: str, optimize: bool = True) -> Compi
     EngineError
         When the text is malformed (the message has the line) or a symbol is not known.
     """
+    source = Source(llvm_text, optimize)
+    files = current()
     with _LOCK:
-        module = _parse(llvm_text, name)
-        machine = _target_machine()
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
-        if optimize:
-            _optimize(module, machine)
-        bitcode = module.as_bitcode()
-        symbols = tuple(
-            value.name
-            for value in (*module.functions, *module.global_variables)
-            if not value.is_declaration and value.linkage == llvm.Linkage.external
-        )
-        require_symbols((f.name for f in module.functions if f.is_declaration), name)
-        object_code = machine.emit_object(module)
-        return CompiledModule(name, object_code, symbols, bitcode)
+        if files is None:
+            return _loaded(_compiled(source, name), source, name)
+        key = source.key()
+        stored = files.load(key)
+        if stored is not None:
+            with suppress(EngineError):
+                return _loaded(stored, source, name)
+        made = _compiled(source, name)
+        files.store(key, made)
+        return _loaded(made, source, name)
+
+
+def _loaded(stored: StoredObject, source: Source, name: str) -> CompiledModule:
+    require_symbols(stored.required, name)
+    return CompiledModule(name, stored.object_code, stored.symbols, source)
+
+
+def _compiled(source: Source, name: str) -> StoredObject:
+    module = source.module(name)
+    symbols = tuple(
+        value.name
+        for value in (*module.functions, *module.global_variables)
+        if not value.is_declaration and value.linkage == llvm.Linkage.external
+    )
+    declared = tuple(one.name for one in module.functions if one.is_declaration)
+    required = tuple(symbol for symbol in declared if not symbol.startswith("llvm."))
+    require_symbols(required, name)
+    return StoredObject(_target_machine().emit_object(module), symbols, required)
 
 
 def load_object(object_code: bytes, symbols: tuple[str, ...], *, name: str) -> CompiledModule:
@@ -133,7 +185,7 @@ def add_symbol(name: str, address: int) -> None:
         llvm.add_symbol(name, address)
 
 
-def add_maker(symbol: str, make: Callable[[], None]) -> None:
+def add_maker(symbol: str, make: Callable[[], object]) -> None:
     """Have ``make`` called, which adds a symbol, when code that needs it is compiled."""
     with _LOCK:
         _MAKERS[symbol] = make
@@ -155,11 +207,18 @@ def _is_known(symbol: str) -> bool:
     return llvm.address_of_symbol(symbol) is not None
 
 
+@cache
 def cpu_identity() -> str:
     """What compiled code depends on besides its text: LLVM's version, the CPU, its features."""
     with _LOCK:
-        version = ".".join(map(str, llvm.llvm_version_info))
+        version = ".".join(map(str, (*llvm.llvm_version_info, llvmlite.__version__)))
         return f"{version} {llvm.get_host_cpu_name()} {_host_features()}"
+
+
+def has_feature(name: str) -> bool:
+    """Whether this CPU has a feature by LLVM's name, such as ``"avx512f"``."""
+    with _LOCK:
+        return bool(llvm.get_host_cpu_features().get(name, False))
 
 
 _LOCK = threading.RLock()
@@ -168,9 +227,17 @@ os.register_at_fork(
     before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
 )
 _SYMBOLS: dict[str, int] = {}
-_MAKERS: dict[str, Callable[[], None]] = {}
+_MAKERS: dict[str, Callable[[], object]] = {}
 _SERIAL = itertools.count()
 _STATE: dict[str, Any] = {}
+_TARGET: Final[dict[str, Any]] = {"opt": 3, "reloc": "pic", "codemodel": "small"}
+_SPEED_LEVEL: Final = 3
+_TUNING: Final = (
+    "loop_vectorization",
+    "slp_vectorization",
+    "loop_interleaving",
+    "loop_unrolling",
+)
 _POSITION = re.compile(r"<string>:(\d+):\d+: error: (.*)")
 
 
@@ -187,9 +254,7 @@ def _target_machine() -> Any:
         _STATE["machine"] = target.create_target_machine(
             cpu=llvm.get_host_cpu_name(),
             features=_host_features(),
-            opt=3,
-            reloc="pic",
-            codemodel="small",
+            **_TARGET,
         )
     return _STATE["machine"]
 
@@ -226,11 +291,9 @@ def _describe(message: str, text: str, name: str) -> str:
 
 
 def _optimize(module: Any, machine: Any) -> None:
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
-    options.slp_vectorization = True
-    options.loop_interleaving = True
-    options.loop_unrolling = True
+    options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
+    for option in _TUNING:
+        setattr(options, option, True)
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     passes.run(module, builder)

@@ -19,7 +19,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CellType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -29,11 +29,16 @@ from jitcore.codegen.guards import Arguments, EntryCode, check_disjoint, check_p
 from jitcore.codegen.runtime import ensure_runtime, fill_table
 from jitcore.codegen.signature import Signature
 
-__all__ = ["ABSENT", "CaptureGuard", "Entry", "bind", "make_entry"]
+__all__ = ["ABSENT", "CaptureGuard", "Entry", "ReleaseGil", "bind", "make_entry"]
 
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x02
 _NEXT, _HANDLER = layout.TUPLE_ITEMS, layout.TUPLE_ITEMS + 8
 _MIN_SLOTS = 16
+
+ReleaseGil = Literal["never", "large", "always"]
+
+_LARGE = 1024
+"""With so many elements a call takes longer than giving up the GIL, which costs some 50 ns."""
 
 
 class _Absent:
@@ -123,7 +128,7 @@ def make_entry(
     *,
     name: str,
     captures: Sequence[CaptureGuard] = (),
-    release_gil: bool = False,
+    release_gil: ReleaseGil = "never",
     check_errstate: bool = False,
 ) -> Entry:
     """Write the entry of a native function.
@@ -137,9 +142,9 @@ def make_entry(
     name : str
         A C identifier.
     captures : sequence of CaptureGuard
-    release_gil : bool
-        Run the native function without the GIL; it must call ``jc_empty_nogil`` and
-        ``jc_decref_nogil`` then.
+    release_gil : {"never", "large", "always"}
+        When to run the native function without the GIL, so that other threads run meanwhile:
+        ``"large"`` is where the arrays have many elements together.
     check_errstate : bool
         Miss while ``np.errstate`` asks for more than warnings.
 
@@ -168,7 +173,7 @@ class _EntryWriter:
         self._memory = f"memory_{name}"
         self._memory_size = 0
 
-    def entry(self, native_symbol: str, *, release_gil: bool, check_errstate: bool) -> Entry:
+    def entry(self, native_symbol: str, *, release_gil: ReleaseGil, check_errstate: bool) -> Entry:
         """The whole entry."""
         code, found = self._code, self._found
         self._check_arguments()
@@ -177,13 +182,16 @@ class _EntryWriter:
         if check_errstate:
             matters = code.call("i1", "jc_float_errors_matter")
             code.guard(code.value(f"xor i1 {matters}, true"))
+        code.call("void", "jc_note_call", "ptr %self")
         slots = max(_MIN_SLOTS, count_slots(self._signature.result))
         results = code.alloca(f"[{slots} x i64]")
         operands = ", ".join([*found.operands, f"ptr {results}"])
         call = f"call i64 @{native_symbol}({operands})"
         for value in captured:
             code.call("void", "Py_IncRef", f"ptr {value}")
-        status = self._without_gil(call) if release_gil else code.value(call)
+        state = self._save_thread(release_gil)
+        status = code.value(call)
+        self._restore_thread(state)
         self._write_error(status, results, captured)
         self._write_return(box(code, self._signature.result, found.objects, results), captured)
         types = tuple(operand.split()[0] for operand in [*found.operands, "ptr results"])
@@ -268,12 +276,43 @@ class _EntryWriter:
         else:
             code.guard(code.same(value, code.constant(capture.expected)))
 
-    def _without_gil(self, call: str) -> str:
+    def _save_thread(self, release_gil: ReleaseGil) -> str | None:
+        """Give the GIL up where that pays; the thread's state, or null where it was kept."""
         code = self._code
-        state = code.call("ptr", "PyEval_SaveThread")
-        status = code.value(call)
+        if release_gil == "never":
+            return None
+        if release_gil == "always":
+            return code.call("ptr", "PyEval_SaveThread")
+        save, done, before = code.new_label("save"), code.new_label("saved"), code.block
+        is_large = code.value(f"icmp uge i64 {self._elements()}, {_LARGE}")
+        code.effect(f"br i1 {is_large}, label %{save}, label %{done}")
+        code.start(save)
+        saved = code.call("ptr", "PyEval_SaveThread")
+        code.jump(done)
+        code.start(done)
+        return code.value(f"phi ptr [ null, %{before} ], [ {saved}, %{save} ]")
+
+    def _elements(self) -> str:
+        """The number of elements that the arrays have together."""
+        code, total = self._code, "0"
+        for array in self._found.arrays:
+            size = "1"
+            for dim in array.dims:
+                size = code.value(f"mul i64 {size}, {dim}")
+            total = code.value(f"add i64 {total}, {size}")
+        return total
+
+    def _restore_thread(self, state: str | None) -> None:
+        if state is None:
+            return
+        code = self._code
+        restore, done = code.new_label("restore"), code.new_label("restored")
+        kept = code.same(state, "null")
+        code.effect(f"br i1 {kept}, label %{done}, label %{restore}")
+        code.start(restore)
         code.call("void", "PyEval_RestoreThread", f"ptr {state}")
-        return status
+        code.jump(done)
+        code.start(done)
 
     def _write_error(self, status: str, results: str, captured: list[str]) -> None:
         code = self._code

@@ -20,9 +20,10 @@ from typing import Any
 from jitcore.codegen.host_expressions import Expressions
 from jitcore.codegen.host_globals import Globals
 from jitcore.codegen.host_loops import LoopForm
+from jitcore.codegen.host_places import PlaceNotes, forget_places, remember_places
 from jitcore.codegen.host_plan import Plan
 from jitcore.codegen.host_statements import Statements
-from jitcore.codegen.host_text import docstring, identifier
+from jitcore.codegen.host_text import PlaceComment, docstring, identifier, place
 from jitcore.codegen.host_variables import Variables, is_constant, is_repeatable
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.types import ANY, TENSOR, TensorType, TupleType, Type
@@ -86,7 +87,8 @@ def print_host(
     ValueError
         A name in the graph, of a kind or an argument, is no identifier.
     """
-    program = _Program(graph, regions or {}, annotate=annotate, places=places)
+    comment = place if places else None
+    program = _Program(graph, regions or {}, annotate=annotate, places=comment)
     return program.print(identifier(name or graph.name, "graph"))
 
 
@@ -112,17 +114,22 @@ def build_host(
         returns, as a tuple where that is not exactly one value.  Its source is known to
         ``inspect`` and to tracebacks as long as it lives.
     """
-    host = print_host(graph, name=name, regions=regions)
+    notes = PlaceNotes()
+    program = _Program(graph, regions or {}, annotate=False, places=notes.note)
+    host = program.print(identifier(name or graph.name, "graph"))
     file = f"<jitcore host {host.name} {next(_numbers)}>"
+    source, places = notes.taken(host.source)
+    remember_places(file, places)
     flags = __future__.annotations.compiler_flag
-    code = compile(host.source, file, "exec", flags=flags, dont_inherit=True)
+    code = compile(source, file, "exec", flags=flags, dont_inherit=True)
     exec(code, host.namespace)
     function = host.namespace[host.name]
     assert isinstance(function, FunctionType)
-    lines = host.source.splitlines(keepends=True)
-    linecache.cache[file] = (len(host.source), None, lines, file)
+    lines = source.splitlines(keepends=True)
+    linecache.cache[file] = (len(source), None, lines, file)
     # The code outlives the function where something else runs it, but then it is not called again.
     weakref.finalize(function, linecache.cache.pop, file, None)
+    weakref.finalize(function, forget_places, file)
     return function
 
 
@@ -138,7 +145,7 @@ class _Program:
         regions: Mapping[Node, Callable[..., Any]],
         *,
         annotate: bool,
-        places: bool,
+        places: PlaceComment | None,
     ) -> None:
         self.graph = graph
         self.regions = regions

@@ -137,7 +137,7 @@ class Expressions:
         """A call of what the op means, with the node's attributes as keyword arguments."""
         if not _KIND.fullmatch(node.kind):
             raise ValueError(f"{node.kind!r} is no kind of a node")
-        function = self.globals.callable(interpreter.reference_of(node.kind))
+        function = self.globals.callable(interpreter.function_of(node))
         return Text(f"{function}({', '.join(self.arguments(node))})")
 
     def arguments(self, node: Node, skip: int = 0, without: Iterable[str] = ()) -> list[str]:

@@ -12,6 +12,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -24,7 +25,7 @@ __all__ = ["Globals"]
 _LITERAL_BITS = 4096
 _LITERAL_LENGTH = 200
 _MODULES: dict[str, ModuleType] = {"np": np, "math": math, "operator": operator}
-_NAMED = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc, type(np.sum))
+_NAMED = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc, type(np.sum), partial)
 
 
 class Globals:
@@ -123,12 +124,13 @@ class Globals:
         return text.text if text.precedence is Precedence.PRIMARY else self._numbered(value)
 
     def _numbered(self, value: Any) -> str:
-        key = ("", id(value))
-        if key in self._names:
-            return self._names[key]
-        name = f"c{self._constants}"
-        self._constants += 1
-        return self.add(name, value)
+        # Literals that are equal are one constant, whether they are one object or not.
+        text = self.literal(value)
+        key = ("", id(value)) if text is None else (text.text, 0)
+        if key not in self._names:
+            self._names[key] = self.add(f"c{self._constants}", value)
+            self._constants += 1
+        return self._names[key]
 
     def dtype(self, dtype: np.dtype[Any]) -> str | None:
         """``np.float32`` for a dtype that NumPy has a public scalar class for, or None."""

@@ -18,7 +18,7 @@ from jitcore.codegen.host_expressions import Expressions
 from jitcore.codegen.host_loops import LoopForm, loop_form
 from jitcore.codegen.host_operators import augmented_sign
 from jitcore.codegen.host_plan import LOOPS, Late, visible
-from jitcore.codegen.host_text import place
+from jitcore.codegen.host_text import PlaceComment
 from jitcore.codegen.host_variables import is_literal
 from jitcore.ir.graph import Block, Node, Value
 
@@ -70,12 +70,12 @@ class Statements(Assignments):
     ----------
     expressions : Expressions
     outliner : Outliner
-    places : bool
-        Say in a comment, at each statement, from which line of the user's source it comes.
+    places : callable, optional
+        Gives a comment for a place: what is said at each statement of where it comes from.
     """
 
     def __init__(
-        self, expressions: Expressions, outliner: Outliner, *, places: bool = False
+        self, expressions: Expressions, outliner: Outliner, *, places: PlaceComment | None = None
     ) -> None:
         super().__init__(expressions)
         self.outliner = outliner
@@ -316,11 +316,11 @@ class Statements(Assignments):
 
         It stands at the first line that opens a block, or else at the last line.
         """
-        if not self.places or node.source is None or len(self.lines) == start:
+        if self.places is None or node.source is None or len(self.lines) == start:
             return
         opening = (n for n in range(start, len(self.lines)) if self.lines[n].endswith(":"))
         number = next(opening, len(self.lines) - 1)
-        self.lines[number] += f"  # {place(node.source)}"
+        self.lines[number] += f"  # {self.places(node.source)}"
 
     def _write_statement(self, node: Node) -> None:
         if node.blocks and not self.plan.is_expression(node):

@@ -6,12 +6,24 @@ import keyword
 import os
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
 from jitcore.ir.graph import SourceRange
 
-__all__ = ["Precedence", "Text", "docstring", "identifier", "is_identifier", "place"]
+__all__ = [
+    "PlaceComment",
+    "Precedence",
+    "Text",
+    "docstring",
+    "identifier",
+    "is_identifier",
+    "place",
+]
+
+PlaceComment = Callable[[SourceRange], str]
+"""Gives what a comment says about a place in the user's source."""
 
 
 class Precedence(IntEnum):

@@ -261,7 +261,7 @@ class Function:
     """A kernel or a native function: typed parameters, statements, and a result dtype.
 
     Native functions return a status in int64.  A scalar function of ``vecmath`` returns its value
-    through ``Return``.
+    through ``Return``.  One that is not ``optimized`` is quick to compile instead.
     """
 
     name: str
@@ -269,3 +269,4 @@ class Function:
     body: list[Stmt]
     result: str = "int64"
     doc: str = ""
+    optimized: bool = True

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jitcore.codegen.blocking import block_steps
 from jitcore.codegen.error_sites import ErrorSite
 from jitcore.codegen.loops import Function
 from jitcore.codegen.lowering import (
     control,
     elementwise,
     groups,
+    layers,
     masks,
     matmul,
     movement,
@@ -27,6 +29,7 @@ from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.results import Parameters, Results
 from jitcore.codegen.lowering.state import RESULTS, Lowering, Rule
 from jitcore.codegen.lowering.tidy import tidy
+from jitcore.codegen.panels import multiply_by_panels
 from jitcore.codegen.signature import Layout, Result
 from jitcore.ir.graph import Graph
 
@@ -44,6 +47,7 @@ RULES: dict[str, Rule] = {
     **movement.RULES,
     **masks.RULES,
     **matmul.RULES,
+    **layers.RULES,
     **structure.RULES,
     **control.RULES,
     **requirements.RULES,
@@ -103,7 +107,8 @@ def lower(graph: Graph, layouts: Sequence[Layout | None], *, name: str) -> Lower
         parameters.add(value)
     lowering.block(graph.block)
     result = Results(lowering).finish(graph.outputs)
-    body = tidy(lowering.emitter.body)
+    body = block_steps(tidy(lowering.emitter.body), lowering.notes)
+    body = multiply_by_panels(body, lowering.notes)
     function = Function(name, [*parameters.params, RESULTS], body, doc=graph.doc or "")
     return Lowered(
         function,

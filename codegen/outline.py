@@ -45,7 +45,11 @@ MIN_STATEMENTS = 300
 """Functions with fewer statements are left whole."""
 
 MAX_NEST = 120
-"""Loops with more statements are not moved as they are, but looked into."""
+"""Loops with more statements are not moved as they are, but looked into where they hold others."""
+
+MAX_OPTIMIZED = 3000
+"""What has more statements, outside of the nests, and no loops left is not optimized: each
+statement runs once, and LLVM looks at all the conditions before it with the same variables."""
 
 
 def outline(function: Function) -> list[Function]:
@@ -54,7 +58,8 @@ def outline(function: Function) -> list[Function]:
         return [function]
     outliner = _Outliner(function.name)
     body = outliner.block(function.body)
-    rest = Function(function.name, function.params, body, function.result, function.doc)
+    optimized = _size(body) < MAX_OPTIMIZED or any(map(_loops, walk(body)))
+    rest = Function(function.name, function.params, body, function.result, function.doc, optimized)
     return [*outliner.nests, rest]
 
 
@@ -71,7 +76,7 @@ class _Outliner:
         """A statement, or the call that does the same."""
         match statement:
             case For():
-                if _size(statement.body) <= MAX_NEST and _stands_alone(statement):
+                if _is_movable(statement):
                     return self.call(statement)
                 body = self.block(statement.body)
                 return For(
@@ -97,8 +102,17 @@ class _Outliner:
         return Do(Call(name, params, "void", external=True))
 
 
+def _loops(statement: Stmt) -> bool:
+    return isinstance(statement, For | While)
+
+
 def _size(statements: Sequence[Stmt]) -> int:
     return sum(1 for one in walk(statements) if not isinstance(one, Comment))
+
+
+def _is_movable(loop: For) -> bool:
+    is_innermost = not any(map(_loops, walk(loop.body)))
+    return (is_innermost or _size(loop.body) <= MAX_NEST) and _stands_alone(loop)
 
 
 def _stands_alone(loop: For) -> bool:

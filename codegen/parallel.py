@@ -31,7 +31,7 @@ from jitcore.codegen.loops import (
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, maximum, multiply, subtract
 from jitcore.codegen.traversal import blocks, children, expressions, free_variables, variables, walk
 
-__all__ = ["part_function", "slot_index", "work_of"]
+__all__ = ["UNKNOWN_TRIPS", "part_function", "slot_index", "work_of"]
 
 CALL_WORK = 8
 """A function of vector math takes about as long as so many additions."""
@@ -55,7 +55,7 @@ def work_of(loop: For) -> Expr | None:
     if not loop.parallel or loop.step != 1 or not _can_be_cut(loop):
         return None
     trips = maximum(subtract(loop.stop, loop.start), ZERO)
-    return multiply(trips, _work(loop.body, _bound(loop.body)))
+    return multiply(trips, _work(loop.body, _bound(loop.body), _spans(loop.body)))
 
 
 def _can_be_cut(loop: For) -> bool:
@@ -90,7 +90,17 @@ def _bound(statements: Sequence[Stmt]) -> set[str]:
     return {one.var.name for one in walk(statements) if isinstance(one, Let | For)}
 
 
-def _work(body: Sequence[Stmt], bound: set[str]) -> Expr:
+def _spans(statements: Sequence[Stmt]) -> dict[tuple[Expr, Expr], Const]:
+    """How far the ends of blocks are from their starts: ``n`` for ``min(start + n, ...)``."""
+    found: dict[tuple[Expr, Expr], Const] = {}
+    for one in walk(statements):
+        match one:
+            case Let(var, Binary("min", Binary("add", start, Const() as length), _)):
+                found[start, var] = length
+    return found
+
+
+def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], Const]) -> Expr:
     """The work of one iteration, from what is known before the loop."""
     total: Expr = ZERO
     for statement in body:
@@ -99,15 +109,16 @@ def _work(body: Sequence[Stmt], bound: set[str]) -> Expr:
             case For():
                 trips = subtract(statement.stop, statement.start)
                 if any(name in bound for name in variables(trips)):
-                    trips = integer(UNKNOWN_TRIPS)
-                inner = multiply(maximum(trips, ZERO), _work(statement.body, bound))
+                    place = statement.start, statement.stop
+                    trips = spans.get(place, integer(UNKNOWN_TRIPS))
+                inner = multiply(maximum(trips, ZERO), _work(statement.body, bound, spans))
                 total = add(total, inner)
             case While():
-                once = add(_work(statement.head, bound), _work(statement.body, bound))
+                once = add(_work(statement.head, bound, spans), _work(statement.body, bound, spans))
                 total = add(total, multiply(integer(UNKNOWN_TRIPS), once))
             case If():
                 for block in blocks(statement):
-                    total = add(total, _work(block, bound))
+                    total = add(total, _work(block, bound, spans))
             case Store():
                 total = add(total, integer(1))
     return total

@@ -5,16 +5,17 @@ CPython's functions are known to the engine under their own names, ours begin wi
 ============================== =====================================================================
 ``jc_empty``                   a new array from (dtype number, order, ndim, d0 … d7); null and no
                                exception where there is no memory; see ``order_number``
-``jc_decref``                  drops a reference, null is fine
-``jc_empty_nogil``             the two for code that runs without the GIL
-``jc_decref_nogil``
+``jc_incref``, ``jc_decref``   take and drop a reference to what ``jc_empty`` made, null is fine
 ``jc_tuple``                   a tuple from (count, items); steals the items, drops them on failure
 ``jc_named_tuple``             the same for a class: (class, count, items)
 ``jc_scalar``                  a NumPy scalar from its type and the bits of its value
 ``jc_complex128``              the same from the bits of both parts
 ``jc_error``                   calls an error handler
+``jc_note_call``               keeps the receiver of the entry that was called last
 ``jc_float_errors_matter``     whether ``np.errstate`` asks for more than warnings
 ============================== =====================================================================
+
+The first three may be called with and without the GIL: native functions that take long run without.
 """
 
 from __future__ import annotations
@@ -35,9 +36,18 @@ from jitcore.codegen.layout import (
     scalar_alloc,
     word_at,
 )
-from jitcore.codegen.temporaries import make_temporaries
+from jitcore.codegen.temporaries import LEAST_POOLED, make_array_handler, make_temporaries
 
-__all__ = ["MAX_RANK", "ensure_runtime", "fill_table", "function_address"]
+__all__ = [
+    "MAX_RANK",
+    "ensure_runtime",
+    "fill_table",
+    "forget_native_call",
+    "function_address",
+    "last_native_call",
+    "memory_in_use",
+    "most_memory_in_use",
+]
 
 MAX_RANK = 8
 """The number of axes ``jc_empty`` has parameters for."""
@@ -68,11 +78,14 @@ _PYTHON_FUNCTIONS = (
 
 _ARRAY_EMPTY = 184
 _ARRAY_NEW = 94
-"""The places of ``PyArray_Empty`` and ``PyArray_NewFromDescr`` in NumPy's C-API table."""
+_SET_HANDLER = 304
+"""The places of ``PyArray_Empty``, ``PyArray_NewFromDescr`` and ``PyDataMem_SetHandler`` in NumPy's
+C-API table."""
 
 _ALLOCATION = """
 @jc_objects_table = internal global [{objects} x ptr] zeroinitializer
 declare ptr @jc_array_empty(i32, ptr, ptr, i32)
+declare ptr @jc_array_handler(ptr)
 declare ptr @jc_array_new(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
@@ -84,7 +97,7 @@ define ptr @jc_objects() {{
   ret ptr @jc_objects_table
 }}
 
-define ptr @jc_empty(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
+define internal ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
 entry:
   %shape = alloca [{rank} x i64]
   %strides = alloca [{rank} x i64]
@@ -134,17 +147,63 @@ success:
   ret ptr %array
 }}
 
-define ptr @jc_empty_nogil(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
+define ptr @jc_empty(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
+entry:
   %state = call i32 @PyGILState_Ensure()
-  %array = call ptr @jc_empty(i64 %dtype, i64 %order, i64 %ndim, {dims})
+{product}
+  %is.large = icmp uge i64 %n{last}, {large}
+  br i1 %is.large, label %pooled, label %plain
+plain:
+  %small = call ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims})
+  br label %done
+pooled:
+  %handler.slot = getelementptr ptr, ptr @jc_objects_table, i64 {handler}
+  %handler = load ptr, ptr %handler.slot
+  %before = call ptr @jc_array_handler(ptr %handler)
+  %large = call ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims})
+  %ours = call ptr @jc_array_handler(ptr %before)
+  call void @Py_DecRef(ptr %ours)
+  call void @Py_DecRef(ptr %before)
+  br label %done
+done:
+  %array = phi ptr [ %small, %plain ], [ %large, %pooled ]
   call void @PyGILState_Release(i32 %state)
   ret ptr %array
 }}
 
-define void @jc_decref_nogil(ptr %object) {{
+; The objects are arrays that jc_empty has made and that have not been returned: nobody else counts
+; their references, so that no GIL is needed until the last one goes.
+define void @jc_incref(ptr %object) {{
+entry:
+  %null = icmp eq ptr %object, null
+  br i1 %null, label %done, label %count
+count:
+  %references = load i64, ptr %object
+  %more = add i64 %references, 1
+  store i64 %more, ptr %object
+  br label %done
+done:
+  ret void
+}}
+
+define void @jc_decref(ptr %object) {{
+entry:
+  %null = icmp eq ptr %object, null
+  br i1 %null, label %done, label %look
+look:
+  %references = load i64, ptr %object
+  %shared = icmp ugt i64 %references, 1
+  br i1 %shared, label %count, label %last
+count:
+  %less = sub i64 %references, 1
+  store i64 %less, ptr %object
+  br label %done
+last:
   %state = call i32 @PyGILState_Ensure()
   call void @Py_DecRef(ptr %object)
   call void @PyGILState_Release(i32 %state)
+  br label %done
+done:
   ret void
 }}
 """
@@ -294,6 +353,19 @@ decode:
 }
 """
 
+_CALLS = """
+@last_call = internal global ptr null
+
+define void @jc_note_call(ptr %receiver) {
+  store atomic ptr %receiver, ptr @last_call monotonic, align 8
+  ret void
+}
+
+define ptr @jc_last_call_place() {
+  ret ptr @last_call
+}
+"""
+
 _SCALARS = """
 declare ptr @jcscalar_alloc(ptr, i64)
 
@@ -327,12 +399,13 @@ done:
 
 _RUNTIME_SYMBOLS = (
     "jc_complex128",
-    "jc_decref_nogil",
+    "jc_decref",
     "jc_empty",
-    "jc_empty_nogil",
     "jc_error",
     "jc_float_errors_matter",
+    "jc_incref",
     "jc_named_tuple",
+    "jc_note_call",
     "jc_scalar",
     "jc_tuple",
 )
@@ -341,7 +414,10 @@ _ERROR_STATE = 32
 """Behind the dtypes by their numbers: NumPy's context variable and its default value."""
 
 _ARRAY_TYPE = _ERROR_STATE + 2
-"""And the type ``ndarray``."""
+"""The type ``ndarray``."""
+
+_ARRAY_HANDLER = _ARRAY_TYPE + 1
+"""And what gives large arrays their memory."""
 
 
 def function_address(name: str) -> int:
@@ -360,10 +436,9 @@ def _array_function(number: int) -> int:
 def _add_python_symbols() -> None:
     for name in _PYTHON_FUNCTIONS:
         add_symbol(name, function_address(name))
-    add_symbol("jc_decref", function_address("Py_DecRef"))
-    add_symbol("jc_incref", function_address("Py_IncRef"))
     add_symbol("jc_array_empty", _array_function(_ARRAY_EMPTY))
     add_symbol("jc_array_new", _array_function(_ARRAY_NEW))
+    add_symbol("jc_array_handler", _array_function(_SET_HANDLER))
     add_symbol("jcscalar_alloc", scalar_alloc("d"))
 
 
@@ -374,14 +449,22 @@ def _runtime_text() -> str:
         f"  store i64 %d{axis}, ptr %p{axis}"
         for axis in range(MAX_RANK)
     )
+    product = "\n".join(
+        f"  %n{axis} = mul i64 {f'%n{axis - 1}' if axis else '1'}, %d{axis}"
+        for axis in range(MAX_RANK)
+    )
     text = _ALLOCATION.format(
         dims=dims,
         stores=stores,
         rank=MAX_RANK,
-        objects=_ARRAY_TYPE + 1,
+        last=MAX_RANK - 1,
+        product=product,
+        large=LEAST_POOLED,
+        objects=_ARRAY_HANDLER + 1,
         array_type=_ARRAY_TYPE,
+        handler=_ARRAY_HANDLER,
     )
-    text += _TUPLES + _ERRORS + _FLOAT_ERRORS + _SCALARS
+    text += _TUPLES + _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
     numbers = {
         "TUPLE_ITEMS": TUPLE_ITEMS,
         "SCALAR_VALUE": SCALAR_VALUE,
@@ -420,9 +503,12 @@ class _Runtime:
         self.objects[_ERROR_STATE] = variable
         self.objects[_ERROR_STATE + 1] = contextvars.Context().run(variable.get)
         self.objects[_ARRAY_TYPE] = np.ndarray
+        self.objects[_ARRAY_HANDLER] = make_array_handler(self.temporaries)
         fill_table(self.module.address("jc_objects"), self.objects)
         for name in _RUNTIME_SYMBOLS:
             add_symbol(name, self.module.address(name))
+        place = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.module.address("jc_last_call_place"))()
+        self.last_call = ctypes.c_void_p.from_address(place or 0)
 
 
 _lock = threading.Lock()
@@ -435,3 +521,30 @@ def ensure_runtime() -> None:
     with _lock:
         if _runtime is None:
             _runtime = _Runtime()
+
+
+def memory_in_use() -> int:
+    """The bytes of large temporaries and results that native code has taken and not given back."""
+    return _ask("jc_memory_in_use")
+
+
+def most_memory_in_use() -> int:
+    """The most that this was at any time since it was asked for last."""
+    return _ask("jc_most_memory_in_use")
+
+
+def _ask(name: str) -> int:
+    ensure_runtime()
+    assert _runtime is not None
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(_runtime.temporaries.address(name))())
+
+
+def last_native_call() -> int:
+    """The identity of the receiver of the entry that was called last; 0 before any call."""
+    return 0 if _runtime is None else _runtime.last_call.value or 0
+
+
+def forget_native_call() -> None:
+    """Have `last_native_call` give 0 until the next one."""
+    if _runtime is not None:
+        _runtime.last_call.value = None

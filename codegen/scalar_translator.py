@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import inspect
+import linecache
 import math
 import operator
-import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType
@@ -28,6 +27,7 @@ _FLOAT_UNARY = frozenset({"sqrt", "fabs", "floor", "ceil", "trunc", "rint"})
 _INTEGER_UNARY = frozenset({"popcount", "clz", "ctz"})
 _BINARY = frozenset({"quot", "rem", "frem", "copysign", "min", "max"})
 _OVERFLOW = frozenset({"add_overflows", "sub_overflows", "mul_overflows"})
+_DIVISIONS = frozenset({"floor_divide", "remainder", "fmod"})
 _FLOAT_ONLY = _FLOAT_UNARY | {"div", "frem", "copysign"}
 _INTEGER_ONLY = _INTEGER_UNARY | {"quot", "rem", "shl", "shr"}
 _CONSTANTS = {"pi": math.pi, "inf": math.inf, "nan": math.nan}
@@ -68,11 +68,24 @@ _UNARY_OPERATORS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 @cache
 def parse_function(python_function: Callable[..., Any]) -> ast.FunctionDef:
     """The parsed source of a function."""
-    source = textwrap.dedent(inspect.getsource(python_function))
-    (definition,) = ast.parse(source).body
-    if not isinstance(definition, ast.FunctionDef):
-        raise ScalarError(f"{source!r} is not the source of a plain function")
-    return definition
+    if isinstance(python_function, FunctionType):
+        code = python_function.__code__
+        definition = _definitions(code.co_filename).get((code.co_firstlineno, code.co_name))
+        if definition is not None:
+            return definition
+    raise ScalarError(f"{python_function!r} has no source, or is no plain function")
+
+
+@cache
+def _definitions(path: str) -> dict[tuple[int, str], ast.FunctionDef]:
+    """All functions of a file, by the number of their first line and their name."""
+    tree = ast.parse("".join(linecache.getlines(path)))
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return {(_first_line(node), node.name): node for node in found}
+
+
+def _first_line(definition: ast.FunctionDef) -> int:
+    return min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
 
 
 class Body:
@@ -131,6 +144,15 @@ def literal(value: Any, dtype: str, where: str) -> loops.Const:
     if not limits.min <= value <= limits.max:
         raise ScalarError(f"{where}: {value!r} does not fit {dtype}")
     return loops.Const(int(value), dtype)
+
+
+def _vecmath(name: str, args: list[loops.Expr], dtype: str) -> loops.Call:
+    """A call of vector math; integers have functions of their own for constant divisors."""
+    divisor = args[-1] if args else None
+    is_integer = np.dtype(dtype).kind in "iu"
+    if name in _DIVISIONS and is_integer and isinstance(divisor, loops.Const):
+        name = name if divisor.value in (0, -1) else f"{name}_by_constant"
+    return loops.Call(name, tuple(args), dtype)
 
 
 def _estrin(x: loops.Expr, coefficients: list[loops.Expr], body: Body) -> loops.Expr:
@@ -284,7 +306,7 @@ class Translator:
             return compute(left, right)
         x, y = self._same_dtype(node, [left, right])
         if op in _VECMATH_OPERATORS:
-            return loops.Call(op, (x, y), x.dtype)
+            return _vecmath(op, [x, y], x.dtype)
         self._check_kind(node, op, x.dtype)
         return loops.Binary(op, x, y, x.dtype)
 
@@ -354,7 +376,7 @@ class Translator:
         if self.body is not None:
             self.refuse(node, "unknown function")
         values = [self.typed(arg, self._partner_dtype(args)) for arg in args]
-        return loops.Call(name, tuple(values), values[0].dtype if values else self.dtype)
+        return _vecmath(name, values, values[0].dtype if values else self.dtype)
 
     def _partner_dtype(self, args: list[Any]) -> str:
         """The dtype of the first typed argument, which literals beside it adopt."""

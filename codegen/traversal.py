@@ -24,7 +24,16 @@ from jitcore.codegen.loops import (
     While,
 )
 
-__all__ = ["blocks", "children", "expressions", "free_variables", "variables", "walk"]
+__all__ = [
+    "blocks",
+    "calls_c",
+    "children",
+    "expressions",
+    "free_variables",
+    "loads",
+    "variables",
+    "walk",
+]
 
 
 def children(x: Expr) -> tuple[Expr, ...]:
@@ -41,6 +50,19 @@ def children(x: Expr) -> tuple[Expr, ...]:
         case Call():
             return x.args
     return ()
+
+
+def calls_c(x: Expr) -> bool:
+    """Whether an expression calls a C function."""
+    return (isinstance(x, Call) and x.external) or any(map(calls_c, children(x)))
+
+
+def loads(x: Expr) -> Iterator[Load]:
+    """All loads of an expression."""
+    if isinstance(x, Load):
+        yield x
+    for child in children(x):
+        yield from loads(child)
 
 
 def variables(x: Expr) -> Iterator[str]:

@@ -18,6 +18,7 @@ from jitcore.codegen import vecmath_complex as of_complex
 from jitcore.codegen import vecmath_error as error
 from jitcore.codegen import vecmath_exponential as exponential
 from jitcore.codegen import vecmath_float as elementary
+from jitcore.codegen import vecmath_gamma as gamma
 from jitcore.codegen import vecmath_integer as integer
 from jitcore.codegen import vecmath_logarithm as logarithm
 from jitcore.codegen import vecmath_parts as parts
@@ -44,12 +45,15 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "cosh": exponential.cosh,
     "erf": error.erf,
     "erfc": error.erfc,
+    "erfcx": error.erfcx,
     "exp": exponential.exp,
     "exp2": exponential.exp2,
     "expm1": exponential.expm1,
     "floor_divide": elementary.floor_divide,
     "fmax": elementary.fmax,
     "fmin": elementary.fmin,
+    "gamma": gamma.gamma,
+    "gammaln": gamma.gammaln,
     "heaviside": elementary.heaviside,
     "hypot": power.hypot,
     "hypot_of_scalars": power.hypot_of_scalars,
@@ -58,10 +62,14 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "log10": logarithm.log10,
     "log1p": logarithm.log1p,
     "log2": logarithm.log2,
+    "log_ndtr": error.log_ndtr,
     "logaddexp": elementary.logaddexp,
     "logaddexp2": elementary.logaddexp2,
+    "logit": logarithm.logit,
+    "ndtr": error.ndtr,
     "nextafter": elementary.nextafter,
     "pow": power.pow,
+    "rel_entr": logarithm.rel_entr,
     "remainder": elementary.remainder,
     "sigmoid": exponential.sigmoid,
     "sign": elementary.sign,
@@ -74,8 +82,11 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
 
 _SIGNED: Final[dict[str, Callable[..., Any]]] = {
     "floor_divide": integer.floor_divide,
+    "floor_divide_by_constant": integer.floor_divide_by_constant,
     "fmod": integer.fmod,
+    "fmod_by_constant": integer.fmod_by_constant,
     "remainder": integer.remainder,
+    "remainder_by_constant": integer.remainder_by_constant,
     "shift_left": parts.shift_left,
     "shift_right": parts.shift_right,
     "sign": integer.sign,
@@ -83,7 +94,9 @@ _SIGNED: Final[dict[str, Callable[..., Any]]] = {
 
 _UNSIGNED: Final = _SIGNED | {
     "floor_divide": integer.floor_divide_unsigned,
+    "floor_divide_by_constant": integer.quotient_by_constant,
     "remainder": integer.fmod,
+    "remainder_by_constant": integer.fmod_by_constant,
     "shift_right": parts.shift_right_unsigned,
     "sign": integer.sign_unsigned,
 }
@@ -122,7 +135,7 @@ def function(name: str, dtype: str) -> loops.Function:
     Parameters
     ----------
     name : str
-        NumPy's name, ``pow`` for ``power``, or one of ``erf``, ``erfc``, ``sigmoid``.
+        NumPy's or SciPy's name, but ``pow`` for ``power`` and ``sigmoid`` for ``expit``.
     dtype : str
         The dtype of the result and of the parameters; ``ldexp`` takes its exponent in int64.
 

@@ -2,8 +2,9 @@
 
 All are minimax fits of our own, by the Remez exchange algorithm in 50 digits (Muller, Elementary
 Functions, 3rd ed., section 3.6), weighted so that the relative error of the function is least.
-The leading coefficients were rounded first and the rest fitted again.  Beside each name stand the
-function that was fitted, its interval, and the error that rounding leaves, in ULP of the result.
+The leading coefficients were rounded first and the rest fitted again; those of the gamma function
+interpolate at Chebyshev's nodes instead.  Beside each name stand the function that was fitted, its
+interval, and the error that rounding leaves, in ULP of the result.
 """
 
 from __future__ import annotations
@@ -298,6 +299,57 @@ POW_EXP2_FLOAT32: Final[Coefficients] = {
         0.0013333937923310556,
         0.0001546680905047871,
         1.5195379862446022e-05,
+    ),
+}
+
+# (1 / gamma(1 + u) - 1) / (u (u - 1)) for -1/4 <= u <= 3/2, in powers of u - 5/8 (0.11 ULP)
+GAMMA_INVERSE: Final[Coefficients] = {
+    "float64": (
+        -0.49218796654601604,
+        0.17593708047734244,
+        0.03757746786296831,
+        -0.03815190713358443,
+        0.007437312226090352,
+        0.0013810344012254582,
+        -0.0009648228156120823,
+        0.00016747085670312442,
+        1.1782534099785901e-05,
+        -1.1195957953364273e-05,
+        2.1365035988391385e-06,
+        -5.181084902979036e-08,
+        -6.318575344685072e-08,
+        1.5073003056351844e-08,
+        -1.2907009221706057e-09,
+        -1.3839440346587915e-10,
+        5.835603544125054e-11,
+        -7.398299397765917e-12,
+    ),
+}
+
+# x (log(gamma(x)) - (x - 1/2) log(x) + x - log(2 pi) / 2) by 1 / x**2, for x >= 17/2 (0.002 ULP)
+GAMMA_STIRLING: Final[Coefficients] = {
+    "float64": (
+        0.08333333333333333,
+        -0.002777777777775886,
+        0.0007936507914552451,
+        -0.0005952371356647239,
+        0.0008415498761143852,
+        -0.0018956627985661561,
+        0.005196041772783029,
+    ),
+}
+
+# (sin(pi r) / pi - r) / r**3 by r**2, for |r| <= 1/2 (0.05 ULP)
+SIN_PI: Final[Coefficients] = {
+    "float64": (
+        -1.6449340668482264,
+        0.8117424252833519,
+        -0.19075182412194128,
+        0.026147847813078808,
+        -0.0023460809634923995,
+        0.00014842817816693618,
+        -6.972960555564221e-06,
+        2.459180384815939e-07,
     ),
 }
 

@@ -88,11 +88,6 @@ class FloatFormat:
         return (self.bias + self.cbrt_offset) // 3
 
     @property
-    def infinity_bits(self) -> int:
-        """Infinity as an integer."""
-        return (2 * self.bias + 1) << self.mantissa
-
-    @property
     def min_normal(self) -> float:
         """The smallest normal number."""
         return 2.0 ** (1 - self.bias)

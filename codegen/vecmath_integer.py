@@ -12,14 +12,27 @@ import numpy as np
 
 from jitcore.codegen import loops
 from jitcore.codegen.scalar import expression
-from jitcore.codegen.scalar_vocabulary import Scalar, cast, floor, quot, select, trunc
+from jitcore.codegen.scalar_vocabulary import (
+    Scalar,
+    bits,
+    cast,
+    floor,
+    quot,
+    rem,
+    select,
+    trunc,
+)
 
 __all__ = [
     "LOOPS",
     "floor_divide",
+    "floor_divide_by_constant",
     "floor_divide_unsigned",
     "fmod",
+    "fmod_by_constant",
+    "quotient_by_constant",
     "remainder",
+    "remainder_by_constant",
     "sign",
     "sign_unsigned",
 ]
@@ -36,6 +49,7 @@ QUOTIENT_DTYPE: Final = {
     "int64": "",
     "uint64": "",
 }
+UNSIGNED: Final = {f"int{size}": f"uint{size}" for size in (8, 16, 32, 64)}
 MINIMUM: Final = {dtype: int(np.iinfo(dtype).min) for dtype in QUOTIENT_DTYPE}
 
 
@@ -90,6 +104,34 @@ def fmod(x: Scalar, y: Scalar, dtype: str) -> Scalar:
     """The remainder with the sign of x."""
     divisor = safe_divisor(x, y, dtype)
     return select(y == 0, 0, x - quotient(x, divisor, dtype) * divisor)
+
+
+def floor_divide_by_constant(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """The quotient rounded down, for a constant y that is neither 0 nor -1.
+
+    LLVM divides whole vectors by constants: with products and shifts.  Unsigned integers are least
+    work, and a negative x has the quotient ``-1 - q`` where ``-1 - x`` has q.
+    """
+    mask = select(x < 0, cast(dtype, -1), 0)
+    size = bits(UNSIGNED[dtype], x ^ mask)
+    divisor = bits(UNSIGNED[dtype], select(y > 0, y, 1))
+    below = bits(dtype, quot(size, divisor)) ^ mask
+    return select(y > 0, below, corrected(x, y))
+
+
+def remainder_by_constant(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """The remainder with the sign of y, a constant that is neither 0 nor -1."""
+    return x - floor_divide_by_constant(x, y, dtype) * y
+
+
+def fmod_by_constant(x: Scalar, y: Scalar) -> Scalar:
+    """The remainder with the sign of x, for a constant that is neither 0 nor -1."""
+    return rem(x, y)
+
+
+def quotient_by_constant(x: Scalar, y: Scalar) -> Scalar:
+    """The quotient of unsigned integers, for a constant that is not 0."""
+    return quot(x, y)
 
 
 def sign(x: Scalar) -> Scalar:

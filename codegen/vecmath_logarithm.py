@@ -11,6 +11,7 @@ from __future__ import annotations
 from jitcore.codegen.scalar_vocabulary import (
     Scalar,
     bits,
+    cast,
     copysign,
     fma,
     inf,
@@ -32,6 +33,8 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "logit",
+    "rel_entr",
     "split",
 ]
 
@@ -154,3 +157,25 @@ def arctanh(x: Scalar, dtype: str) -> Scalar:
     """log1p(2a / (1 - a)) / 2 with a = |x|."""
     a = abs(x)
     return copysign(0.5 * log1p(2 * a / (1 - a), dtype), x)
+
+
+def logit(x: Scalar, dtype: str) -> Scalar:
+    """log(x / (1 - x)): around 1/2 by 2 atanh(2 x - 1), whose argument is exact there."""
+    t = 2 * (x - 0.5)
+    a = abs(t)
+    near = copysign(log1p(2 * a / (1 - a), dtype), t)
+    return select(a <= 0.5, near, log(x / (1 - x), dtype))
+
+
+def rel_entr(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """x log(x / y), and 0 for x = 0: a difference of near numbers is exact, their ratio is not."""
+    c = FORMATS[dtype]
+    ratio = x / y
+    is_near = (ratio > 0.5) & (ratio < 2)
+    near = log1p((x - y) / y, dtype)
+    is_regular = (ratio >= c.min_normal) & (ratio < inf)
+    logarithm = select(is_near, near, log(select(is_regular, ratio, x), dtype))
+    value = x * select(is_regular, logarithm, logarithm - log(y, dtype))
+    at_border = select((x == 0) & (y >= 0), cast(dtype, 0), inf)
+    outside = select((x != x) | (y != y), nan, at_border)
+    return select((x > 0) & (y > 0), value, outside)

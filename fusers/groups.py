@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 
 from jitcore.fusers.elementwise import (
     PRODUCERS,
+    REDUCTIONS,
     counts,
     goes_over_memory,
     is_on_scalars,
@@ -44,8 +45,11 @@ from jitcore.ir.types import TensorType
 __all__ = ["MAX_NODES", "Decision", "fuse_groups"]
 
 MAX_NODES = 80
-"""Larger groups make LLVM's time grow faster than their own, and lowering calls
-itself once for each link of a chain."""
+"""Larger groups make LLVM's time grow faster than their own."""
+
+MAX_NEIGHBOURS = 16
+"""How many groups are asked that read the same array, the last ones, so that planning takes time in
+proportion to the nodes."""
 
 MIN_NODES = 2
 
@@ -95,6 +99,7 @@ class _BlockFuser:
         self.analysis = analysis
         self.order = {node: number for number, node in enumerate(block.nodes)}
         self.cluster_of: list[_Cluster] = []
+        self.readers: dict[Value, list[_Cluster]] = {}
         self.refused: dict[Node, str | None] = {}
         self.edges = self._dependencies()
 
@@ -138,29 +143,28 @@ class _BlockFuser:
             cluster = _Cluster([node], number, number, set(self.edges[number]), fusible)
             self.cluster_of.append(cluster)
             if fusible:
-                self._join_others(cluster, number)
+                self._join_others(cluster, node)
 
-    def _join_others(self, cluster: _Cluster, number: int) -> None:
-        for candidate in self._candidates(number):
-            if candidate is cluster or not candidate.fusible:
-                continue
-            if self._may_merge(candidate, cluster):
+    def _join_others(self, cluster: _Cluster, node: Node) -> None:
+        arrays = list(dict.fromkeys(filter(self._is_array, node.inputs)))
+        for candidate in self._candidates(node, arrays):
+            if candidate is not cluster and self._may_merge(candidate, cluster):
                 cluster = self._merge(candidate, cluster)
+        for value in arrays:
+            self.readers[value].append(cluster)
 
-    def _candidates(self, number: int) -> list[_Cluster]:
+    def _candidates(self, node: Node, arrays: Iterable[Value]) -> list[_Cluster]:
         """Clusters of producers first, then those that read the same arrays."""
-        node = self.block.nodes[number]
         found: list[_Cluster] = []
         for value in node.inputs:
             if value.node is not None and value.node in self.order:
                 found.append(self.cluster_of[self.order[value.node]])
-        for value in node.inputs:
-            if isinstance(value.type, TensorType) and not value.type.scalar:
-                for use in value.uses:
-                    user = use.user
-                    if isinstance(user, Node) and self.order.get(user, number) < number:
-                        found.append(self.cluster_of[self.order[user]])
-        return list(dict.fromkeys(found))
+        for value in arrays:
+            readers = (self.cluster_of[one.last] for one in self.readers.get(value, ()))
+            near = [one for one in dict.fromkeys(readers) if len(one.nodes) < MAX_NODES]
+            self.readers[value] = near[-MAX_NEIGHBOURS:]
+            found += self.readers[value]
+        return [one for one in dict.fromkeys(found) if one.fusible]
 
     def _may_merge(self, first: _Cluster, second: _Cluster) -> bool:
         if len(first.nodes) + len(second.nodes) > MAX_NODES:
@@ -172,35 +176,31 @@ class _BlockFuser:
         return self._stays_convex(first, second)
 
     def _stores_fit(self, first: _Cluster, second: _Cluster) -> bool:
-        """No node may read memory that a store of the same group writes, but the stored view."""
-        nodes = [*first.nodes, *second.nodes]
-        for store in nodes:
-            if store.kind != "np::store":
-                continue
-            target = store.inputs[0]
-            for node in nodes:
-                for value in node.inputs:
-                    if (node is store and value is target) or value is target:
-                        continue
-                    if value.node in nodes or not isinstance(value.type, TensorType):
-                        continue
-                    if not value.type.scalar and self._may_meet(value, target):
-                        return False
-        return not any(self._writes_before_reads(nodes, store) for store in nodes)
+        """No node may read memory that a store of the same group writes, but the stored view.
 
-    def _writes_before_reads(self, nodes: list[Node], store: Node) -> bool:
-        """Whether a node after the store reads its target, and so must see what was stored."""
-        if store.kind != "np::store":
-            return False
-        place = self.order[store]
-        target = store.inputs[0]
-        return any(
-            self.order[node] > place
-            and any(
-                value.node not in nodes and self._is_array(value) and self._may_meet(value, target)
-                for value in node.inputs
-            )
+        After the store that view stands for the stored value, which no reduction reads again.
+        """
+        nodes = [*first.nodes, *second.nodes]
+        inside = set(nodes)
+        return not any(
+            self._disturbs(store, node, inside)
+            for store in nodes
+            if store.kind == "np::store"
             for node in nodes
+        )
+
+    def _disturbs(self, store: Node, node: Node, inside: set[Node]) -> bool:
+        """Whether a node reads what a store writes in a way that takes another loop."""
+        target = store.inputs[0]
+        is_later = self.order[node] > self.order[store] and target.node not in inside
+        if is_later and target in node.inputs and node.kind in REDUCTIONS:
+            return True
+        return any(
+            value is not target
+            and value.node not in inside
+            and self._is_array(value)
+            and self._may_meet(value, target)
+            for value in node.inputs
         )
 
     def _may_meet(self, x: Value, y: Value) -> bool:

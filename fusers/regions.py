@@ -169,7 +169,7 @@ def _reads_unknown_result(node: Node) -> bool:
 
 
 def _weight(node: Node) -> float:
-    if node.kind == "prim::Loop":
+    if node.kind == "prim::Loop" or node.kind.startswith("nn::"):
         return 100.0
     if node.kind == "prim::If":
         return sum(_weight(inner) for block in node.blocks for inner in block.nodes)

@@ -18,6 +18,7 @@ import numpy as np
 from jitcore.ir import types as t
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
+from jitcore.ir.ops.special import SpecialFunction
 from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type, UnionType
 
 __all__ = ["Effects", "is_immutable", "is_plain_array", "node_effects"]
@@ -110,8 +111,12 @@ def node_effects(node: Node) -> Effects:
         return _numpy(node, node.kind.removeprefix("np::"))
     if node.kind.startswith("math::"):
         return Effects(reads=_all(node))
+    if node.kind.startswith("special::"):
+        return _special(node)
     if node.kind.startswith("prim::i") and node.kind in TABLE and TABLE[node.kind].writes:
         return _augmented(node)
+    if node.kind.startswith("nn::") and node.kind in TABLE:
+        return _layer_function(node)
     if isinstance(node.attributes.get("graph"), Graph):
         return NOTHING
     if node.kind in TABLE and TABLE[node.kind].pure:
@@ -159,6 +164,23 @@ def _operator(node: Node) -> Effects:
     if _are_plain(node.inputs):
         return Effects(reads=every)
     return Effects(reads=every, aliases=every)
+
+
+def _layer_function(node: Node) -> Effects:
+    row = TABLE[node.kind]
+    names = [one.name for one in row.signature[: len(node.inputs)]]
+    arguments = dict(zip(names, node.inputs, strict=False))
+    writes = [
+        number
+        for name, numbers in row.writes_if.items()
+        if name in arguments and not _is_false(arguments[name])
+        for number in numbers
+    ]
+    return Effects(_all(node), tuple(writes), (0,) if row.view else ())
+
+
+def _is_false(value: Value) -> bool:
+    return value.constant is not None and value.constant.attributes["value"] is False
 
 
 def _consumer(node: Node) -> Effects:
@@ -228,6 +250,9 @@ def _call(node: Node) -> Effects:
     held = callee.attributes["value"] if callee is not None else None
     if isinstance(held, type) and issubclass(held, BaseException) and held.__module__ == "builtins":
         return Effects(keeps=_all(node)[1:])
+    if any(held is one for one in (format, str, repr)):
+        # Objects of the user's own may do anything, but to nobody else's memory.
+        return Effects(reads=_all(node), observable=True)
     return _unknown(node)
 
 
@@ -335,6 +360,14 @@ def _numpy(node: Node, name: str) -> Effects:
     passes = () if _are_plain(node.outputs) else every
     keeps = passes if row is None or name in _NUMPY_KEEPERS else ()
     return Effects(every, writes, aliases, keeps, passes, observable=outside)
+
+
+def _special(node: Node) -> Effects:
+    """A ufunc of SciPy: it gives a new array, or that of ``out``."""
+    reference = TABLE[node.kind].reference
+    assert isinstance(reference, SpecialFunction)
+    every, writes = _all(node), _outputs(node, reference.ufunc)
+    return Effects(every, writes, writes, (), () if _are_plain(node.outputs) else every)
 
 
 def _public_function(name: str) -> Callable[..., Any] | None:

@@ -6,13 +6,15 @@ change goes through the methods here, which keep the use lists right.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from jitcore.ir.types import ANY, Type
 
-__all__ = ["LOOPS", "Block", "Capture", "Graph", "Node", "SourceRange", "Use", "Value"]
+__all__ = ["LOOPS", "Block", "Capture", "Constants", "Graph", "Node", "SourceRange", "Use", "Value"]
 
 LOOPS = frozenset({"prim::Loop", "prim::For"})
 """The kinds whose block is run again and again; the blocks of all others run at most once."""
@@ -283,6 +285,12 @@ class Block:
         ).output
 
 
+class Constants(dict[str, Any]):
+    """A namespace that nothing changes: what a graph captures from here is final."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class Capture:
     """A global, a closure cell or an attribute of a module that the graph was built from.
@@ -383,6 +391,24 @@ class Graph:
         from jitcore.ir.printer import print_graph
 
         return print_graph(self)
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a web page that shows the graph: groups as boxes, and types and source on hover.
+
+        Parameters
+        ----------
+        path : path-like
+            The file, which needs nothing else to be looked at.
+        """
+        from jitcore.ir.html import graph_page
+
+        Path(path).write_text(graph_page(self), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        from jitcore.ir.html import notebook_html
+
+        return notebook_html(self)
 
 
 def copy_block(source: Block, target: Block, mapping: dict[Value, Value]) -> None:

@@ -10,7 +10,7 @@ import builtins
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ import numpy as np
 from jitcore.ir import reference
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
+from jitcore.ir.ops.special import SpecialFunction
 
 __all__ = [
     "NOTES",
     "UNINITIALIZED",
     "Uninitialized",
     "evaluate",
+    "function_of",
     "numpy_function",
     "reference_of",
     "run",
@@ -43,7 +45,7 @@ class Uninitialized:
 
 UNINITIALIZED = Uninitialized()
 
-NOTES = frozenset({"graph", "scope", "starred"})
+NOTES = frozenset({"graph", "layers", "scope", "starred"})
 """Attributes that say something about a node, and are no arguments of its op."""
 
 
@@ -76,7 +78,31 @@ def evaluate(node: Node, operands: Sequence[Any]) -> Any:
     args, keywords = _arguments(node, operands)
     if special is not None:
         return special(node, args, keywords)
-    return reference_of(node.kind)(*args, **keywords)
+    return function_of(node)(*args, **keywords)
+
+
+def function_of(node: Node) -> Callable[..., Any]:
+    """What one node calls: its reference, which names the layers around it in what it raises."""
+    function = reference_of(node.kind)
+    row = TABLE.get(node.kind)
+    if row is not None and row.definition is not None and node.keywords:
+        # It leaves out what is only a hint for compiled code.
+        function = row.definition
+    layers = node.attributes.get("layers")
+    return _noting(function, layers) if layers else function
+
+
+def _noting(function: Callable[..., Any], layers: Sequence[Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def noting(*args: Any, **keywords: Any) -> Any:
+        try:
+            return function(*args, **keywords)
+        except Exception as error:
+            for layer in reversed(layers):
+                layer._noted(error)
+            raise
+
+    return noting
 
 
 def reference_of(kind: str) -> Callable[..., Any]:
@@ -88,7 +114,12 @@ def reference_of(kind: str) -> Callable[..., Any]:
         Nothing is known about the kind.
     """
     row = TABLE.get(kind)
-    return _python_callable(kind) if row is None else row.reference
+    if row is None:
+        return _python_callable(kind)
+    if isinstance(row.reference, SpecialFunction):
+        return row.reference.ufunc
+    definition = row.definition
+    return row.reference if definition is None else definition.function or definition
 
 
 @cache
@@ -137,7 +168,7 @@ def _run_node(node: Node, operands: list[Any]) -> Sequence[Any]:
     if isinstance(body, Graph):
         return _run_graph(body, operands)
     result = evaluate(node, operands)
-    if len(node.outputs) == 1:
+    if len(node.outputs) == 1 and node.kind != "prim::Unpack":
         return (result,)
     return tuple(result) if node.outputs else ()
 

@@ -14,9 +14,11 @@ import builtins
 import json
 import math
 import re
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -33,11 +35,11 @@ _LISTED_KINDS = "biuf"
 _MODULES: dict[str, types.ModuleType] = {
     "numpy": np,
     "numpy.linalg": np.linalg,
-    "numpy.fft": np.fft,
-    "numpy.random": np.random,
     "math": math,
     "builtins": builtins,
 }
+# NumPy imports these when they are first asked for.
+_LATE_MODULES = ("numpy.fft", "numpy.random")
 # A program read from a file must not get at these by name.
 _FORBIDDEN = frozenset(
     {
@@ -184,7 +186,8 @@ def qualified_name(value: Any) -> str:
     if not isinstance(name, str):
         value = type(value)
         name = value.__name__
-    for module_name, module in _MODULES.items():
+    late = {one: sys.modules[one] for one in _LATE_MODULES if one in sys.modules}
+    for module_name, module in (_MODULES | late).items():
         if vars(module).get(name) is value:
             return f"{module_name}.{name}"
     module_name = getattr(value, "__module__", None) or "builtins"
@@ -306,12 +309,17 @@ def _parse_object(scanner: Scanner, kind: str) -> Any:
     return _resolve(kind, name)
 
 
+def _module(name: str) -> types.ModuleType | None:
+    return import_module(name) if name in _LATE_MODULES else _MODULES.get(name)
+
+
 def _resolve(kind: str, name: str) -> Any:
     unresolved = UnresolvedObject(kind, name)
-    if name in _MODULES:
-        return _MODULES[name] if kind == "module" else unresolved
+    module = _module(name)
+    if module is not None:
+        return module if kind == "module" else unresolved
     module_name, _, attribute = name.rpartition(".")
-    module = _MODULES.get(module_name)
+    module = _module(module_name)
     if module is None or attribute.startswith("_") or name in _FORBIDDEN:
         return unresolved
     found = getattr(module, attribute, unresolved)

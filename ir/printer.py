@@ -13,7 +13,7 @@ import re
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
 from jitcore.ir.literals import format_literal
 
-__all__ = ["CALL_FUNCTION", "print_graph", "print_node"]
+__all__ = ["CALL_FUNCTION", "body_names", "print_graph", "print_node"]
 
 CALL_FUNCTION = "prim::CallFunction"
 _WIDTH = 100
@@ -23,12 +23,22 @@ _NOT_IN_NAMES = re.compile(r"[^\w.<>]")
 
 def print_graph(graph: Graph) -> str:
     """The text of a graph and, after it, of every graph that its nodes hold."""
+    return "\n".join(_all_lines(graph, _Bodies()))
+
+
+def body_names(graph: Graph) -> dict[int, str]:
+    """The names that a graph's text has for the graphs its nodes hold, by their identity."""
     bodies = _Bodies()
+    _all_lines(graph, bodies)
+    return bodies.names()
+
+
+def _all_lines(graph: Graph, bodies: _Bodies) -> list[str]:
     lines = _graph_lines("", graph, bodies)
     # Printing a body may find further ones, which then follow.
     for title, body in bodies:
         lines += _graph_lines(f"with {title} = ", body, bodies)
-    return "\n".join(lines)
+    return lines
 
 
 def print_node(node: Node) -> str:
@@ -53,6 +63,10 @@ class _Bodies:
             raise StopIteration
         self._next += 1
         return self._found[self._next - 1]
+
+    def names(self) -> dict[int, str]:
+        """The names so far, by the identity of the graph."""
+        return {identity: name for (_, identity), name in self._names.items()}
 
     def name(self, kind: str, graph: Graph) -> str:
         """The name this graph has in the text, as the group or function that ``kind`` says."""
@@ -110,7 +124,7 @@ def _node_lines(node: Node, indent: str, bodies: _Bodies) -> list[str]:
 
 def _call(node: Node, bodies: _Bodies) -> str:
     kind = node.kind
-    attributes = node.attributes
+    attributes = {name: held for name, held in node.attributes.items() if name != "layers"}
     body = attributes.get("graph")
     if isinstance(body, Graph):
         name = bodies.name(kind, body)

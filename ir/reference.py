@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MethodType
+from types import CellType, MethodType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,9 +43,12 @@ __all__ = [
     "iota",
     "item",
     "list_construct",
+    "mapping_rest",
+    "mapping_values",
     "not_contained",
     "parse_index",
     "put_mask",
+    "read_cell",
     "require",
     "reshape",
     "same",
@@ -57,6 +60,7 @@ __all__ = [
     "store",
     "transpose",
     "tuple_construct",
+    "unbound_message",
     "unpack",
     "view",
 ]
@@ -88,6 +92,12 @@ _OPERAND = re.compile(r"\$(\d+)")
 
 
 @lru_cache(maxsize=1024)
+def _left_to_python(function: AnyFunction) -> AnyFunction:
+    """Mark a function that programs call: it is not compiled with them."""
+    function.__jitcore_mark__ = "ignore"  # type: ignore[attr-defined]
+    return function
+
+
 def parse_index(text: str) -> tuple[IndexPart, ...]:
     """The parts of an index: ``"1:-1, $0, None"`` gives a slice, an operand and a new axis.
 
@@ -331,6 +341,28 @@ def check_bound(x: Any, flag: bool, *, name: str) -> Any:
     )
 
 
+def unbound_message(name: str, is_own: bool) -> str:
+    """What Python says of a variable without a value, its own or one of a function around."""
+    if is_own:
+        return f"cannot access local variable '{name}' where it is not associated with a value"
+    return (
+        f"cannot access free variable '{name}' where it is not associated with a value "
+        "in enclosing scope"
+    )
+
+
+@_left_to_python
+def read_cell(cell: CellType, name: str, is_own: bool) -> Any:
+    """The variable that a cell holds; ``is_own`` where the function that reads it assigns it."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        pass
+    if is_own:
+        return check_bound(None, False, name=name)
+    raise NameError(unbound_message(name, is_own), name=name)
+
+
 def require(condition: Any, exception: str, message: str) -> None:
     """Raise the built-in exception of this name where a condition does not hold."""
     if not condition:
@@ -394,12 +426,6 @@ def call_method(x: Any, /, *values: Any, name: str, **keywords: Any) -> Any:
     return getattr(x, name)(*values, **keywords)
 
 
-def _left_to_python(function: AnyFunction) -> AnyFunction:
-    """Mark a function that programs call: it is not compiled with them."""
-    function.__jitcore_mark__ = "ignore"  # type: ignore[attr-defined]
-    return function
-
-
 @_left_to_python
 def enter_context(manager: Any) -> tuple[Any, Any]:
     """Enter a context as ``with`` does: the bound ``__exit__``, and what ``__enter__`` gave."""
@@ -439,3 +465,22 @@ def numbers_of(array: Array) -> list[Any]:
 def scalars_of(array: Array) -> list[Any]:
     """The elements of an array as NumPy scalars."""
     return list(array)
+
+
+@_left_to_python
+def mapping_values(mapping: Any, keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The values of a mapping for the keys of a pattern; None where it lacks one of them."""
+    if len(mapping) < len(keys):
+        return None
+    for at, key in enumerate(keys):
+        if key in keys[:at]:
+            raise ValueError(f"mapping pattern checks duplicate key ({key!r})")
+    missing = object()
+    values = tuple(mapping.get(key, missing) for key in keys)
+    return None if any(value is missing for value in values) else values
+
+
+@_left_to_python
+def mapping_rest(mapping: Any, keys: tuple[Any, ...]) -> dict[Any, Any]:
+    """What a mapping has besides the keys of a pattern."""
+    return {key: value for key, value in mapping.items() if key not in keys}

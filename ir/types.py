@@ -184,10 +184,14 @@ class ListType(Type):
 
 @dataclass(frozen=True, slots=True)
 class LocalListType(Type):
-    """A list that only compiled code knows, an array and a length; ``element`` is None while it is
-    empty.  There are none in a typed graph that is finished."""
+    """A list that only compiled code knows: an array and a length, or ``count`` known elements.
+
+    ``element`` is None while it is empty, and Any where the elements have several types.  There are
+    none in a typed graph that is finished.
+    """
 
     element: Type | None
+    count: int | None = None
 
     def __str__(self) -> str:
         return f"LocalList[{self.element}]"

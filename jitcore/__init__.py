@@ -29,10 +29,12 @@ from jitcore.markers import (
     ignore,
     interface,
     is_scripting,
+    is_tracing,
     isinstance,
+    script_if_tracing,
     unused,
 )
-from jitcore.script import ScriptFunction, last_executed_optimized_graph, script
+from jitcore.script import ScriptFunction, last_executed_optimized_graph, script, warmup
 from jitcore.strategy import fusion_strategy, set_fusion_strategy
 from jitcore.strict import strict_fusion
 
@@ -43,22 +45,48 @@ Tensor = _numpy.ndarray
 
 if _TYPE_CHECKING:
     from jitcore import nn as nn
+    from jitcore.codegen.onednn import enable_onednn_fusion as enable_onednn_fusion
+    from jitcore.codegen.onednn import onednn_fusion_enabled as onednn_fusion_enabled
     from jitcore.freezing import dump_alias_db as dump_alias_db
     from jitcore.freezing import freeze as freeze
+    from jitcore.futures import Future as Future
+    from jitcore.futures import fork as fork
+    from jitcore.futures import get_num_interop_threads as get_num_interop_threads
+    from jitcore.futures import set_num_interop_threads as set_num_interop_threads
+    from jitcore.futures import wait as wait
+    from jitcore.inference import optimize_for_inference as optimize_for_inference
     from jitcore.module import ScriptModule as ScriptModule
+    from jitcore.optimizing import run_frozen_optimizations as run_frozen_optimizations
+    from jitcore.serialization import load as load
+    from jitcore.serialization import save as save
+    from jitcore.tracing.trace import trace as trace
+    from jitcore.tracing.trace import trace_module as trace_module
 else:
-    _WITH_LAYERS = {
+    _LATE = {
+        "Future": "jitcore.futures",
         "ScriptModule": "jitcore.module",
         "dump_alias_db": "jitcore.freezing",
+        "enable_onednn_fusion": "jitcore.codegen.onednn",
+        "fork": "jitcore.futures",
         "freeze": "jitcore.freezing",
+        "get_num_interop_threads": "jitcore.futures",
+        "load": "jitcore.serialization",
+        "onednn_fusion_enabled": "jitcore.codegen.onednn",
+        "optimize_for_inference": "jitcore.inference",
+        "run_frozen_optimizations": "jitcore.optimizing",
+        "save": "jitcore.serialization",
+        "set_num_interop_threads": "jitcore.futures",
+        "trace": "jitcore.tracing.trace",
+        "trace_module": "jitcore.tracing.trace",
+        "wait": "jitcore.futures",
     }
 
     def __getattr__(name: str) -> object:
-        """``jitcore.nn`` and what needs it, which are imported when they are first asked for."""
+        """Names whose modules take time to import, which happens when they are first asked for."""
         if name == "nn":
             return _importlib.import_module("jitcore.nn")
-        if name in _WITH_LAYERS:
-            return getattr(_importlib.import_module(_WITH_LAYERS[name]), name)
+        if name in _LATE:
+            return getattr(_importlib.import_module(_LATE[name]), name)
         raise AttributeError(f"module 'jitcore' has no attribute {name!r}")
 
 
@@ -68,6 +96,7 @@ __all__ = [
     "Error",
     "Explanation",
     "Final",
+    "Future",
     "ScriptFunction",
     "ScriptModule",
     "SerializationError",
@@ -77,21 +106,36 @@ __all__ = [
     "UnsupportedError",
     "annotate",
     "dump_alias_db",
+    "enable_onednn_fusion",
     "explain",
     "export",
+    "fork",
     "freeze",
     "fusion_strategy",
+    "get_num_interop_threads",
     "get_num_threads",
     "ignore",
     "interface",
     "is_scripting",
+    "is_tracing",
     "isinstance",
     "last_executed_optimized_graph",
+    "load",
+    "onednn_fusion_enabled",
+    "optimize_for_inference",
     "parse_graph",
+    "run_frozen_optimizations",
+    "save",
     "script",
+    "script_if_tracing",
     "set_fusion_strategy",
+    "set_num_interop_threads",
     "set_num_threads",
     "set_numerics",
     "strict_fusion",
+    "trace",
+    "trace_module",
     "unused",
+    "wait",
+    "warmup",
 ]

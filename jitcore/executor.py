@@ -17,10 +17,12 @@ from typing import Any
 from jitcore import strategy
 from jitcore.codegen.entry import ABSENT, CaptureGuard, bind
 from jitcore.codegen.host import build_host
+from jitcore.codegen.host_places import at_place
 from jitcore.codegen.lower import NotNative
 from jitcore.codegen.signature import ConstantParam, Param
 from jitcore.ir import log
 from jitcore.ir.classes import MISSING
+from jitcore.ir.extent_inputs import extent_inputs
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.passes.same_extents import renamed, same_extents
 from jitcore.ir.passes.specialize import CompileFunction, specialize
@@ -34,6 +36,7 @@ from jitcore.signatures import (
     structure,
     type_and_param,
 )
+from jitcore.tracebacks import for_user
 
 __all__ = ["Executor", "Specialization", "capture_guard"]
 
@@ -64,6 +67,8 @@ class Specialization:
         ``"STATIC"`` or ``"DYNAMIC"``.
     key : tuple
         The descriptions it was compiled for; dynamic ones have None for extents other than 1.
+    form : tuple
+        The structure of the arguments, for which the strategy has a budget.
     typed : Graph
         The graph with its types, before fusion.
     plan : NativePlan or HostPlan
@@ -73,6 +78,7 @@ class Specialization:
 
     kind: str
     key: tuple[Description, ...]
+    form: tuple[Description, ...]
     typed: Graph
     plan: NativePlan | HostPlan
     assumed: list[Capture]
@@ -101,13 +107,21 @@ class Executor:
         Gives ``"strict"`` or ``"contract"``.
     miss : callable, optional
         What stands at the end of the chain of entries; by default `run`.
+    publish : callable, optional
+        Called when there is another entry to begin calls with.
     depth : int
         How many executors this one is a region of.
+    exact : frozenset of int
+        The numbers of inputs whose arrays have known extents in every specialization.  What the
+        graph captures always has: weights do not change their shapes from call to call.
 
     Attributes
     ----------
     constants : frozenset of int
         The numbers of the inputs whose values are part of a specialization's key.
+    extents : frozenset of int
+        The numbers of the ints that are part of the key of static specializations, as the extents
+        of arrays are.
     """
 
     def __init__(
@@ -120,9 +134,13 @@ class Executor:
         compile_function: CompileFunction | None = None,
         numerics: Callable[[], str] = lambda: "strict",
         miss: Callable[..., Any] | None = None,
+        publish: Callable[[], None] = lambda: None,
         depth: int = 0,
+        exact: frozenset[int] = frozenset(),
     ) -> None:
         self.graph = graph
+        captured = {capture.input for capture in graph.captures}
+        self.exact = exact | {n for n, value in enumerate(graph.inputs) if value in captured}
         self.name = name
         self.fallback = fallback
         self.captures = captures
@@ -130,12 +148,15 @@ class Executor:
         self.numerics = numerics
         self.depth = depth
         self.miss = miss or self._run_positional
+        self._publish = publish
+        self._receivers: set[int] = set()
         self.entry: Callable[..., Any] = self.miss
         self.specializations: list[Specialization] = []
         self._static: dict[tuple[Description, ...], Specialization] = {}
         self._dynamic: dict[tuple[Description, ...], Specialization] = {}
         self._counts: dict[tuple[Description, ...], int] = {}
         self.constants: frozenset[int] = frozenset()
+        self.extents: frozenset[int] = frozenset()
         self._texts: dict[int, set[str]] = {}
         self._fruitless = 0
         self._lock = threading.RLock()
@@ -168,9 +189,10 @@ class Executor:
         if self._fruitless == MAX_FRUITLESS:
             self.entry = self.fallback
 
-    def describe(self, args: tuple[Any, ...]) -> tuple[Description, ...]:
+    def describe(self, args: tuple[Any, ...], *, static: bool = False) -> tuple[Description, ...]:
         """The descriptions of all arguments; texts count as constants while there are few."""
-        found = list(describe_all(args, self.constants))
+        constants = self.constants | self.extents if static else self.constants
+        found = list(describe_all(args, constants))
         for number, one in enumerate(found):
             if one[:2] != ("constant", str):
                 continue
@@ -188,7 +210,8 @@ class Executor:
         """The specialization for these arguments, made now if the strategy allows another."""
         with self._lock:
             descriptions = self.describe(args)
-            found = self._find(descriptions)
+            exact = self.describe(args, static=True) if self.extents else descriptions
+            found = self._find(exact, descriptions)
             if found is not None:
                 return found
             kind = strategy.kind_of(strategy.current(), self._count(descriptions))
@@ -198,9 +221,12 @@ class Executor:
             self._remember(made)
             return made
 
-    def _find(self, descriptions: tuple[Description, ...]) -> Specialization | None:
-        exact = self._static.get(descriptions)
-        for found in (exact, self._dynamic.get(_dynamic_key(descriptions))):
+    def _find(
+        self, exact: tuple[Description, ...], descriptions: tuple[Description, ...]
+    ) -> Specialization | None:
+        # Which ints are extents may have turned out after a specialization was made.
+        static = self._static.get(exact) or self._static.get(descriptions)
+        for found in (static, self._dynamic.get(_dynamic_key(descriptions, self.exact))):
             if found is not None and found.holds():
                 return found
             if found is not None:
@@ -212,7 +238,7 @@ class Executor:
         return self._counts.get(tuple(structure(one) for one in descriptions), 0)
 
     def _remember(self, made: Specialization) -> None:
-        form = tuple(structure(one) for one in made.key)
+        form = made.form
         self._counts[form] = self._counts.get(form, 0) + 1
         self.specializations.append(made)
         (self._static if made.kind == "STATIC" else self._dynamic)[made.key] = made
@@ -222,8 +248,7 @@ class Executor:
 
     def _forget(self, stale: Specialization) -> None:
         """Drop a specialization that was built from something that has changed."""
-        form = tuple(structure(one) for one in stale.key)
-        self._counts[form] -= 1
+        self._counts[stale.form] -= 1
         self.specializations.remove(stale)
         del (self._static if stale.kind == "STATIC" else self._dynamic)[stale.key]
         self._chain()
@@ -233,10 +258,10 @@ class Executor:
         names = [_symbol_prefix(value.name) for value in self.graph.inputs]
         dynamic = kind == "DYNAMIC"
         while True:
-            descriptions = self.describe(args)
+            descriptions = self.describe(args, static=not dynamic)
             pairs = [
-                type_and_param(one, name, dynamic=dynamic)
-                for one, name in zip(descriptions, names, strict=True)
+                type_and_param(one, name, dynamic=dynamic and number not in self.exact)
+                for number, (one, name) in enumerate(zip(descriptions, names, strict=True))
             ]
             params: list[Param | None] = [param for _, param in pairs]
             constants = dict(_constants(params))
@@ -249,9 +274,11 @@ class Executor:
             more = {
                 n for n in wanted - self.constants if describe_constant(args[n]) != descriptions[n]
             }
-            if not more:
-                break
             self.constants |= more
+            extents = frozenset() if dynamic or self.depth else extent_inputs(typed)
+            if not more and extents <= self.extents:
+                break
+            self.extents |= extents
         optimize(typed)
         log.graph_dump("specialize", f"{self.name} specialized", lambda: str(typed))
         assumed = typed.captures[len(self.graph.captures) :]
@@ -266,8 +293,13 @@ class Executor:
             plan = self._plan(typed, params, assumed)
         else:
             typed = narrow
-        key = _dynamic_key(descriptions) if dynamic else descriptions
-        return Specialization(kind, key, typed, plan, assumed)
+        key = _dynamic_key(descriptions, self.exact) if dynamic else descriptions
+        form = tuple(structure(one) for one in self.describe(args))
+        return Specialization(kind, key, form, typed, plan, assumed)
+
+    def _symbol(self) -> str:
+        """The next native function's name."""
+        return f"{_identifier(self.name)}_{len(self.specializations)}"
 
     def _native_plan(
         self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
@@ -275,7 +307,7 @@ class Executor:
         """One native function, or None where that does not do."""
         guards = (*self.captures, *filter(None, map(capture_guard, assumed)))
         contract = self.numerics() == "contract"
-        name = _identifier(self.name)
+        name = self._symbol()
         try:
             return compile_native(typed, params, guards, name=name, contract=contract)
         except NotNative:
@@ -285,7 +317,7 @@ class Executor:
         self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
     ) -> NativePlan | HostPlan:
         contract = self.numerics() == "contract"
-        name = _identifier(self.name)
+        name = self._symbol()
         if self.depth > MAX_DEPTH:
             return HostPlan(typed, build_host(typed), {})
         try:
@@ -297,10 +329,14 @@ class Executor:
                 return HostPlan(typed, build_host(typed), {})
             native = None
         return native or compile_host(
-            typed, self._region, name=self.name, defer=self.depth < MAX_DEPTH
+            typed,
+            self._region,
+            name=self.name,
+            defer=self.depth < MAX_DEPTH,
+            exact=self.exact,
         )
 
-    def _region(self, graph: Graph, name: str) -> Callable[..., Any]:
+    def _region(self, graph: Graph, name: str, exact: frozenset[int]) -> Callable[..., Any]:
         """The callable for a native region of a host program."""
         return Executor(
             graph,
@@ -309,15 +345,23 @@ class Executor:
             compile_function=self.compile_function,
             numerics=self.numerics,
             depth=self.depth + 1,
+            exact=exact,
         )
 
     def _chain(self) -> None:
         """Bind the entries anew, the youngest specialization first."""
         following: Callable[..., Any] = self.miss
+        self._receivers.clear()
         for one in self.specializations:
             if isinstance(one.plan, NativePlan) and None not in map(capture_guard, one.assumed):
                 following = self._bind(one, following)
+                self._receivers.add(id(following.__self__))  # type: ignore[attr-defined]
         self.entry = following
+        self._publish()
+
+    def is_receiver(self, address: int) -> bool:
+        """Whether this is the receiver of one of the entries, as the runtime notes it."""
+        return address in self._receivers
 
     def _bind(self, found: Specialization, following: Callable[..., Any]) -> Callable[..., Any]:
         """A native plan's entry, with what it calls where its guards do not hold."""
@@ -333,9 +377,12 @@ class Executor:
         def handle(status: int, payload: int, *args: Any) -> Any:
             site = lowered.sites[status - 1]
             if not site.after_write:
-                return self.fallback(*args)
+                try:
+                    return self.fallback(*args)
+                except Exception as error:
+                    raise for_user(error)  # noqa: B904  # it is the same one
             numbers = (ctypes.c_int64 * site.payload).from_address(payload)
-            raise site.make(list(numbers))
+            raise at_place(site.make(list(numbers)), site.source)
 
         return handle
 
@@ -356,8 +403,12 @@ def _constants(params: Sequence[Param | None]) -> Iterator[tuple[int, Any]]:
             yield number, value
 
 
-def _dynamic_key(descriptions: tuple[Description, ...]) -> tuple[Description, ...]:
-    return tuple(_without_extents(one) for one in descriptions)
+def _dynamic_key(
+    descriptions: tuple[Description, ...], exact: frozenset[int]
+) -> tuple[Description, ...]:
+    return tuple(
+        one if number in exact else _without_extents(one) for number, one in enumerate(descriptions)
+    )
 
 
 def _without_extents(description: Description) -> Description:

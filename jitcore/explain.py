@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import reprlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitcore import strategy
+from jitcore.codegen.runtime import memory_in_use, most_memory_in_use
 from jitcore.differences import assumption, differences
 from jitcore.ir.classes import MISSING
 from jitcore.pipeline import NativePlan
@@ -27,6 +28,8 @@ __all__ = ["Explanation", "explain", "explain_call"]
 
 _SHOWN = 4
 """As many earlier specializations are compared with a call that fits none."""
+
+_KINDS = ("STATIC", "DYNAMIC")
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class Explanation:
         Wall time of the compilation that this call needed; 0 where it needed none.
     bytes_moved : int
         Size of the arrays that went in and came out.
+    peak_bytes : int
+        The most that large temporaries and results of compiled code took at once, of the process.
     lines : list of str
         The report.
     """
@@ -51,6 +56,7 @@ class Explanation:
     seconds: float
     compilation_seconds: float
     bytes_moved: int
+    peak_bytes: int = 0
     lines: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -89,11 +95,15 @@ def explain_call(
     begin = time.perf_counter()
     found = executor.specialization(inputs)
     compiled = time.perf_counter()
+    most_memory_in_use()
+    before = memory_in_use()
+    begin_call = time.perf_counter()
     result = function(*args, **kwargs)
-    seconds = time.perf_counter() - compiled
+    seconds = time.perf_counter() - begin_call
+    peak = most_memory_in_use() - before
     is_new = found is not None and not any(found is one for one in earlier)
     compilation = compiled - begin if is_new else 0.0
-    report = Explanation(result, seconds, compilation, _bytes_moved(bound, captured, result))
+    report = Explanation(result, seconds, compilation, _bytes_moved(bound, captured, result), peak)
     report.lines.append(f"{plain.__qualname__}{inspect.signature(plain)}")
     report.lines.extend(_fate(executor, found, inputs, earlier, compilation))
     if changed:
@@ -120,7 +130,7 @@ def _fate(
 ) -> Iterator[str]:
     """Which specialization takes the call, or why none does."""
     names = [value.name for value in executor.graph.inputs]
-    given = executor.describe(tuple(inputs))
+    given = {kind: executor.describe(inputs, static=kind == "STATIC") for kind in _KINDS}
     if found is None:
         allowed = f"the fusion strategy {strategy.current()} allows no further specialization"
         yield from wrapped("runs unfused, through NumPy: ", allowed)
@@ -136,11 +146,13 @@ def _fate(
 
 
 def _comparison(
-    earlier: Sequence[Specialization], given: Sequence[Description], names: Sequence[str]
+    earlier: Sequence[Specialization],
+    given: Mapping[str, Sequence[Description]],
+    names: Sequence[str],
 ) -> Iterator[str]:
     """Why none of the specializations that there were takes the call."""
     for number, one in list(enumerate(earlier, start=1))[-_SHOWN:]:
-        found = differences(one.key, given, names)
+        found = differences(one.key, given[one.kind], names)
         yield from wrapped(
             f"  not specialization {number}: ", "; ".join(found) or "other constants"
         )
@@ -172,6 +184,8 @@ def _measured(report: Explanation, found: Specialization | None) -> Iterator[str
     if report.bytes_moved and report.seconds > 0:
         rate = f", {report.bytes_moved / report.seconds / 1e9:.2g} GB/s"
     yield f"this call: {_duration(report.seconds)}, {moved}{rate}"
+    if report.peak_bytes:
+        yield f"  at most {_size(report.peak_bytes)} of results and large temporaries at once"
     if found is not None and isinstance(found.plan, NativePlan):
         unfused = unfused_bytes(found.typed)
         if unfused is not None and unfused > report.bytes_moved:

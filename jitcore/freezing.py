@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
-import numpy as np
-
-from jitcore.codegen.host import build_host, print_host
 from jitcore.errors import Error
-from jitcore.frontend import compile_function
-from jitcore.frontend.layers import Frozen
-from jitcore.ir.effects import node_effects
-from jitcore.ir.graph import LOOPS, Graph, Node, Value
-from jitcore.ir.ops import TABLE, kind_of
+from jitcore.frozen_attributes import Kept, all_attributes, method_graphs
+from jitcore.frozen_function import FrozenFunction
+from jitcore.ir.graph import Constants, Graph
+from jitcore.ir.passes.canonicalize import canonicalize
+from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.specialize import specialize
 from jitcore.ir.types import ANY, type_of_constant
-from jitcore.module import ScriptModule, compiled_names, twin
+from jitcore.module import ScriptModule, compiled_names, expose_methods, twin
 from jitcore.nn.module import Module
 from jitcore.nn.registry import joined
-from jitcore.script import ScriptFunction, compile_argument
+from jitcore.optimizing import run_frozen_optimizations
+from jitcore.script import compile_argument
 
-__all__ = ["FrozenFunction", "dump_alias_db", "freeze"]
+__all__ = ["dump_alias_db", "flat_graph", "freeze"]
 
 _STRUCTURE = ("_registered", "_forward_pre_hooks", "_forward_hooks")
-
-Kept = dict[tuple[int, str], str]
-"""Why attributes stay, by the identity of the module's ``__dict__`` and the name."""
 
 
 def freeze(
@@ -46,7 +41,7 @@ def freeze(
         Attributes and modules that are to stay attributes, and methods besides ``forward`` that
         are to stay; ``"encoder.scale"`` is an attribute of a module inside.
     optimize_numerics : bool
-        Let passes change the last digits of results; none does so far.
+        Let passes change the last digits of results; see `run_frozen_optimizations`.
 
     Returns
     -------
@@ -67,7 +62,9 @@ def freeze(
     >>> list(frozen.parameters())
     []
     """
-    copied = twin(_checked(mod), {}, always=True)
+    mod = _checked(mod)
+    copied = twin(mod, {}, always=True)
+    _copy_containers(copied)
     preserved = list(preserved_attrs or ())
     kept: Kept = {}
     methods = {name: copied for name in compiled_names(_original(copied)) if name == "forward"}
@@ -76,12 +73,18 @@ def freeze(
             methods[name] = _script_module(copied, name.rpartition(".")[0])
         else:
             kept |= dict.fromkeys(_preserved(copied, name), "it is preserved")
+    if not methods and "forward" in mod._compiled_methods:
+        raise Error(
+            f"freeze: the source of {copied.original_name} is not at hand, because it was loaded "
+            "from a file; freeze a module before it is saved"
+        )
     if not methods:
         raise Error(
             f"freeze: {copied.original_name} has no forward; name methods in preserved_attrs"
         )
-    graphs = _graphs(copied, methods, kept)
-    _fold(copied, graphs, kept)
+    graphs = method_graphs(copied, methods, kept)
+    _fold(copied, graphs, kept, {path: _numerics(mod, path) for path in graphs})
+    run_frozen_optimizations(copied, optimize_numerics, list(methods))
     return copied
 
 
@@ -123,12 +126,40 @@ def _checked(mod: Module) -> ScriptModule:
     return mod
 
 
+def _copy_containers(root: ScriptModule) -> None:
+    """Give a copy of a module lists, dicts and sets of its own; those that were one stay one."""
+    memo: dict[int, Any] = {}
+    for module in root.modules():
+        for name, value in module.__dict__.items():
+            if name not in _STRUCTURE:
+                module.__dict__[name] = _own(value, memo)
+
+
+def _own(value: Any, memo: dict[int, Any]) -> Any:
+    """A value with all containers in it copied."""
+    if type(value) is tuple:
+        items = [_own(item, memo) for item in value]
+        same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if same else tuple(items)
+    if type(value) not in (list, dict, set):
+        return value
+    if id(value) not in memo:
+        memo[id(value)] = made = type(value)()
+        if isinstance(value, dict):
+            made.update((key, _own(item, memo)) for key, item in value.items())
+        elif isinstance(value, list):
+            made.extend(_own(item, memo) for item in value)
+        else:
+            made.update(value)
+    return memo[id(value)]
+
+
 def _original(module: Module) -> type:
     assert isinstance(module, ScriptModule)
     return module.__jitcore_original__
 
 
-def _script_module(root: ScriptModule, path: str) -> ScriptModule:
+def _script_module(root: Module, path: str) -> ScriptModule:
     found = root.get_submodule(path)
     assert isinstance(found, ScriptModule)
     return found
@@ -160,138 +191,22 @@ def _preserved(root: ScriptModule, path: str) -> Iterator[tuple[int, str]]:
     owner = root.get_submodule(place)
     yield id(owner.__dict__), name
     if isinstance(owner.__dict__[name], Module):
-        yield from _all_of(owner.__dict__[name])
-
-
-def _all_of(module: Module) -> Iterator[tuple[int, str]]:
-    for one in module.modules():
-        for name in one.__dict__:
-            yield id(one.__dict__), name
-
-
-# Which attributes stay
-
-
-def _graphs(root: ScriptModule, methods: dict[str, Any], kept: Kept) -> dict[str, Graph]:
-    """The methods' graphs, with all calls inlined; adds to ``kept`` what they may change."""
-    while True:
-        names: dict[int, set[str]] = {}
-        for namespace, name in kept:
-            names.setdefault(namespace, set()).add(name)
-        graphs = {path: _graph(path, owner, Frozen(names)) for path, owner in methods.items()}
-        before = len(kept)
-        for graph in graphs.values():
-            for key, reason in _changed(root, graph):
-                kept.setdefault(key, reason)
-        if len(kept) == before:
-            return graphs
-
-
-def _graph(path: str, owner: ScriptModule, frozen: Frozen) -> Graph:
-    function = inspect.getattr_static(_original(owner), path.rpartition(".")[2])
-    graph = compile_function(MethodType(function, owner), lookup_op=kind_of, frozen=frozen)
-    return graph
-
-
-def _changed(root: ScriptModule, graph: Graph) -> Iterator[tuple[tuple[int, str], str]]:
-    """The attributes that a graph assigns or writes, or that Python gets with their module."""
-    values = {c.input: c.value for c in graph.captures if c.input is not None}
-    types = [
-        type_of_constant(values[one]) if isinstance(values.get(one), np.ndarray) else one.type
-        for one in graph.inputs
-    ]
-    flat = specialize(graph, types, compile_function=compile_argument)
-    for node in flat.nodes():
-        for value in node.inputs:
-            held = value.constant.attributes["value"] if value.constant else None
-            if isinstance(held, Module):
-                yield from _used(root, node, held)
-    for written, node in _written(flat):
-        reason = f"it is written in place by {node.kind} at {node.source}"
-        yield from ((key, reason) for key in _sharing(root, written))
-
-
-def _used(root: ScriptModule, node: Node, layer: Module) -> Iterator[tuple[tuple[int, str], str]]:
-    name = node.attributes.get("name")
-    if node.kind in ("prim::GetAttr", "prim::SetAttr"):
-        reason = f"it may be assigned, and {node.kind} at {node.source} uses it"
-        yield (id(layer.__dict__), str(name)), reason
-        return
-    if node.kind in _ABOUT_OBJECTS or name == "_noted":
-        return
-    reason = f"its module is used as a value by {node.kind} at {node.source}"
-    if any(layer is one for one in root.modules()):
-        yield from ((key, reason) for key in _all_of(layer))
-
-
-_ABOUT_OBJECTS = ("prim::is_", "prim::isnot", "prim::isinstance", "prim::type")
-"""What asks which object a module is, and not what is in it."""
-
-
-def _written(graph: Graph) -> Iterator[tuple[Any, Node]]:
-    """The attributes' values that nodes write, with the nodes."""
-    origins: dict[Value, Any] = {
-        capture.input: capture.value for capture in graph.captures if capture.input is not None
-    }
-    for node in graph.find_all_nodes("prim::Constant"):
-        if isinstance(node.attributes["value"], np.ndarray | list | dict | set):
-            origins[node.output] = node.attributes["value"]
-    for value, held in origins.items():
-        for node in _writers(graph, value):
-            yield held, node
-
-
-def _writers(graph: Graph, value: Value) -> Iterator[Node]:
-    """The nodes that write to a value, or to what may share its memory."""
-    tracked = {value}
-    before = 0
-    while len(tracked) > before:
-        before = len(tracked)
-        for node in graph.nodes():
-            if node.blocks:
-                _track_blocks(node, tracked)
-                continue
-            effects = node_effects(node)
-            sharing = effects.keeps if _is_fresh(node) else (*effects.aliases, *effects.keeps)
-            if any(node.inputs[i] in tracked for i in sharing):
-                tracked.update(node.outputs)
-    for node in graph.nodes():
-        if not node.blocks and any(node.inputs[i] in tracked for i in node_effects(node).writes):
-            yield node
-
-
-def _is_fresh(node: Node) -> bool:
-    """Whether an op gives a new array, which its row says even of operands of unknown types."""
-    op = TABLE.get(node.kind)
-    return op is not None and not op.view and not node_effects(node).writes
-
-
-def _track_blocks(node: Node, tracked: set[Value]) -> None:
-    """Follow values into a node's blocks and out of them; all of a loop's count as one."""
-    returned = [value for block in node.blocks for value in block.returns]
-    if node.kind in LOOPS and any(value in tracked for value in (*node.inputs, *returned)):
-        tracked.update(param for block in node.blocks for param in block.params)
-        tracked.update(node.outputs)
-        return
-    for block in node.blocks:
-        for output, value in zip(node.outputs, block.returns, strict=False):
-            if value in tracked:
-                tracked.add(output)
-
-
-def _sharing(root: ScriptModule, written: Any) -> Iterator[tuple[int, str]]:
-    """The attributes that are, or share memory with, what is written."""
-    for module in root.modules():
-        for name, value in module.__dict__.items():
-            both = isinstance(value, np.ndarray) and isinstance(written, np.ndarray)
-            if value is written or (both and np.may_share_memory(value, written)):
-                yield id(module.__dict__), name
+        yield from all_attributes(owner.__dict__[name])
 
 
 # What becomes of the rest
 
 
-def _fold(root: ScriptModule, graphs: dict[str, Graph], kept: Kept) -> None:
+def _numerics(root: Module, path: str) -> str | None:
+    """What `script` was told about the arithmetic of a method."""
+    place, _, name = path.rpartition(".")
+    method = _script_module(root, place)._compiled_methods.get(name)
+    return None if method is None else method.numerics
+
+
+def _fold(
+    root: ScriptModule, graphs: dict[str, Graph], kept: Kept, numerics: Mapping[str, str | None]
+) -> None:
     """Take all other attributes off the modules, and give them their frozen methods."""
     reasons = {
         joined(path, name): kept[id(module.__dict__), name]
@@ -302,6 +217,12 @@ def _fold(root: ScriptModule, graphs: dict[str, Graph], kept: Kept) -> None:
     places = {path: root.get_submodule(path.rpartition(".")[0]) for path in graphs}
     staying = {id(one) for path in places for one in _chain(root, path)}
     staying |= {id(one) for path in reasons for one in _chain(root, path)}
+    # A module that is in two places stays in both.
+    staying |= {
+        id(one)
+        for one in root.modules()
+        if any(id(inner) in staying for inner in one.modules() if inner is not root)
+    }
     for module in list(root.modules()):
         assert isinstance(module, ScriptModule)
         _strip(module, kept, staying)
@@ -309,8 +230,25 @@ def _fold(root: ScriptModule, graphs: dict[str, Graph], kept: Kept) -> None:
         owner = places[path]
         assert isinstance(owner, ScriptModule)
         name = path.rpartition(".")[2]
-        owner._compiled_methods[name] = FrozenFunction(owner, name, graph)
+        method = MethodType(inspect.getattr_static(_original(owner), name), owner)
+        owner._compiled_methods[name] = FrozenFunction(
+            method, flat_graph(graph), graph, numerics[path]
+        )
+        expose_methods(owner, [name])
     root._frozen_reasons = reasons
+
+
+def flat_graph(graph: Graph) -> Graph:
+    """The graph with all calls inlined and what is known of constants, for arguments of any type.
+
+    Functions of layers stay one node each.
+    """
+    final = {c.input: c.value for c in graph.captures if isinstance(c.container, Constants)}
+    types = [type_of_constant(final[one]) if one in final else ANY for one in graph.inputs]
+    flat = specialize(graph, types, compile_function=compile_argument, keep_layer_functions=True)
+    dead_code_elimination(flat)
+    canonicalize(flat)
+    return flat
 
 
 def _chain(root: ScriptModule, path: str) -> Iterator[Module]:
@@ -319,7 +257,7 @@ def _chain(root: ScriptModule, path: str) -> Iterator[Module]:
     for name in path.split("."):
         if isinstance(module, Module):
             yield module
-        module = getattr(module, name, None)
+            module = module.__dict__.get(name)
     if isinstance(module, Module):
         yield module
 
@@ -337,26 +275,3 @@ def _strip(module: ScriptModule, kept: Kept, staying: set[int]) -> None:
     for name in gone:
         del held[name]
     module._folded = frozenset(gone)
-
-
-class FrozenFunction(ScriptFunction):
-    """A method of a frozen module: its graph is final, and has no need of the module's source."""
-
-    def __init__(self, owner: ScriptModule, name: str, graph: Graph) -> None:
-        self._final = graph
-        self._host: Callable[..., Any] | None = None
-        super().__init__(MethodType(inspect.getattr_static(_original(owner), name), owner))
-
-    def _build(self) -> Graph:
-        return self._final
-
-    @property
-    def code(self) -> str:
-        """The graph as Python source."""
-        return print_host(self.graph, name=self.__name__, places=True).source
-
-    def _plain(self, *parameters: Any) -> Any:
-        """The graph as a host program in which nothing is fused."""
-        if self._host is None:
-            self._host = build_host(specialize(self._final, [ANY] * len(self._final.inputs)))
-        return self._host(*parameters, *self._captured())

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import types
 import typing
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar, overload
+
+from jitcore.tracing.state import is_recording
 
 __all__ = [
     "Attribute",
+    "ScriptIfTracing",
     "annotate",
     "export",
     "ignore",
     "interface",
     "is_scripting",
+    "is_tracing",
     "isinstance",
+    "script_if_tracing",
     "unused",
 ]
 
@@ -111,6 +118,50 @@ def annotate(the_type: type[T] | Any, the_value: T) -> T:
 def is_scripting() -> bool:
     """Whether this is compiled code: True there, False in plain Python."""
     return False
+
+
+def is_tracing() -> bool:
+    """Whether `trace` runs this function now: False in compiled code, and in plain Python."""
+    return is_recording()
+
+
+class ScriptIfTracing:
+    """A function that is called as it is, and as a compiled one where a trace calls it."""
+
+    def __init__(self, function: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.__wrapped_function__ = function
+        self._scripted: Any = None
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if not is_tracing():
+            return self.__wrapped_function__(*args, **keywords)
+        if self._scripted is None:
+            self._scripted = import_module("jitcore.script").script(self.__wrapped_function__)
+        return self._scripted(*args, **keywords)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+
+def script_if_tracing(fn: Callable[..., Any]) -> ScriptIfTracing:
+    """Compile a function when a trace calls it first, so that its control flow is in the trace.
+
+    Everywhere else it stays plain Python.
+
+    Examples
+    --------
+    >>> import numpy as np, jitcore
+    >>> @jitcore.script_if_tracing
+    ... def clipped(x, limit):
+    ...     if x.max() > limit:
+    ...         x = np.minimum(x, limit)
+    ...     return x
+    >>> traced = jitcore.trace(lambda x: clipped(x, 2.0) + 1, np.zeros(3))
+    >>> traced(np.array([1.0, 5.0]))
+    array([2., 3.])
+    """
+    return ScriptIfTracing(fn)
 
 
 @ignore

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable, Iterator
-from types import FunctionType, MethodType
-from typing import Any, ClassVar, Final, get_origin
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from types import FunctionType, MethodType, ModuleType
+from typing import IO, Any, ClassVar, Final, Self, get_origin
 
-from jitcore.errors import CompilationError, Error
+from jitcore.errors import CompilationError
 from jitcore.frontend.constants import function_mark
 from jitcore.frontend.layers import layer_class
+from jitcore.graph_function import GraphFunction
 from jitcore.markers import Attribute
 from jitcore.nn.module import Module
 from jitcore.script import ScriptFunction
 
-__all__ = ["ScriptModule", "compiled_names", "script_module", "twin"]
+__all__ = [
+    "ScriptModule",
+    "compiled_names",
+    "empty_module",
+    "expose_methods",
+    "script_module",
+    "set_graph_methods",
+    "take_graph_methods",
+    "twin",
+]
 
-_LOOKED_THROUGH = ("graph", "inlined_graph", "code", "schema", "graph_for", "explain", "kernels")
+_LOOKED_THROUGH = (
+    "graph",
+    "inlined_graph",
+    "code",
+    "code_with_constants",
+    "schema",
+    "graph_for",
+    "explain",
+    "kernels",
+    "save_html",
+    "_repr_html_",
+)
 """What a module has of its compiled ``forward``."""
 
 
@@ -59,10 +83,11 @@ class ScriptModule(Module):
         return self.__jitcore_original__.__name__
 
     def __getattr__(self, name: str) -> Any:
-        if name in _LOOKED_THROUGH and "forward" in vars(type(self)):
+        if name in _LOOKED_THROUGH and self._has_forward():
             return getattr(self.forward, name)
-        what = f"module '{self.original_name}' has no attribute '{name}'"
-        raise AttributeError(what + _FOLDED if name in self._folded else what)
+        defined = inspect.getattr_static(type(self), name, None)
+        reason = _FOLDED if name in self._folded else getattr(defined, "__jitcore_left_out__", "")
+        raise AttributeError(f"module '{self.original_name}' has no attribute '{name}'{reason}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ScriptModule.__slots__:
@@ -75,10 +100,41 @@ class ScriptModule(Module):
             _check_interface(self.__jitcore_original__, name, value)
         super().__setattr__(name, value)
 
+    def _has_forward(self) -> bool:
+        return "forward" in vars(type(self)) or "forward" in self._compiled_methods
+
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._folded or self._frozen_reasons is not None:
-            raise Error("a frozen module cannot be copied; freeze a copy of the module it is of")
-        return _empty, (self.__jitcore_original__,), self.__dict__
+        # As graphs: whoever unpickles it needs neither the source nor the same machine.
+        reduced: tuple[Any, ...] = _serialization().reduced(self)
+        return reduced
+
+    def _is_final(self) -> bool:
+        """Whether methods are graphs that cannot be made anew from the class."""
+        functions = self._compiled_methods.values()
+        return any(one.is_final for one in functions) or self._frozen_reasons is not None
+
+    def __copy__(self) -> Self:
+        if not self._is_final():
+            return super().__copy__()
+        copied: Self = _serialization().copied(self, deep=False)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptModule:
+        if self._is_final():
+            new: ScriptModule = _serialization().copied(self, deep=True)
+            memo[id(self)] = new
+            return new
+        new = memo[id(self)] = empty_module(self.__jitcore_original__)
+        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return new
+
+    def save(
+        self,
+        file: str | os.PathLike[str] | IO[bytes],
+        _extra_files: Mapping[str, str | bytes] | None = None,
+    ) -> None:
+        """Write the module to a file that needs no source to be loaded; see `jitcore.save`."""
+        _serialization().save(self, file, _extra_files)
 
     def _summary(self) -> str:
         return self._frozen_summary or super()._summary()
@@ -102,16 +158,21 @@ _FOLDED = (
 )
 
 
+def _serialization() -> ModuleType:
+    return import_module("jitcore.serialization")
+
+
 class _CompiledMethod:
     """A method in the class of script modules; an attribute of the same name goes before it."""
 
-    def __init__(self, function: FunctionType) -> None:
+    def __init__(self, name: str, function: FunctionType) -> None:
+        self.name = name
         self.function = function
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self.function
-        return instance.compiled_method(self.function.__name__)
+        return instance.compiled_method(self.name)
 
 
 def script_module(module: Module, numerics: str | None = None) -> ScriptModule:
@@ -144,20 +205,99 @@ def twin(module: Module, memo: dict[int, ScriptModule], *, always: bool = False)
         What has been made of which module; takes the new ones.
     always : bool
     """
+    made = _twin(module, memo, always=always)
+    pairs = {id(one): (one, memo[id(one)]) for one in module.modules() if id(one) in memo}
+    for old, new in pairs.values():
+        take_graph_methods(old, new, pairs)
+    return made
+
+
+def _twin(module: Module, memo: dict[int, ScriptModule], *, always: bool) -> ScriptModule:
     if isinstance(module, ScriptModule) and not always:
         return module
     if id(module) not in memo:
-        new = _empty(layer_class(module))
+        new = empty_module(layer_class(module))
         memo[id(module)] = new
         for name, value in module.__dict__.items():
             if isinstance(value, Module):
                 _check_interface(layer_class(module), name, value)
-                value = twin(value, memo, always=always)
+                value = _twin(value, memo, always=always)
             new.__dict__[name] = value.value if isinstance(value, Attribute) else value
     return memo[id(module)]
 
 
-def _empty(class_: type[Module]) -> ScriptModule:
+def take_graph_methods(old: Module, new: ScriptModule, pairs: Mapping[int, Any]) -> None:
+    """Give a copy of a module the methods that are nothing but graphs, as those of traces are.
+
+    Parameters
+    ----------
+    old, new : Module
+    pairs : dict
+        All modules that have been copied and their copies, by the identity of the first.
+    """
+    if not isinstance(old, ScriptModule):
+        return
+    methods = {
+        name: method.rebound(pairs)
+        for name, method in old._compiled_methods.items()
+        if isinstance(method, GraphFunction)
+    }
+    if methods:
+        set_graph_methods(new, methods)
+
+
+def set_graph_methods(module: ScriptModule, methods: Mapping[str, GraphFunction]) -> None:
+    """Make graphs methods of a module, which gets a class of its own for that."""
+    class_ = _script_class(module.__jitcore_original__)
+    namespace: dict[str, Any] = {
+        name: _CompiledMethod(name, inspect.getattr_static(module.__jitcore_original__, name))
+        for name in methods
+    }
+    namespace |= {
+        "__slots__": (),
+        "__module__": class_.__module__,
+        "__qualname__": class_.__qualname__,
+        "__copy__": _copy_with_graphs,
+        "__deepcopy__": _deepcopy_with_graphs,
+    }
+    module.__class__ = type(class_.__name__, (class_,), namespace)
+    module._compiled_methods |= methods
+
+
+def expose_methods(module: ScriptModule, names: Iterable[str]) -> None:
+    """Let a module's compiled methods be found under their names, besides those of its class."""
+    class_ = type(module)
+    namespace: dict[str, Any] = {
+        name: _CompiledMethod(name, inspect.getattr_static(module.__jitcore_original__, name))
+        for name in names
+        if not isinstance(inspect.getattr_static(class_, name), _CompiledMethod)
+    }
+    if namespace:
+        namespace |= {
+            "__slots__": (),
+            "__module__": class_.__module__,
+            "__qualname__": class_.__qualname__,
+        }
+        module.__class__ = type(class_.__name__, (class_,), namespace)
+
+
+def _copy_with_graphs(module: ScriptModule) -> ScriptModule:
+    new = empty_module(module.__jitcore_original__)
+    new.__dict__.update(module.__dict__)
+    take_graph_methods(module, new, {id(module): (module, new)})
+    return new
+
+
+def _deepcopy_with_graphs(module: ScriptModule, memo: dict[int, Any]) -> ScriptModule:
+    new = empty_module(module.__jitcore_original__)
+    memo[id(module)] = new
+    new.__dict__.update(copy.deepcopy(module.__dict__, memo))
+    pairs = {id(one): (one, memo[id(one)]) for one in module.modules()}
+    take_graph_methods(module, new, pairs)
+    return new
+
+
+def empty_module(class_: type[Module]) -> ScriptModule:
     """A script module of this class without any attributes."""
     made = _script_class(class_)
     return made.__new__(made)
@@ -169,7 +309,7 @@ def _script_class(class_: type[Module]) -> type[ScriptModule]:
         if vars(known).get("__jitcore_original__") is class_:
             return known  # type: ignore[return-value]
     namespace: dict[str, Any] = {
-        name: _CompiledMethod(inspect.getattr_static(class_, name))
+        name: _CompiledMethod(name, inspect.getattr_static(class_, name))
         for name in compiled_names(class_)
     }
     namespace |= {

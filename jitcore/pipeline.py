@@ -13,20 +13,27 @@ from typing import Any
 
 from jitcore import config
 from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
-from jitcore.codegen.entry import CaptureGuard, Entry, make_entry
+from jitcore.codegen.entry import CaptureGuard, Entry, ReleaseGil, make_entry
 from jitcore.codegen.host import build_host
+from jitcore.codegen.loops import For, While
 from jitcore.codegen.lower import Lowered, NotNative, lower
 from jitcore.codegen.outline import outline
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
 from jitcore.codegen.printers.numba_cpu import compile_numba, print_function
 from jitcore.codegen.signature import ArrayParam, Layout, Param, Signature, TupleParam
+from jitcore.codegen.traversal import walk
 from jitcore.fusers.groups import Decision, fuse_groups
 from jitcore.fusers.regions import is_native_graph, partition
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
+from jitcore.ir.passes.channels_last import keep_channels_last
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
+from jitcore.ir.passes.epilogues import fuse_epilogues
+from jitcore.ir.passes.expand_layers import expand_layers
 from jitcore.ir.passes.selected import compute_selected_in_place
+from jitcore.ir.passes.unroll import unroll_array_loops
+from jitcore.ir.passes.whole_views import use_whole_arrays
 from jitcore.strict import check_strict_fusion
 
 __all__ = ["HostPlan", "Kernel", "NativePlan", "compile_host", "compile_native", "optimize"]
@@ -107,6 +114,16 @@ def optimize(graph: Graph) -> None:
     dead_code_elimination(graph)
 
 
+def use_kernels(graph: Graph) -> None:
+    """Hand-made kernels in the place of layers, and all there is to gain around them."""
+    if not expand_layers(graph):
+        return
+    keep_channels_last(graph)
+    common_subexpression_elimination(graph)
+    dead_code_elimination(graph)
+    fuse_epilogues(graph)
+
+
 def compile_native(
     graph: Graph,
     params: Sequence[Param | None],
@@ -117,7 +134,8 @@ def compile_native(
 ) -> NativePlan | None:
     """Compile a typed graph to one native function; None where parts of it are not native.
 
-    A node that turns out not to be is marked (``host_reason``) with the reason.
+    A node that turns out not to be is marked (``host_reason``) with the reason.  The name should be
+    the same in each process, because object code on disk is found by its text.
 
     Raises
     ------
@@ -127,9 +145,13 @@ def compile_native(
     known = [param for param in params if param is not None]
     if len(known) < len(params) or not is_native_graph(graph):
         return None
-    unique = f"{name}_{next(_numbers)}"
+    # What Numba compiles is known to the whole process by its name.
+    unique = f"{name}_{next(_numbers)}" if config.engine() == "numba" else name
     fused = graph.copy()
+    use_kernels(fused)
+    use_whole_arrays(fused)
     compute_selected_in_place(fused)
+    unroll_array_loops(fused)
     decisions: list[Decision] = []
     fuse_groups(fused, decisions)
     check_strict_fusion(fused, decisions)
@@ -143,10 +165,23 @@ def compile_native(
         return None
     signature = Signature(_with_writes(known, lowered.written), lowered.result)
     entry = make_entry(
-        signature, lowered.function.name, name=unique, captures=captures, check_errstate=True
+        signature,
+        lowered.function.name,
+        name=unique,
+        captures=captures,
+        release_gil=_release_gil(fused, lowered, known),
+        check_errstate=True,
     )
     kernel = _compile(lowered, entry, unique, contract)
     return NativePlan(fused, kernel, entry, signature, decisions)
+
+
+def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> ReleaseGil:
+    """When a native function may take long: with large arrays, or where only its loops tell."""
+    if not any(isinstance(one, For | While) for one in walk(lowered.function.body)):
+        return "never"
+    has_arrays = any(isinstance(param, ArrayParam | TupleParam) for param in params)
+    return "large" if has_arrays and not graph.find_all_nodes("prim::Loop") else "always"
 
 
 def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kernel:
@@ -203,12 +238,17 @@ def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Para
 
 def compile_host(
     graph: Graph,
-    make_region: Callable[[Graph, str], Callable[..., Any]],
+    make_region: Callable[[Graph, str, frozenset[int]], Callable[..., Any]],
     *,
     name: str,
     defer: bool,
+    exact: frozenset[int],
 ) -> HostPlan:
-    """Compile a typed graph to a Python program; its native regions are made by ``make_region``."""
+    """Compile a typed graph to a Python program; its native regions are made by ``make_region``.
+
+    It gets to know which inputs of a region are such as ``exact`` says of the graph's own.
+    """
+    known = {value for number, value in enumerate(graph.inputs) if number in exact}
     partition(graph, defer=defer)
     dead_code_elimination(graph)
     # What has gone into a region is checked when that is compiled.
@@ -216,5 +256,6 @@ def compile_host(
     log.graph_dump("regions", "after partition", lambda: str(graph))
     regions: dict[Node, Callable[..., Any]] = {}
     for number, node in enumerate(graph.find_all_nodes("prim::NativeGroup")):
-        regions[node] = make_region(node.attributes["graph"], f"{name}_region{number}")
+        inputs = frozenset(place for place, value in enumerate(node.inputs) if value in known)
+        regions[node] = make_region(node.attributes["graph"], f"{name}_region{number}", inputs)
     return HostPlan(graph, build_host(graph, regions=regions), dict(regions))

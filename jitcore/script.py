@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 
 from jitcore import config
 from jitcore.codegen.host import print_host
+from jitcore.codegen.runtime import forget_native_call, last_native_call
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.explain import Explanation, explain_call
 from jitcore.frontend import compile_function, is_library
-from jitcore.frontend.constants import function_mark, is_layer, wrapped_function
+from jitcore.frontend.constants import (
+    function_mark,
+    is_layer,
+    saved_program,
+    wrapped_function,
+)
+from jitcore.grouped import grouped_graph
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
 from jitcore.ir.passes.specialize import specialize
 from jitcore.pipeline import Kernel, NativePlan
 from jitcore.source import has_source
+from jitcore.tracebacks import for_user, speaks_for_python
 
 if TYPE_CHECKING:
     from jitcore.nn.module import Module
 
-__all__ = ["ScriptFunction", "compile_argument", "last_executed_optimized_graph", "script"]
+__all__ = [
+    "ScriptFunction",
+    "compile_argument",
+    "holds",
+    "last_executed_optimized_graph",
+    "script",
+    "warmup",
+]
 
 AnyClass = TypeVar("AnyClass", bound=type)
 
 _last_called: weakref.ref[ScriptFunction] | None = None
+"""Whose call was the last that no compiled entry took."""
+
+_alive: weakref.WeakSet[ScriptFunction] = weakref.WeakSet()
 
 
 MAX_FORMS = 4
@@ -48,6 +69,10 @@ def compile_argument(function: Any) -> Graph | None:
     plain = wrapped_function(function)
     if plain is None or is_library(plain.__code__.co_filename) or function_mark(plain) == "ignore":
         return None
+    program = saved_program(plain)
+    if program is not None:
+        graph: Graph = program.graph()
+        return graph
     try:
         return _front_end(plain)
     except CompilationError:
@@ -66,6 +91,8 @@ class ScriptFunction:
         The graph before any call, with the declared types.
     code : str
         The graph as Python source.
+    code_with_constants : tuple of str and dict
+        The same with the objects that the source names.
     kernels : list of Kernel
         All native functions compiled so far, with ``source``, ``llvm`` and ``assembly``.
     schema : str
@@ -75,6 +102,14 @@ class ScriptFunction:
     __name__: str
     __qualname__: str
     __wrapped__: Callable[..., Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # Each has a class of its own, whose ``__call__`` is machine code: a method that passes
+        # its arguments on would take several times as long as a small call does.
+        made = cls.__bases__[0] if "_is_of_one" in vars(cls) else cls
+        own = type(made.__name__, (made,), {"_is_of_one": True, "__module__": made.__module__})
+        instance: Self = object.__new__(own)
+        return instance
 
     def __init__(self, function: FunctionType | MethodType, numerics: str | None = None) -> None:
         functools.update_wrapper(self, function)
@@ -86,6 +121,7 @@ class ScriptFunction:
             one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in self._parameters
         )
         self._reference = weakref.ref(self)
+        _alive.add(self)
         self._forms: list[tuple[Graph, Executor, bool]] = []
         self._reset()
 
@@ -101,9 +137,31 @@ class ScriptFunction:
             compile_function=compile_argument,
             numerics=lambda: self._numerics or config.numerics(),
             miss=self._miss,
+            publish=self._publish,
         )
         self._guarded = len(guards) == len(self._graph.captures)
         self._forms = [*self._forms[1 - MAX_FORMS :], (self._graph, self._executor, self._guarded)]
+        self._publish()
+
+    def _publish(self) -> None:
+        """Have calls begin at the youngest entry, if entries check all that the graph assumes."""
+        direct = self._guarded and self._is_simple
+        call: Any = self._executor.entry if direct else ScriptFunction.__call__
+        if self._calls_itself(self._graph):
+            # Looking at the arguments again at each level would cost more than compiled code saves.
+            call = staticmethod(self.__wrapped_function__)
+        setattr(type(self), "__call__", call)  # noqa: B010  # mypy takes it for a method
+
+    def _calls_itself(self, graph: Graph) -> bool:
+        """Whether the function, or what it calls, calls it again."""
+        for node in graph.nodes():
+            held = node.attributes.get("value")
+            if isinstance(held, functools.partial) and held.func is self:
+                return True
+            called = node.attributes.get("graph")
+            if isinstance(called, Graph) and self._calls_itself(called):
+                return True
+        return False
 
     def _build(self) -> Graph:
         """The graph of the source."""
@@ -112,20 +170,27 @@ class ScriptFunction:
     def _choose(self) -> None:
         """Take up the graph that fits the globals as they are now; build one if none does."""
         for form in self._forms:
-            if _holds(form[0]):
+            if holds(form[0]):
                 self._graph, self._executor, self._guarded = form
+                self._publish()
                 return
         self._reset()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        global _last_called
-        _last_called = self._reference
-        if self._guarded and self._is_simple:
-            return self._executor.entry(*args, **kwargs)
         return self._miss(*args, **kwargs)
 
     def _miss(self, *args: Any, **kwargs: Any) -> Any:
         """Take a call that no compiled entry has taken."""
+        try:
+            return take_call(self, args, kwargs)
+        except Exception as error:
+            raise for_user(error)  # noqa: B904  # it is the same one
+
+    def compile_and_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call that no compiled entry has taken; compile for it if the strategy allows."""
+        global _last_called
+        _last_called = self._reference
+        forget_native_call()
         bound, captured = self._arrange(args, kwargs)
         # The line above may have made a new executor.
         return self._executor.run(bound, captured)
@@ -133,9 +198,44 @@ class ScriptFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
-    def __reduce__(self) -> str:
-        # As with plain functions: pickled by name, and a copy is the function itself.
-        return self.__qualname__
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As graphs: whoever unpickles it needs neither the source nor the same machine.
+        reduced: tuple[Any, ...] = import_module("jitcore.serialization").reduced(self)
+        return reduced
+
+    def __copy__(self) -> Self:
+        # As with plain functions, a copy is the function itself.
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def save(
+        self,
+        file: str | os.PathLike[str] | IO[bytes],
+        _extra_files: Mapping[str, str | bytes] | None = None,
+    ) -> None:
+        """Write the function to a file that needs no source to be loaded; see `jitcore.save`."""
+        import_module("jitcore.serialization").save(self, file, _extra_files)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the graph cannot be made anew from the source."""
+        return False
+
+    @property
+    def numerics(self) -> str | None:
+        """What `script` was told about arithmetic; None where `set_numerics` says it."""
+        return self._numerics
+
+    def all_graphs(self) -> list[Graph]:
+        """The generic graphs that a file has to hold: that for the globals as they are now."""
+        return [self.current_graph()]
+
+    def current_graph(self) -> Graph:
+        """The generic graph for the globals as they are now."""
+        self._captured()
+        return self._graph
 
     def __repr__(self) -> str:
         return f"<jitcore.ScriptFunction {self.__qualname__}{self._signature}>"
@@ -151,18 +251,22 @@ class ScriptFunction:
             The arguments do not fit, as Python words it.
         """
         if keywords or not self._is_simple or len(args) != len(self._parameters):
-            try:
-                bound = self._signature.bind(*args, **keywords)
-            except TypeError:
-                self.__wrapped_function__(*args, **keywords)
-                raise
+            bound = self._bound(args, keywords)
             bound.apply_defaults()
             args = tuple(bound.arguments[one.name] for one in self._parameters)
         return args, self._captured()
 
+    @speaks_for_python
+    def _bound(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
+        with contextlib.suppress(TypeError):
+            return self._signature.bind(*args, **keywords)
+        # Python has its own words for what is wrong.
+        self.__wrapped_function__(*args, **keywords)
+        raise TypeError(f"the arguments do not fit {self.__name__}{self._signature}")
+
     def _captured(self) -> tuple[Any, ...]:
         """The captured inputs as they are now; builds the graph anew if a constant has changed."""
-        if not _holds(self._graph):
+        if not holds(self._graph):
             self._choose()
         return tuple(one.read() for one in self._graph.captures if one.input is not None)
 
@@ -199,6 +303,12 @@ class ScriptFunction:
         return print_host(self._graph, name=self.__name__, places=True).source
 
     @property
+    def code_with_constants(self) -> tuple[str, dict[str, Any]]:
+        """The graph as Python source, and the objects that the source names."""
+        host = print_host(self._graph, name=self.__name__)
+        return host.source, host.namespace
+
+    @property
     def kernels(self) -> list[Kernel]:
         """The native functions compiled so far."""
         return [
@@ -224,6 +334,23 @@ class ScriptFunction:
         found = self._executor.specialization((*bound, *captured))
         return self._graph if found is None else found.plan.graph
 
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a web page that shows the graph; after a call the one that ran, with its groups.
+
+        Parameters
+        ----------
+        path : path-like
+            The file, which needs nothing else to be looked at.
+        """
+        self._shown_graph().save_html(path)
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return self._shown_graph()._repr_html_()
+
+    def _shown_graph(self) -> Graph:
+        return grouped_graph(self._executor) or self._graph
+
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Call the function and say what was compiled, what was fused and what was not.
 
@@ -235,7 +362,7 @@ class ScriptFunction:
         return explain_call(self, args, kwargs)
 
 
-def _holds(graph: Graph) -> bool:
+def holds(graph: Graph) -> bool:
     """Whether all that a graph takes for constant is as it was."""
     return all(one.input is not None or one.read() is one.value for one in graph.captures)
 
@@ -260,6 +387,59 @@ def _functions_of(member: Any) -> Iterator[FunctionType]:
     yield from (part for part in parts if isinstance(part, FunctionType))
 
 
+def warmup(function: Any, *args: Any, **kwargs: Any) -> None:
+    """Compile a scripted function, or a scripted module's ``forward``, before its first call.
+
+    Nothing is run, so arguments that the function would change stay as they are.  What stands
+    behind a call of Python is compiled when that has been run: only then its types are known.
+
+    Parameters
+    ----------
+    function : ScriptFunction or ScriptModule
+    *args, **kwargs
+        Arguments of the types, and of the shapes, of those that will come.
+
+    Raises
+    ------
+    TypeError
+        ``function`` is not scripted, or the arguments do not fit its parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, jitcore
+    >>> @jitcore.script
+    ... def double(x):
+    ...     x *= 2
+    >>> x = np.ones(2)
+    >>> jitcore.warmup(double, x)
+    >>> x, len(double.kernels)
+    (array([1., 1.]), 1)
+    """
+    if not isinstance(function, ScriptFunction) and not hasattr(function, "_compiled_methods"):
+        if not config.enabled():
+            return
+        raise TypeError(f"warmup() takes what script() gave; found {type(function).__name__}")
+    function.graph_for(*args, **kwargs)
+
+
+@contextmanager
+def no_direct_calls() -> Iterator[None]:
+    """Have all calls of the functions that there are pass through `take_call`."""
+    functions = list(_alive)
+    for one in functions:
+        setattr(type(one), "__call__", ScriptFunction.__call__)  # noqa: B010  # see _publish
+    try:
+        yield
+    finally:
+        for one in functions:
+            one._publish()
+
+
+def take_call(function: ScriptFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call leads to that no compiled entry takes; tracing puts its own in this place."""
+    return function.compile_and_run(args, kwargs)
+
+
 def last_executed_optimized_graph() -> Graph | None:
     """The optimized graph of the script function that was called last.
 
@@ -268,7 +448,10 @@ def last_executed_optimized_graph() -> Graph | None:
     Graph or None
         That of its youngest specialization; None where nothing has been compiled.
     """
-    last = _last_called() if _last_called is not None else None
+    receiver = last_native_call()
+    last = next((one for one in _alive if one._executor.is_receiver(receiver)), None)
+    if last is None and _last_called is not None:
+        last = _last_called()
     if last is None or not last.specializations:
         return None
     return last.specializations[-1].plan.graph
@@ -331,6 +514,10 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
     if is_layer(function):
         # Whoever has a layer has imported the layers.
         return import_module("jitcore.module").script_module(function, numerics=numerics)
+    program = saved_program(function)
+    if program is not None:
+        scripted: ScriptFunction = program.scripted(function, numerics)
+        return scripted
     if not isinstance(function, FunctionType):
         raise CompilationError(
             "script() takes a Python function, a class or a module; "

@@ -23,7 +23,7 @@ from jitcore.codegen.signature import (
     ScalarParam,
     TupleParam,
 )
-from jitcore.frontend.constants import wrapped_function
+from jitcore.frontend.constants import final_graph, wrapped_function
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -80,13 +80,17 @@ def describe(value: Any) -> Description:
         return ("numpy", value.dtype) if _is_native(value.dtype) else _FOREIGN
     if value is None or kind is str or isinstance(value, np.dtype):
         return ("constant", kind, value)
-    if isinstance(value, _DEFINITIONS) or wrapped_function(value) is not None:
+    if isinstance(value, _DEFINITIONS) or _is_compiled(value):
         return ("constant", kind, _Identity(value))
     if kind is tuple:
         return ("tuple", None, *(describe(item) for item in value))
     if is_named_tuple(kind):
         return ("tuple", kind, *(describe(item) for item in value))
     return _FOREIGN
+
+
+def _is_compiled(value: object) -> bool:
+    return wrapped_function(value) is not None or final_graph(value) is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

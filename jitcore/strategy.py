@@ -57,8 +57,9 @@ def set_fusion_strategy(strategy: Sequence[tuple[str, int]]) -> Strategy:
     ----------
     strategy : list of (str, int)
         Pairs of a kind and a depth.  With ``[("STATIC", 2), ("DYNAMIC", 10)]`` the first two
-        specializations of a function are compiled for exactly the shapes they were called with, the
-        next ten for all shapes of the same dtypes, ranks, contiguity and pattern of extents of 1.
+        specializations of a function are compiled for exactly the shapes they were called with, and
+        for the ints that its loops take shapes from; the next ten for all shapes of the same
+        dtypes, ranks, contiguity and pattern of extents of 1.
         A call that fits none of the twelve runs the function unfused.
 
     Returns

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ctypes.util
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Tests compile what they test; those of the cache have folders of their own.
+os.environ["JITCORE_CACHE"] = "0"
 
 # Compiling is slow by Hypothesis's standards, and the tests share their machine.
 settings.register_profile(

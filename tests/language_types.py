@@ -354,6 +354,13 @@ def tuple_operations(t):
     return a, t[1], t[-1], t[1:], t[::-1], len(t), t + (4,), t * 2, others, first, (b, c) == t[1:]
 
 
+def tuple_of_several_types(n):
+    names = ("a", 2, None)
+    for i in range(2):
+        print(names[i - n])
+    return names[n]
+
+
 def tuple_dynamic_index(n):
     t = (1, 2, 3)
     total = 0
@@ -564,7 +571,10 @@ PROGRAMS: Table = {
         (tuple_of_arrays, [(X,)]),
         (tuple_built_from_others, [(1, "abc")]),
     ],
-    "tuples indexed by variables": [(tuple_dynamic_index, [(7,)])],
+    "tuples indexed by variables": [
+        (tuple_dynamic_index, [(7,)]),
+        (tuple_of_several_types, [(0,), (-1,), (3,)]),
+    ],
     "named tuples": [
         (named_tuple_made, [(1.5,)]),
         (named_tuple_argument, [(Point(1.0, 2.0),)]),

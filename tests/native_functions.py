@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.codegen.engine import compile_module
-from jitcore.codegen.entry import CaptureGuard, bind, make_entry
+from jitcore.codegen.entry import CaptureGuard, ReleaseGil, bind, make_entry
 from jitcore.codegen.printers.llvm_instructions import memory_type
 from jitcore.codegen.signature import (
     ArrayParam,
@@ -56,7 +56,7 @@ def load(
     recorder: Recorder,
     captures: Sequence[CaptureGuard] = (),
     *,
-    release_gil: bool = False,
+    release_gil: ReleaseGil = "never",
     check_errstate: bool = False,
 ) -> Callable[..., Any]:
     """Compile a native function ``@native`` with its entry."""
@@ -115,7 +115,7 @@ def echo(
     return load(native, signature, recorder, captures, check_errstate=check_errstate), recorder
 
 
-def give(body: str, result: Result, *params: Param, release_gil: bool = False) -> Any:
+def give(body: str, result: Result, *params: Param, release_gil: ReleaseGil = "never") -> Any:
     """A function whose native part is this body; ``%s0`` to ``%s3`` are the first slots."""
     types = [type_ for param in params for type_ in operand_types(param)]
     header = ", ".join([*(f"{t} %a{n}" for n, t in enumerate(types)), "ptr %results"])
@@ -127,11 +127,7 @@ def give(body: str, result: Result, *params: Param, release_gil: bool = False) -
     return load(native, Signature(params, result), recorder, release_gil=release_gil), recorder
 
 
-DECLARATIONS = (
-    f"declare ptr @jc_empty({', '.join(['i64'] * 11)})\n"
-    f"declare ptr @jc_empty_nogil({', '.join(['i64'] * 11)})\n"
-    "declare void @jc_decref(ptr)\n"
-)
+DECLARATIONS = f"declare ptr @jc_empty({', '.join(['i64'] * 11)})\ndeclare void @jc_decref(ptr)\n"
 
 
 def missed(function: Any, *args: Any, **kwargs: Any) -> bool:
@@ -144,8 +140,7 @@ def float_param(*dims: int | None, layout: Layout = "C", written: bool = False) 
     return ArrayParam(np.dtype(np.float32), dims, layout, written)
 
 
-def empty_text(dtype: type, *dims: int, order: int = 0, nogil: bool = False) -> str:
+def empty_text(dtype: type, *dims: int, order: int = 0) -> str:
     """A call of ``jc_empty`` for an array of these dims."""
     numbers = [np.dtype(dtype).num, order, len(dims), *dims, *[0] * (8 - len(dims))]
-    symbol = "jc_empty_nogil" if nogil else "jc_empty"
-    return f"call ptr @{symbol}({', '.join(f'i64 {number}' for number in numbers)})"
+    return f"call ptr @jc_empty({', '.join(f'i64 {number}' for number in numbers)})"

@@ -8,7 +8,8 @@ from dataclasses import replace
 from op_samples import OpInfo
 from opinfos_arrangements import arrangements_rows, contractions_rows, diagonals_rows
 from opinfos_arrays import creation_rows, indexing_rows, shapes_rows
-from opinfos_elementwise import casts_rows, ufuncs_rows
+from opinfos_elementwise import casts_rows, special_rows, ufuncs_rows
+from opinfos_layers import layers_rows
 from opinfos_numeric import (
     calculus_rows,
     comparing_rows,
@@ -30,6 +31,7 @@ def _all() -> Iterator[OpInfo]:
     yield from indexing_rows()
     yield from ufuncs_rows()
     yield from casts_rows()
+    yield from special_rows()
     yield from reductions_rows()
     yield from shapes_rows()
     yield from creation_rows()
@@ -45,6 +47,7 @@ def _all() -> Iterator[OpInfo]:
     yield from statistics_rows()
     yield from outputs_rows()
     yield from hosted_rows()
+    yield from layers_rows()
 
 
 def _by_kind(rows: Iterator[OpInfo]) -> dict[str, tuple[OpInfo, ...]]:

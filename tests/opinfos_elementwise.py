@@ -10,7 +10,7 @@ from sample_arrays import DTYPES
 
 from jitcore.ir.ops import TABLE
 
-__all__ = ["casts_rows", "ufuncs_rows"]
+__all__ = ["casts_rows", "special_rows", "ufuncs_rows"]
 
 
 def ufuncs_rows() -> Iterator[OpInfo]:
@@ -159,3 +159,31 @@ def casts_rows() -> Iterator[OpInfo]:
 _DTYPE_NAMES = (
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
 ).split()
+
+
+def special_rows() -> Iterator[OpInfo]:
+    """SciPy's own errors are larger than ours."""
+    for name in "erf expit exp2 expm1 log1p cbrt".split():
+        text = f"special.{name}"
+        yield row(
+            f"special::{name}",
+            f"{text}(x)",
+            f"{text}(s)",
+            dtypes="?ifdF",
+            layouts=True,
+            ulp=TRANSCENDENTAL,
+            complex_ulp=16,
+        )
+    for name in "erfc erfcx logit log_expit ndtr log_ndtr gamma gammaln entr exprel exp10".split():
+        yield row(f"special::{name}", f"special.{name}(p)", dtypes="ifd", layouts=True, ulp=64)
+    for name in ("xlogy", "xlog1py", "rel_entr"):
+        text = f"special.{name}"
+        yield row(
+            f"special::{name}",
+            f"{text}(p, q)",
+            f"{text}(p, 2)",
+            f"x[...] = 0\n{text}(p, q, out=x)\nreturn x",
+            dtypes="ifd",
+            layouts=True,
+            ulp=64,
+        )

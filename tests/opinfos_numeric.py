@@ -195,7 +195,7 @@ def selecting_rows() -> Iterator[OpInfo]:
     yield row(
         "np::compress_function", "np.compress(mask[:, 0], x, axis=0)", "np.compress(v > 0, x)",
         "np.compress([0, 1], v)", "np.compress(mask[0], x, 1)", "np.compress(v == v, v[:2])",
-        **every,
+        "np.compress(mask, x)", **every,
     )  # fmt: skip
     yield row(
         "np::putmask", "np.putmask(x, mask, y)", "np.putmask(x, x > 1, 1)", "np.putmask(x, y, s)",

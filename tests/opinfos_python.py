@@ -148,6 +148,13 @@ def python_rows() -> Iterator[OpInfo]:
         loop.format("m", "reversed(v)", "m / (n + 1)"),
         loop.format("k", "reversed(range(4))", "k - 2 * n"),
     )
+    ranges = ((0, 10), (5, 5), (-7, 8))
+    for name in ("any", "all"):
+        yield row(f"prim::{name}", f"{name}(v)", f"{name}((s, s > t))", f"{name}(x)")
+        yield row(f"prim::{name}", f"{name}(range(i, j))", numbers=ranges)
+    for name in ("sum", "min", "max"):
+        yield row(f"prim::{name}", f"{name}(v)")
+        yield row(f"prim::{name}", f"{name}(range(i, j))", numbers=ranges)
     yield row("prim::tuple", "tuple(v.shape)", "tuple([v, 1])", "tuple(range(3))")
     yield row(
         "prim::isinstance",

@@ -30,7 +30,14 @@ def reductions_rows() -> Iterator[OpInfo]:
             f"np.{name}(x, axis=(0, 1))",
             f"np.{name}(x, dtype=np.float64)",
             f"np.{name}(x, where=mask)",
+            f"np.{name}(x, axis=1, keepdims=True, where=mask)",
+            f"np.{name}(x, axis=0, where=mask[:1], initial=2)",
+            f"np.{name}(x, where=mask[:, :1])",
+            f"np.{name}(x, where=mask.T)",
             f"x.{name}(initial=2)",
+            f"x.{name}(initial=a)",
+            f"np.{name}(x, initial=-0.0)",
+            f"np.{name}(x, initial=1000)",
             f"np.{name}(s)",
             f"np.{name}([s, t])",
             f"np.{name}(x, axis=())",
@@ -40,10 +47,19 @@ def reductions_rows() -> Iterator[OpInfo]:
         yield row(
             f"np::{name}",
             *forms(name, f"np.{name}(x, axis=(0, 1))", f"np.{name}(s)", f"np.{name}(x, initial=2)"),
+            f"np.{name}(x[:0], axis=0, initial=2)",
+            f"np.{name}(x[:0], initial=2.5)",
+            f"np.{name}(x, initial=300)",
+            f"np.{name}(x, initial=a, axis=1)",
+            f"np.{name}(x, where=mask, initial=1, axis=1, keepdims=True)",
+            f"np.{name}(x, where=mask)",
+            f"x.{name}(where=mask[0], initial=True)",
             **wide,
         )
     for name in ("all", "any"):
-        yield row(f"np::{name}", *forms(name, f"np.{name}(s)", f"np.{name}(x > 0, axis=1)"), **wide)
+        chosen = (f"np.{name}(x, where=mask)", f"x.{name}(axis=0, where=mask[:, :1])")
+        texts = forms(name, f"np.{name}(s)", f"np.{name}(x > 0, axis=1)", *chosen)
+        yield row(f"np::{name}", *texts, **wide)
     for name in ("argmin", "argmax"):
         more = (f"np.{name}(a=x)", f"np.{name}(x, 0, None)", f"np.{name}(x, 0, places)")
         yield row(f"np::{name}", *forms(name, *more), **wide)
@@ -51,11 +67,23 @@ def reductions_rows() -> Iterator[OpInfo]:
     yield row(
         "np::mean",
         *forms("mean", "np.mean(x, axis=(0, 1))", "np.mean(x, dtype=np.float32)"),
+        "np.mean(x, where=mask)",
+        "np.mean(x, axis=1, keepdims=True, where=mask)",
+        "x.mean(axis=0, where=mask[:1])",
+        "np.mean(x, where=~mask & mask)",
         reduction=True,
         **wide,
     )
     for name in ("var", "std"):
-        texts = forms(name, f"np.{name}(x, ddof=1)", f"np.{name}(x, axis=0, ddof=1)")
+        texts = forms(
+            name,
+            f"np.{name}(x, ddof=1)",
+            f"np.{name}(x, axis=0, ddof=1)",
+            f"np.{name}(x, where=mask)",
+            f"np.{name}(x, axis=1, ddof=1, where=mask)",
+            f"np.{name}(x, ddof=90, where=mask)",
+            f"np.{name}(x, axis=0, keepdims=True, where=mask[0])",
+        )
         yield row(
             f"np::{name}",
             *(one.replace("x", "p") for one in texts if "x." not in one),

@@ -53,6 +53,26 @@ def statistics_rows() -> Iterator[OpInfo]:
             f"np.{name}.accumulate(p, axis=1)", f"np.{name}.accumulate(p[0])", dtypes="?Bld",
             layouts=True, reduction=True,
         )  # fmt: skip
+    for name in ("maximum", "minimum"):
+        scan = f"np.{name}.accumulate"
+        yield row(
+            f"np::{name}_accumulate", f"{scan}(x)", f"{scan}(v)", f"{scan}(x, axis=1)",
+            f"{scan}(x, -1, np.float64)", f"{scan}(x * 0.0 * y)", f"{scan}(x / 0, axis=0)",
+            f"{scan}(x, axis=None)", f"{scan}(x[:0])", f"{scan}(s)", dtypes="?bBilfdD",
+            layouts=True,
+        )  # fmt: skip
+    for name in ("add", "subtract", "multiply", "maximum", "minimum"):
+        at = f"np.{name}.at"
+        yield row(
+            f"np::{name}_at", f"{at}(x, places, 2)", f"{at}(x, places, v)", f"{at}(x, places, a)",
+            f"{at}(v, places, s)", f"{at}(v, places, y[0, 0])", f"{at}(x, (places, places), w[0])",
+            f"{at}(v, places, w[:1])", f"{at}(x, places, y[:3])", f"{at}(x.T, places, 1)",
+            f"{at}(v, places + 9, 1)", f"v += 1\n{at}(v, places + 2, v[:3])",
+            f"{at}(v[::-1], places, v[1:])", f"{at}(v, 1, 2)", f"{at}(v, mask[0], 2)",
+            f"{at}(v, places[:0], 2)", f"{at}(places, places, places)", f"{at}(v, places, 300)",
+            f"{at}(v, places.astype(np.uint8) % 4, 3)", f"{at}(x[::2, ::-1], places % 2, v)",
+            dtypes="?bBlfd",
+        )  # fmt: skip
 
 
 def hosted_rows() -> Iterator[OpInfo]:

@@ -389,7 +389,7 @@ named = script(poly)
 named.__qualname__ = "named"
 
 
-def test_pickles_by_name_and_is_its_own_copy():
+def test_pickled_in_one_process_it_is_its_own_copy():
     assert pickle.loads(pickle.dumps(named)) is named
     assert copy.copy(named) is named
     assert copy.deepcopy([named]) == [named]

@@ -96,7 +96,7 @@ def test_a_compilation_error_shows_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "command_line_program.py"
-    path.write_text("def f(x):\n    global y\n    y = x\n", encoding="utf-8")
+    path.write_text("def f(x):\n    class C: pass\n", encoding="utf-8")
     assert main(["graph", f"{path}:f"]) == 1
     assert "command_line_program.py:2" in capsys.readouterr().err
 

@@ -399,9 +399,9 @@ FLAGS = ArrayParam(np.dtype(np.int64), (None,))
 
 
 def test_release_gil_lets_others_run() -> None:
-    body = f"  %x = {empty_text(np.float32, 5, nogil=True)}\n  store ptr %x, ptr %s0{WAIT}"
+    body = f"  %x = {empty_text(np.float32, 5)}\n  store ptr %x, ptr %s0{WAIT}"
     result = TupleResult((ArrayResult(), InputResult(0)))
-    function, _ = give(body, result, FLAGS, release_gil=True)
+    function, _ = give(body, result, FLAGS, release_gil="always")
     flags = np.zeros(2, np.int64)
     timer = threading.Timer(0.05, lambda: flags.__setitem__(0, 1))
     timer.start()
@@ -416,7 +416,7 @@ def test_captures_stay_alive_without_the_gil() -> None:
     native = f"define i64 @native(ptr %a0, i64 %a1, ptr %results) {{{WAIT}\n}}\n"
     captures = [CaptureGuard(namespace, "flags", None, True)]
     signature = Signature((FLAGS,), InputResult(0))
-    function = load(native, signature, Recorder(), captures, release_gil=True)
+    function = load(native, signature, Recorder(), captures, release_gil="always")
     gone = weakref.ref(namespace["flags"])
 
     def rebind() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checking import check
 from jitcore import fusion_strategy, script
 
 
@@ -140,3 +141,28 @@ def test_the_error_comes_from_compiled_code() -> None:
         compiled(np.zeros(2), np.ones(4), np.ones(4))
         assert outcome(compiled, ((2,), (3,))) == outcome(in_place, ((2,), (3,)))
     assert [one.kind for one in compiled.specializations] == ["DYNAMIC"]
+
+
+def reshaped_after_a_write(mark, x, n):
+    mark[0] = 1
+    return x.reshape(n, -1), x.reshape(-1, 3), x.reshape(2, -1, 3)
+
+
+def text_of_a_reshape(mark, x, n):
+    try:
+        return x.reshape(3, -1)
+    except ValueError as error:
+        return str(error)
+
+
+def windowed(mark, x, n):
+    return np.lib.stride_tricks.sliding_window_view(x, 1).max(axis=-1)
+
+
+@pytest.mark.parametrize("function", [reshaped_after_a_write, text_of_a_reshape, windowed])
+def test_texts_of_extents_that_do_not_fit(function: Callable[..., Any]) -> None:
+    with fusion_strategy([("DYNAMIC", 10)]):
+        compiled = script(function)
+        for size in (18, 7, 1, 0):
+            for n in (3, 1, 0, -1, -2):
+                check(function, np.zeros(1), np.arange(float(size)), n, script=lambda _: compiled)

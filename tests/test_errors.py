@@ -53,12 +53,13 @@ def test_hierarchy() -> None:
 
 
 def test_message_place_caret_hint() -> None:
-    assert report("def f(x):\n    y = x + 1\n    if y: global z\n") == (
-        "'global' is not supported in a compiled function\n"
-        "  test.py:3:10\n"
-        "    if y: global z\n"
-        "          ^~~~~~~~\n"
-        "Return the new value and assign it to the global where the function is called."
+    assert report("def f(x):\n    y = x + 1\n    if y: return eval(z)\n") == (
+        "'eval' is not supported in a compiled function\n"
+        "  test.py:3:17\n"
+        "    if y: return eval(z)\n"
+        "                 ^~~~~~~\n"
+        "Write the expression into the function, or mark the function with @jitcore.ignore: "
+        "compiled code may call it, and Python runs it."
     )
 
 
@@ -68,7 +69,8 @@ def test_caret_is_under_its_place_after_wide_characters() -> None:
         "  test.py:2:18\n"
         "    é = '日本', [(yield)]\n"
         "                  ^~~~~\n"
-        "Append the values to a list and return that."
+        "Append the values to a list and return that, or mark the function with @jitcore.ignore: "
+        "compiled code may call it, and Python runs it."
     )
 
 
@@ -83,29 +85,7 @@ def test_caret_of_several_lines_ends_with_the_first() -> None:
         ("def f(x):\n  return locals()", "2:9", "       ^~~~~~~~", "'locals'"),
         ("def f(x):\n  yield x", "2:2", "^~~~~~~", "'yield'"),
         ("def f(x):\n  return 1\n  yield x", "3:2", "^~~~~~~", "'yield'"),
-        ("def f(x):\n  global y", "2:2", "^~~~~~~~", "'global'"),
         ("def f(x):\n  raise", "2:2", "^~~~~", "'raise' without an exception"),
-        ("def f(x):\n  return f(x - 1)", "2:9", "       ^~~~~~~~", "'f' calls itself"),
-        (
-            "def f(x):\n  x = 1\n  return (i + x for i in x)",
-            "3:9",
-            "       ^~~~~~~~~~~~~~~~~~",
-            "this generator reads 'x'",
-        ),
-        (
-            "def f(x):\n  x = 1\n  return lambda: x",
-            "3:9",
-            "       ^~~~~~~~~",
-            "this function reads 'x'",
-        ),
-        (
-            "def f(x):\n  g = lambda: y\n  y = 1\n  return g",
-            "2:6",
-            "    ^~~~~~~~~",
-            "'y', which this function",
-        ),
-        ("def f(x):\n  def g(a): pass\n  return g()", "3:9", "       ^~~", "the arguments of"),
-        ("def f(x):\n  g = lambda: y\n  if x: y = 1\n  g()", "4:2", "^~~", "'y', which 'g' reads"),
         ("def f(x):\n  super().f(x)", "2:2", "^~~~~~~", "'super'"),
     ],
 )
@@ -124,11 +104,12 @@ def test_nested_function_that_nobody_calls_does_no_harm() -> None:
 
 def test_chain_of_calls() -> None:
     assert report(
-        "def h(x):\n    return x, (yield)\n\n"
+        "def h(x):\n    return x, eval(x)\n\n"
         "def g(x):\n    return h(x) + 1\n\n"
         "def f(x):\n    y = 1; return g(x)\n"
     ).splitlines()[4:] == [
-        "Append the values to a list and return that.",
+        "Write the expression into the function, or mark the function with @jitcore.ignore: "
+        "compiled code may call it, and Python runs it.",
         "'h' is being compiled since it was called from 'g'",
         "  test.py:5:11",
         "    return h(x) + 1",
@@ -138,13 +119,6 @@ def test_chain_of_calls() -> None:
         "    y = 1; return g(x)",
         "                  ^~~~",
     ]
-
-
-def test_mutual_recursion() -> None:
-    lines = report("def g(x):\n    return f(x)\n\ndef f(x):\n    return g(x)\n").splitlines()
-    assert lines[0].startswith("'f' calls itself, directly or through another function")
-    assert lines[1] == "  test.py:2:11"
-    assert lines[5:7] == ["'g' is being compiled since it was called from 'f'", "  test.py:5:11"]
 
 
 @pytest.mark.parametrize("thing", [len, int, 3, None, np.sin, types.SimpleNamespace()])
@@ -261,7 +235,8 @@ SNIPPETS = [
     "import os",
     "from os import path",
     "global y",
-    "nonlocal y",
+    "global y; y = x",
+    "def g():\n    nonlocal x; x = 1\ng()",
     "x",
     "pass",
     "for y in x:\n    if y: break\n    if x: continue",
@@ -332,8 +307,8 @@ def test_snippets_have_every_syntax() -> None:
         if not kind.__doc__ or "Deprecated" not in kind.__doc__
     }
     missing = {kind.__name__ for kind in kinds - seen}
-    # Only in versions of Python newer than the one that runs the tests, or nested in others.
-    assert missing <= {"TemplateStr", "Interpolation", "Nonlocal"}
+    # Only in versions of Python newer than the one that runs the tests.
+    assert missing <= {"TemplateStr", "Interpolation"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from checking import check
-from jitcore import script
+from jitcore import fusion_strategy, script
 
 
 def negated(z):
@@ -85,3 +85,76 @@ def test_masks_of_all_densities(size: int, density: float) -> None:
     check(compressed, generator.normal(size=size), mask, reduction=True)
     check(compressed, generator.normal(size=size) + 1j, mask, reduction=True)
     check(compressed, generator.integers(0, 100, size=size).astype(np.int16), mask)
+
+
+# Stores that wait for the end of their group ------------------------------------------------
+
+
+def stored_twice(x, y):
+    x[...] = x + y
+    z = x * 2
+    x[...] = z - y
+    return z
+
+
+def old_values_needed(x, y):
+    before = x * y
+    x[...] = x + 1
+    return before + x, before
+
+
+def another_view_in_between(x, y):
+    x[...] = x + y
+    z = x[::-1] * 2
+    x[...] = z + x
+    return z
+
+
+def two_targets(x, y):
+    x[...] = x + y
+    y[...] = x * 0.5
+    x[...] = x - y
+    return x.sum()
+
+
+def neighbours(x, y):
+    x[1:] = x[1:] + y[1:]
+    x[:-1] = x[:-1] * 2 + x[1:]
+    y[...] = x
+
+
+WAITING = [stored_twice, old_values_needed, another_view_in_between, two_targets, neighbours]
+
+
+@pytest.mark.parametrize("function", WAITING)
+@pytest.mark.parametrize("shape", [(9,), (5, 7), (1, 1), (0, 3), (300,)])
+@pytest.mark.parametrize("kind", ["STATIC", "DYNAMIC"])
+def test_stores_that_wait(function: Callable[..., Any], shape: tuple[int, ...], kind: str) -> None:
+    x, y = np.random.default_rng(4).normal(size=(2, *shape))
+    with fusion_strategy([(kind, 4)]):
+        check(function, x, y, reduction=True)
+        check(function, x.T, y.T, reduction=True)
+
+
+@pytest.mark.parametrize("function", [stored_twice, old_values_needed])
+def test_one_loop_writes_all(function: Callable[..., Any]) -> None:
+    compiled = script(function)
+    compiled(np.ones(100), np.ones(100))
+    (kernel,) = compiled.kernels
+    assert len(re.findall(r"\bfor \w+ in range", kernel.source)) == 1
+
+
+def written_before_an_error(x, y, z):
+    x[...] = y * 2
+    return x + z
+
+
+@pytest.mark.parametrize("kind", ["STATIC", "DYNAMIC"])
+def test_what_was_stored_before_an_error_stays(kind: str) -> None:
+    x, y = np.arange(6.0), np.ones(6)
+    with fusion_strategy([(kind, 4)]):
+        compiled = script(written_before_an_error)
+        compiled(x.copy(), y, np.ones(6))
+        with pytest.raises(ValueError, match="could not be broadcast together"):
+            compiled(x, y, np.ones(5))
+    assert np.array_equal(x, y * 2)

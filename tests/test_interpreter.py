@@ -386,3 +386,7 @@ def test_argument_positions_over_all_axes() -> None:
 def test_bad_index_texts(text: str) -> None:
     with pytest.raises(ValueError, match="the index"):
         reference.parse_index(text)
+
+
+def test_a_single_value_is_unpacked() -> None:
+    same(run_node("prim::Unpack[count=1](%0)", [3]), 3)

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import language_classes
+import language_closures
 import language_containers
 import language_control_flow
 import language_functions
+import language_lists
+import language_patterns
 import language_refused
 import language_strings
 import language_types
@@ -26,9 +29,12 @@ import jitcore
 TABLES: tuple[Table, ...] = (
     language_types.PROGRAMS,
     language_containers.PROGRAMS,
+    language_lists.PROGRAMS,
     language_strings.PROGRAMS,
     language_control_flow.PROGRAMS,
+    language_patterns.PROGRAMS,
     language_functions.PROGRAMS,
+    language_closures.PROGRAMS,
     language_classes.PROGRAMS,
 )
 PROGRAMS = [program for table in TABLES for program in programs_in(table)]

@@ -21,6 +21,7 @@ MAY_IMPORT = {
 # Imports inside functions, each with the reason it has to stand there.
 ALLOWED_INSIDE_FUNCTIONS: dict[tuple[str, str], str] = {
     ("jitcore.ir.graph", "jitcore.ir.printer"): "str(graph) prints it, and printing reads graphs",
+    ("jitcore.ir.graph", "jitcore.ir.html"): "a graph in a notebook draws itself, likewise",
     ("jitcore.codegen.printers.numba_cpu", "numba"): "importing Numba takes 0.2 s; few need it",
 }
 

@@ -90,7 +90,7 @@ def never_written(n):
         (chosen_by_a_branch, False),
         (iterated_while_it_grows, False),
         (written_in_try, False),
-        (never_written, False),
+        (never_written, True),
     ],
 )
 def test_which_lists_become_values(function, promotes) -> None:

@@ -6,9 +6,11 @@ import pytest
 from graph_checking import interpreted
 from op_samples import Sample, samples
 from sample_arrays import OVERLAPS, overlapping
+from scipy import special
 
 from checking import Tolerance, assert_same, check, function_from_source, outcome_of
 from jitcore.ir.ops import TABLE
+from jitcore.nn import functional
 from jitcore.script import script
 from opinfos import OPINFOS
 
@@ -40,7 +42,7 @@ def test_graphs_mean_what_numpy_means(kind: str) -> None:
     failures = []
     found = all_samples(kind)
     for sample in found:
-        function = function_from_source(sample.source)
+        function = function_from_source(sample.source, F=functional, special=special)
         # The interpreter adds up as NumPy does, so only the largest arguments need the tolerance.
         tolerance = Tolerance(sample.ulp, 1.0 if sample.reduction else None)
         for number, args in enumerate(sample.calls):
@@ -59,7 +61,7 @@ def test_compiled_code_does_what_numpy_does(kind: str) -> None:
     failures = []
     found = all_samples(kind)
     for sample in found:
-        function = function_from_source(sample.source)
+        function = function_from_source(sample.source, F=functional, special=special)
         compiled = script(function)
         for number, args in enumerate(sample.calls):
             try:

@@ -18,6 +18,8 @@ from jitcore.ir.passes.canonicalize import canonicalize
 from jitcore.ir.passes.cse import common_subexpression_elimination, constant_key
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.inline import inline
+from jitcore.ir.passes.unroll import MAX_UNROLLED, unroll_array_loops
+from jitcore.ir.passes.whole_views import use_whole_arrays
 from jitcore.ir.types import ANY, BOOL, INT, array_type, scalar_type
 from jitcore.ir.verifier import verify
 
@@ -57,7 +59,15 @@ def check_unchanged(function: Pass, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [dead_code_elimination, common_subexpression_elimination, canonicalize, inline]
+    "function",
+    [
+        dead_code_elimination,
+        common_subexpression_elimination,
+        canonicalize,
+        inline,
+        use_whole_arrays,
+        unroll_array_loops,
+    ],
 )
 def test_docstring(function: Pass) -> None:
     before, after = examples(function)
@@ -677,3 +687,98 @@ def test_passes_keep_what_the_caller_sees(
         for one, two in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, two)
     assert not dead_code_elimination(graph)
+
+
+# Whole views ------------------------------------------------------------------------------
+
+
+def test_a_view_of_all_elements_stays_where_it_is_an_object() -> None:
+    check_unchanged(
+        use_whole_arrays,
+        """
+        graph(%x : Float32[n]):
+          %0 : Float32[n] = np::view[index=":"](%x)
+          %1 : Float32[n, 1] = np::view[index=":, None"](%0)
+          %2 : bool = prim::is_(%0, %x)
+          return (%0, %1, %2)
+        """,
+    )
+
+
+def test_other_views_stay() -> None:
+    check_unchanged(
+        use_whole_arrays,
+        """
+        graph(%x : Float32[5]):
+          %0 : Float32[5] = np::view[index="::-1"](%x)
+          %1 : Float32[5] = np::negative(%0)
+          return (%1)
+        """,
+    )
+
+
+LOOP = """
+    graph(%x : Float32[n], %k : int, %c : bool):
+      %0 : int = prim::Constant[value=COUNT]()
+      %1 : bool = prim::Constant[value=True]()
+      %2 : bool = prim::Constant[value=False]()
+      %z : Float32[n] = prim::Loop(TRIPS, START, %x)
+        block0(%i : int, %a : Float32[n]):
+          %b : Float32[n] = BODY
+          -> (GO_ON, %b)
+      return (%z)
+"""
+PARTS = {
+    "COUNT": "3",
+    "TRIPS": "%0",
+    "START": "%1",
+    "GO_ON": "%1",
+    "BODY": "np::multiply(%a, %a)",
+}
+
+
+def loop_text(**parts: str) -> str:
+    text = LOOP
+    for name, part in (PARTS | parts).items():
+        text = text.replace(name, part)
+    return text
+
+
+def test_unroll() -> None:
+    result, changed = apply(unroll_array_loops, loop_text())
+    assert changed
+    assert result.count("np::multiply") == 3
+    assert "prim::Loop" not in result
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"COUNT": str(MAX_UNROLLED + 1)},
+        {"COUNT": "0"},
+        {"TRIPS": "%k"},
+        {"START": "%c"},
+        {"GO_ON": "%c"},
+        {"GO_ON": "%2"},
+        {"BODY": "np::cumsum[axis=0](%a)"},
+        {"BODY": 'np::call[name="copy"](%a)'},
+    ],
+)
+def test_unroll_must_not_fire(parts: dict[str, str]) -> None:
+    check_unchanged(unroll_array_loops, loop_text(**parts))
+
+
+def test_unroll_leaves_loops_of_numbers() -> None:
+    check_unchanged(
+        unroll_array_loops,
+        """
+        graph(%x : Float32):
+          %0 : int = prim::Constant[value=3]()
+          %1 : bool = prim::Constant[value=True]()
+          %z : Float32 = prim::Loop(%0, %1, %x)
+            block0(%i : int, %a : Float32):
+              %b : Float32 = np::multiply(%a, %a)
+              -> (%1, %b)
+          return (%z)
+        """,
+    )

@@ -325,3 +325,74 @@ def test_columns_are_written_without_a_copy() -> None:
     compiled(np.ones((40, 60, 50)))
     (kernel,) = compiled.kernels
     assert "malloc" not in kernel.source
+
+
+# Extents that only the run shows ------------------------------------------------------------
+
+
+def grids_of_edges(m):
+    a, b = np.meshgrid(m[0], m[:, 0])
+    c, d = np.meshgrid(m[0], m[:, 0], indexing="ij")
+    return a, b, c, d, np.indices((2, 3)), np.mgrid[0:3, 0:2]
+
+
+def test_extents_of_values_whose_types_are_not_known() -> None:
+    compiled = script(grids_of_edges)
+    for dtype in (np.float64, np.float32, np.int64):
+        for shape in ((5, 6), (0, 6), (1, 6), (5, 0)):
+            check(grids_of_edges, np.ones(shape, dtype), script=lambda _: compiled)
+
+
+# Several numbers that go into a row ----------------------------------------------------------
+
+
+def trajectory(x, y, dt, steps):
+    rows = np.empty((steps, 2), x.dtype)
+    for step in range(steps):
+        x[0], y = x[0] + dt * y, y - dt * x[0]
+        rows[step] = x[0], y
+        rows[step, ::-1] = [rows[step, 0], step]
+    return rows
+
+
+def counted_rows(x, y, dt, steps):
+    rows = np.zeros((steps, 3), np.int64)
+    for step in range(steps):
+        rows[step] = step, step * step, step > 1
+    return rows
+
+
+def rows_that_do_not_fit(x, y, dt, steps):
+    x[:2] = y, dt, steps
+
+
+@pytest.mark.parametrize("function", [trajectory, counted_rows])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_of_several_numbers(function: Callable[..., Any], dtype: Any) -> None:
+    assert_native(check(function, np.ones(3, dtype), 0.5, 0.125, 6))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int8, np.complex128, object])
+def test_rows_that_numpy_converts(dtype: Any) -> None:
+    check(rows_that_do_not_fit, np.ones(3, dtype), 0.5, 0.125, 6)
+    check(trajectory, np.ones(3, dtype), 0.5, 0.125, 6)
+
+
+# Copies --------------------------------------------------------------------------------------
+
+
+def copied(x, y):
+    y[...] = x
+    z = x.copy()
+    z[:1] = 0
+    y[1:] = z[:-1]
+    return z, y.copy()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float64, np.complex128])
+def test_copies_of_all_sizes(dtype: Any) -> None:
+    compiled = script(copied)
+    for size in (0, 1, 5, 100, 300, 3000, 100_000, 2**21 // np.dtype(dtype).itemsize * 9):
+        x = np.arange(size).astype(dtype)
+        check(copied, x, np.zeros_like(x), script=lambda _: compiled)
+        check(copied, x[::2], np.zeros_like(x[::2]), script=lambda _: compiled)

@@ -163,6 +163,12 @@ def test_other_groups_are_right(function: Callable[..., Any], shape: tuple[int, 
     check(function, _inputs(shape, "float64"), reduction=True)
 
 
+def test_a_mean_and_a_variance_add_the_elements_up_once() -> None:
+    compiled = script(layer_norm)
+    compiled(np.ones((4, 40), np.float32))
+    assert compiled.kernels[0].source.count("accumulate_add(total") == 2
+
+
 def test_a_view_of_a_result_shares_its_memory() -> None:
     _, m, view = script(view_leaves)(_inputs((6, 6), "float64"))
     assert np.shares_memory(m, view)

@@ -144,3 +144,25 @@ def test_masks_of_another_length_are_errors() -> None:
 
     for length in (3, 5):
         check(selected, np.ones(4), np.ones(length, bool))
+
+
+def reversed_into_itself(x, mask):
+    x[mask] = x[::-1][: mask.sum()]
+
+
+def mask_that_changes(x, mask):
+    mask[mask[::-1]] = False
+    mask[mask] = True
+    x[mask] += x[0]
+
+
+def shifted(x, mask):
+    x[1:][mask[1:]] = x[:-1][: mask[1:].sum()]
+
+
+@pytest.mark.parametrize("function", [reversed_into_itself, mask_that_changes, shifted])
+def test_numpy_makes_no_copy_of_a_view_of_what_it_writes(function: Callable[..., Any]) -> None:
+    x = np.arange(12.0)
+    for mask in (x >= 0, x > 5, x % 3 > 0):
+        check(function, x, mask)
+        check(function, x.astype(np.uint16), mask)

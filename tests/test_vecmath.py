@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from loop_kernels import FLOATS, INTEGERS, assert_same_bits, c_function, compiled, elementwise
 
+from checking import check
 from jitcore.codegen import loops, vecmath
 from jitcore.codegen.engine import CompiledModule
 
@@ -432,3 +433,24 @@ def test_a_missing_function_is_a_key_error() -> None:
     for name, dtype in [("lgama", "float64"), ("exp", "int32"), ("exp", "complex128")]:
         with pytest.raises(KeyError, match=dtype):
             vecmath.function(name, dtype)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
+def test_integers_by_constants_are_those_of_numpy(name: str, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    x = np.unique(np.concatenate(integer_pairs(dtype)))
+    for divisor in (1, 2, 3, 7, 10, 64, 127, -2, -3, -7, -128, info.max, info.min):
+        if info.min <= divisor <= info.max and divisor != 0:
+            y = np.full(len(x), divisor, dtype)
+            got = run(f"{name}_by_constant", dtype, x, y)
+            assert_same_bits(got, getattr(np, name)(x, y), f"{name} by {divisor}")
+
+
+@pytest.mark.parametrize("divisor", [7, -7, 1, -1, 0])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_constant_divisors_in_programs(dtype: str, divisor: int) -> None:
+    if divisor < np.iinfo(dtype).min:
+        return
+    x = np.unique(np.concatenate(integer_pairs(dtype)))
+    check(lambda x: (x // divisor, x % divisor, np.fmod(x, divisor)), x)

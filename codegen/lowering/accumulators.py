@@ -108,11 +108,16 @@ class Accumulator:
 
 
 class FloatSum(Accumulator):
-    """The sum of float32 or float64, kept in float64."""
+    """The sum of float32 or float64, kept in float64.
 
-    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
+    Terms that come of float32 need no compensation, even where they are float64 themselves.
+    """
+
+    def __init__(
+        self, lowering: Lowering, dtype: np.dtype[Any], source: np.dtype[Any] | None = None
+    ) -> None:
         super().__init__(lowering, dtype)
-        self.is_compensated = dtype == np.float64
+        self.is_compensated = (source or dtype) == np.float64
         if self.is_compensated:
             self.block = SUM_BLOCK
             self.tail = SUM_TAIL
@@ -125,6 +130,12 @@ class FloatSum(Accumulator):
     def open_block(self) -> None:
         if self.is_compensated:
             self.partial = self.emitter.mutable("partial", FLOAT_ZERO)
+
+    def share(self, other: FloatSum) -> None:
+        """Have the sum of the same elements that another one has taken."""
+        self.total = other.total
+        if self.is_compensated:
+            self.error = other.error
 
     def add(self, element: Element, place: Expr) -> None:
         target = self.partial if self.is_compensated else self.total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,23 +117,48 @@ class Elements:
 
     def __call__(self, operand: Operand, index: Index) -> Element:
         """The value of an operand at a place."""
+        found = self._at_hand(operand, index)
+        if found is not None:
+            return found
+        # Values that wait for their operands are on a stack of ours, because chains are long.
+        waiting = [self._compute(operand, index)]
+        while waiting:
+            try:
+                operand, index = waiting[-1].send(found)
+            except StopIteration as end:
+                found = end.value
+                waiting.pop()
+                continue
+            found = self._at_hand(operand, index)
+            if found is None:
+                waiting.append(self._compute(operand, index))
+        return found
+
+    def _at_hand(self, operand: Operand, index: Index) -> Element | None:
+        """A value that needs no computing, or not again."""
+        operand = self.source(operand)
         if not isinstance(operand, (ArrayRef, Lazy)):
             return operand
-        key = id(operand), index
-        if key not in self._known:
-            self._kept.append(operand)  # keeps the identity in the key from being reused
-            self._known[key] = self._compute(operand, index)
-        return self._known[key]
+        return self._known.get((id(operand), index))
 
-    def _compute(self, operand: ArrayRef | Lazy, index: Index) -> Element:
+    def _compute(self, operand: Operand, index: Index) -> Pull:
+        operand = self.source(operand)
         if isinstance(operand, ArrayRef):
             name = operand.root or "array"
-            return self.bind(f"{name}_element", load(operand, index), "")
-        if operand.is_reduction:
-            return self.of_reduction(operand, index)
-        rule = _RULES.get(operand.kind, _elementwise)
-        element = rule(self, operand, index)
-        return self.bind(operand.name, element, source_line(operand.node.source))
+            element = self.bind(f"{name}_element", load(operand, index), "")
+        elif operand.is_reduction:
+            element = self.of_reduction(operand, index)
+        else:
+            rule = _RULES.get(operand.kind, _elementwise)
+            element = yield from rule(self, operand, index)
+            element = self.bind(operand.name, element, source_line(operand.node.source))
+        self._kept.append(operand)  # keeps the identity in the key from being reused
+        self._known[id(operand), index] = element
+        return element
+
+    def source(self, operand: Operand) -> Operand:
+        """What the elements of an operand are taken from."""
+        return operand
 
     def of_reduction(self, lazy: Lazy, index: Index) -> Element:
         """The value of a reduction that is part of the loops."""
@@ -148,13 +173,6 @@ class Elements:
                 hoisted(f"{name}_im", element.im, comment),
             )
         return hoisted(name, element, comment)
-
-    def operands(self, lazy: Lazy, index: Index) -> list[Element]:
-        """The values of an elementwise node's operands."""
-        return [
-            self(operand, operand_index(index, modes))
-            for operand, modes in zip(lazy.operands, lazy.modes, strict=True)
-        ]
 
 
 def operand_index(index: Index, modes: Modes) -> Index:
@@ -174,6 +192,19 @@ def operand_index(index: Index, modes: Modes) -> Index:
 
 
 # Rules ------------------------------------------------------------------------------------
+
+Pull = Generator[tuple[Operand, Index], Element, Element]
+"""A value being computed: it yields each operand with its place, is sent the operand's value, and
+returns its own."""
+
+
+def _operands(lazy: Lazy, index: Index) -> Generator[tuple[Operand, Index], Element, list[Element]]:
+    """The values of an elementwise node's operands."""
+    found = []
+    for operand, modes in zip(lazy.operands, lazy.modes, strict=True):
+        element = yield operand, operand_index(index, modes)
+        found.append(element)
+    return found
 
 
 def scalar_result(
@@ -196,8 +227,8 @@ def scalar_result(
     return scalar.expression(text, names, part)
 
 
-def _elementwise(elements: Elements, lazy: Lazy, index: Index) -> Element:
-    operands = elements.operands(lazy, index)
+def _elementwise(elements: Elements, lazy: Lazy, index: Index) -> Pull:
+    operands = yield from _operands(lazy, index)
     types = [value.type for value in lazy.node.inputs]
     scalars = all(isinstance(type_, TensorType) and type_.scalar for type_ in types)
     return scalar_result(lazy.node.kind, operands, lazy.detail, scalars=scalars)
@@ -217,8 +248,8 @@ def convert(element: Element, source: Any, target: Any) -> Element:
     return cast(element, part)
 
 
-def _cast(elements: Elements, lazy: Lazy, index: Index) -> Element:
-    (element,) = elements.operands(lazy, index)
+def _cast(elements: Elements, lazy: Lazy, index: Index) -> Pull:
+    (element,) = yield from _operands(lazy, index)
     return convert(element, lazy.detail, lazy.dtype)
 
 
@@ -229,18 +260,19 @@ def choose(condition: Expr, x: Element, y: Element) -> Element:
     return select(condition, x, y)
 
 
-def _where(elements: Elements, lazy: Lazy, index: Index) -> Element:
-    condition, x, y = elements.operands(lazy, index)
+def _where(elements: Elements, lazy: Lazy, index: Index) -> Pull:
+    condition, x, y = yield from _operands(lazy, index)
     return choose(condition, x, y)
 
 
-def _same(elements: Elements, lazy: Lazy, index: Index) -> Element:
+def _same(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     """``np::broadcast_to``, ``np::full``, ``np::store``, ``np::copy``: the operand's value."""
-    return elements.operands(lazy, index)[0]
+    (element,) = yield from _operands(lazy, index)
+    return element
 
 
-def _iota(elements: Elements, lazy: Lazy, index: Index) -> Element:
-    start, step = lazy.operands
+def _iota(elements: Elements, lazy: Lazy, index: Index) -> Pull:
+    start, step = yield from _operands(lazy, index)
     (entry,) = index.entries
     return iota_element(start, step, entry, lazy.dtype)
 
@@ -256,7 +288,7 @@ def iota_element(start: Element, step: Element, place: Expr, dtype: Any) -> Elem
     return Binary("add", start, scaled, dtype.name)
 
 
-def _view(elements: Elements, lazy: Lazy, index: Index) -> Element:
+def _view(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     (base,) = lazy.operands
     entries = iter(index.entries)
     places: list[Expr] = []
@@ -270,25 +302,27 @@ def _view(elements: Elements, lazy: Lazy, index: Index) -> Element:
             places.append(elements.lowering.emitter.hoisted("place", add(axis.start, step)))
         else:
             assert isinstance(axis, NewAxis)
-    return elements(base, uncollapsed(places))
+    element = yield base, uncollapsed(places)
+    return element
 
 
-def _transpose(elements: Elements, lazy: Lazy, index: Index) -> Element:
+def _transpose(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     (base,) = lazy.operands
     places: list[Expr] = [ZERO] * len(index.entries)
     for entry, axis in zip(index.entries, lazy.detail, strict=True):
         places[axis] = entry
-    return elements(base, uncollapsed(places))
+    element = yield base, uncollapsed(places)
+    return element
 
 
-def _part(elements: Elements, lazy: Lazy, index: Index) -> Element:
+def _part(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     (base,) = lazy.operands
-    element = elements(base, index)
+    element = yield base, index
     assert isinstance(element, Pair)
     return element.im if lazy.detail else element.re
 
 
-ElementRule = Callable[[Elements, Lazy, Index], Element]
+ElementRule = Callable[[Elements, Lazy, Index], Pull]
 
 _RULES: dict[str, ElementRule] = {
     "np::cast": _cast,

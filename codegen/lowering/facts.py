@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from jitcore.ir.graph import Block, Graph, Node, Use, Value
+from collections.abc import Iterator, Sequence
+
+from jitcore.ir.graph import Block, Graph, Node, Value
 
 __all__ = ["FUSED", "WRITING", "Escapes", "is_written_while_used", "last_uses"]
 
@@ -36,33 +38,41 @@ class Escapes:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._owners: dict[Graph, Node] = {}
-        self._known: dict[Value, bool] = {}
-        self._register(graph)
-
-    def _register(self, graph: Graph) -> None:
-        for node in graph.nodes():
-            if node.kind == FUSED:
-                self._owners[node.attributes["graph"]] = node
-                self._register(node.attributes["graph"])
+        self._owners: dict[Block, Node] = {}
+        self._leaving: set[Value] = set()
+        waiting = [*graph.outputs, *self._leaving_blocks(graph)]
+        while waiting:
+            value = waiting.pop()
+            if value not in self._leaving:
+                self._leaving.add(value)
+                waiting.extend(self._sources(value))
 
     def __call__(self, value: Value) -> bool:
         """Whether ``value`` may leave the block that makes it."""
-        if value not in self._known:
-            self._known[value] = False  # while its users are looked at
-            self._known[value] = any(self._leaves_by(use) for use in value.uses)
-        return self._known[value]
+        return value in self._leaving
 
-    def _leaves_by(self, use: Use) -> bool:
-        user = use.user
-        if isinstance(user, Block):
-            outer = self._owners.get(user.graph) if user.owner is None else None
-            return True if outer is None else self(outer.outputs[use.index])
-        if user.kind == FUSED:
-            return self(user.attributes["graph"].inputs[use.index])
-        if user.kind == "prim::Loop":
-            return use.index >= 2
-        return user.kind in _PASSING and any(self(output) for output in user.outputs)
+    def _leaving_blocks(self, graph: Graph) -> Iterator[Value]:
+        """What nodes with blocks merge or carry, in the groups too."""
+        for node in graph.nodes():
+            if node.kind == FUSED:
+                inner: Graph = node.attributes["graph"]
+                self._owners[inner.block] = node
+                yield from self._leaving_blocks(inner)
+            elif node.kind == "prim::Loop":
+                yield from node.inputs[2:]
+            for block in node.blocks:
+                yield from block.returns
+
+    def _sources(self, value: Value) -> Sequence[Value]:
+        """The values whose memory a value may share."""
+        if value.block is not None:
+            owner = self._owners.get(value.block)
+            return [] if owner is None else [owner.inputs[value.block.params.index(value)]]
+        node = value.node
+        assert node is not None
+        if node.kind == FUSED:
+            return [node.attributes["graph"].outputs[node.outputs.index(value)]]
+        return node.inputs if node.kind in _PASSING else []
 
 
 def is_written_while_used(value: Value) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jitcore.codegen.loops import Expr
+from jitcore.codegen.lowering.delayed import DelayedStores
 from jitcore.codegen.lowering.elementwise import allocate_result
-from jitcore.codegen.lowering.facts import FUSED, WRITING, last_uses
-from jitcore.codegen.lowering.kinds import SCALARS
+from jitcore.codegen.lowering.facts import FUSED
 from jitcore.codegen.lowering.nest import write
-from jitcore.codegen.lowering.operands import Lazy, Operand, arrays_in
+from jitcore.codegen.lowering.operands import Lazy, Operand
 from jitcore.codegen.lowering.reductions import KINDS
 from jitcore.codegen.lowering.rows import is_dear, lower_by_rows, reduced_trailing
 from jitcore.codegen.lowering.state import Lowering, Rule
@@ -49,14 +49,20 @@ def _by_rows(lowering: Lowering, node: Node, graph: Graph, kept: int) -> bool:
 
 
 def _walk(lowering: Lowering, graph: Graph) -> None:
-    last = last_uses(graph.block)
+    delayed = DelayedStores(lowering, graph)
+    lowering.put_off, lowering.settle = delayed.put_off, delayed.write
     for position, node in enumerate(graph.block.nodes):
-        if node.kind in WRITING:
-            _allocate_target(lowering, node)
-            _compute_before_write(lowering, graph, position, last)
-        elif node.kind in KINDS and _is_better_kept(lowering, node):
-            lowering.array(node.inputs[0])
+        delayed.position = position
+        if node.kind in KINDS:
+            delayed.write()
+            if _is_better_kept(lowering, node):
+                lowering.array(node.inputs[0])
+        elif node.kind != "np::store":
+            delayed.before(node)
         lowering.node(node)
+    delayed.position = len(graph.block.nodes)
+    delayed.write()
+    lowering.put_off = lowering.settle = None
 
 
 def _is_better_kept(lowering: Lowering, reduction: Node) -> bool:
@@ -66,31 +72,6 @@ def _is_better_kept(lowering: Lowering, reduction: Node) -> bool:
     if not isinstance(operand, Lazy) or not is_dear(operand):
         return False
     return len(value.uses) > 1 or reduction.kind in ("np::var", "np::std")
-
-
-def _allocate_target(lowering: Lowering, node: Node) -> None:
-    """Memory for an array of this group that a store writes as a whole, in place of its values."""
-    target = node.inputs[0]
-    operand = lowering.operand(target)
-    if node.kind == "np::store" and isinstance(operand, Lazy) and operand.kind in SCALARS:
-        lowering.bind(target, allocate_result(lowering, target, operand))
-
-
-def _compute_before_write(
-    lowering: Lowering, graph: Graph, position: int, last: dict[Value, int]
-) -> None:
-    """Compute lazy values that read what is about to change, and that are needed afterwards."""
-    nodes = graph.block.nodes
-    target = lowering.array(nodes[position].inputs[0])
-    for earlier in nodes[:position]:
-        for value in earlier.outputs:
-            if last.get(value, -1) <= position:
-                continue
-            operand = lowering.operand(value)
-            if not isinstance(operand, Lazy):
-                continue
-            if any(array.may_overlap(target) for array in arrays_in(operand)):
-                lowering.array(value)
 
 
 def _compute_outputs(lowering: Lowering, graph: Graph) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jitcore.ir.ops import elementwise
+from jitcore.ir.ops import elementwise, special
 
 __all__ = ["ALIGNED", "SCALARS"]
 
-SCALARS = {op.kind: op.scalar for op in elementwise.OPS if op.scalar is not None}
+SCALARS = {op.kind: op.scalar for op in (*elementwise.OPS, *special.OPS) if op.scalar is not None}
 """The value at one element of every elementwise kind."""
 
 ALIGNED = frozenset({*SCALARS, "np::broadcast_to", "np::full", "np::store", "np::copy"})

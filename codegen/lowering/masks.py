@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jitcore.codegen.loops import Binary, Expr
+from jitcore.codegen.kernels.selection import can_compress, symbol
+from jitcore.codegen.loops import Binary, Call, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -71,6 +72,8 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
     inner_order = order_of(base)[mask.rank :]
     order = (len(row) + 1, *iterated_order([inner_order], len(row)))
     target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes, order=order)
+    if not row and _move_together(lowering, base, mask, target, count):
+        return target
     emitter = lowering.emitter
     place = emitter.mutable("place", ZERO)
 
@@ -91,6 +94,23 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
 
     _where_true(lowering, mask, take, None if row else Freely(place, count, take_or_not))
     return target
+
+
+def _move_together(
+    lowering: Lowering, base: Operand, mask: Operand, target: ArrayRef, count: Expr
+) -> bool:
+    """Take vectors out, where both lie in memory in the same order; False where they do not."""
+    if not isinstance(base, ArrayRef) or not isinstance(mask, ArrayRef):
+        return False
+    if not lowering.is_contiguous(base) or not lowering.is_contiguous(mask):
+        return False
+    if not can_compress(base.dtype.itemsize):
+        return False
+    arrays = (place for one in (mask, base, target) for place in (one.pointer, one.offset))
+    args = (*arrays, lowering.size(mask.dims), count)
+    call = Call(symbol(base.dtype.itemsize), args, "void", external=True)
+    lowering.emitter.emit(Do(call))
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +180,9 @@ def _put_mask(lowering: Lowering, node: Node) -> Operand:
     if not isinstance(mask, (ArrayRef, Lazy)):
         raise NotNative("a mask that is a scalar")
     _check_mask(lowering, base.dims, mask.dims)
+    _check_apart(value, base)
+    if not isinstance(mask, ArrayRef) or not mask.same_place(base):
+        _check_apart(mask, base)
     if mask.rank < base.rank or overwrites_itself(lowering, mask, base):
         mask = _apart(lowering, node, mask, base)
     if isinstance(value, (ArrayRef, Lazy)) and value.rank:
@@ -168,6 +191,17 @@ def _put_mask(lowering: Lowering, node: Node) -> Operand:
         _put_one(lowering, base, mask, value)
     lowering.mark_written(base)
     return ()
+
+
+def _check_apart(operand: Operand, base: ArrayRef) -> None:
+    """NumPy makes no copy of a view of what it writes, and reads elements it has written."""
+    if isinstance(operand, Lazy) and operand.kind in _VIEWS:
+        operand = next(arrays_in(operand), operand)
+    if isinstance(operand, ArrayRef) and operand.rank and operand.may_overlap(base):
+        raise NotNative("a masked assignment of what shares memory with the array")
+
+
+_VIEWS = frozenset({"np::view", "np::transpose", "np::broadcast_to", "np::real", "np::imag"})
 
 
 def _apart(lowering: Lowering, node: Node, operand: ArrayRef | Lazy, base: ArrayRef) -> Operand:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from jitcore.codegen.loops import Expr
-from jitcore.codegen.lowering.arithmetic import ONE, ZERO, multiply, product
+from jitcore.codegen.loops import Call, Const, Do, Expr, If, Stmt
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    both,
+    compare,
+    integer,
+    multiply,
+    product,
+)
 from jitcore.codegen.lowering.elements import Elements, Index, store
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
 from jitcore.codegen.lowering.orders import Rearranger, walk_order
@@ -15,6 +23,9 @@ from jitcore.codegen.lowering.state import Lowering
 __all__ = ["INDEX_NAMES", "collapse", "nest", "write"]
 
 INDEX_NAMES = "ijklmnpq"
+
+LEAST_MOVED, MOST_MOVED = 2**11, 2**24
+"""How many bytes the C library copies faster than a loop does."""
 
 
 def collapse(
@@ -32,7 +43,7 @@ def collapse(
     joined = [axis not in borders for axis in range(rank - 1)]
     for operand in operands:
         status = [axis >= rank - _rank(operand) for axis in range(rank)]
-        _restrict(lowering, operand, status, joined, set())
+        _restrict_all(lowering, operand, status, joined)
     groups: list[int] = []
     for axis in range(rank):
         if axis and joined[axis - 1]:
@@ -46,32 +57,38 @@ def _rank(operand: Operand) -> int:
     return operand.rank if isinstance(operand, (ArrayRef, Lazy)) else 0
 
 
+def _restrict_all(
+    lowering: Lowering, operand: Operand, walked: list[bool], joined: list[bool]
+) -> None:
+    """Split axes that an operand, or what it is made of, cannot walk as one."""
+    seen: set[tuple[int, tuple[bool, ...]]] = set()
+    waiting = [(operand, walked)]
+    while waiting:
+        one, walked = waiting.pop()
+        if not isinstance(one, (ArrayRef, Lazy)) or (id(one), tuple(walked)) in seen:
+            continue
+        seen.add((id(one), tuple(walked)))
+        _restrict(lowering, one, walked, joined)
+        if isinstance(one, Lazy) and one.is_aligned:
+            pairs = list(zip(one.operands, one.modes, strict=True))
+            waiting.extend((x, _walked(walked, modes, joined)) for x, modes in reversed(pairs))
+
+
 def _restrict(
-    lowering: Lowering,
-    operand: Operand,
-    walked: list[bool],
-    joined: list[bool],
-    seen: set[tuple[int, tuple[bool, ...]]],
+    lowering: Lowering, operand: ArrayRef | Lazy, walked: list[bool], joined: list[bool]
 ) -> None:
     """Split axes that this operand cannot walk as one; ``walked`` says along which it moves."""
-    if not isinstance(operand, (ArrayRef, Lazy)) or (id(operand), tuple(walked)) in seen:
-        return
-    seen.add((id(operand), tuple(walked)))
     for axis in range(len(joined)):
         if walked[axis] != walked[axis + 1]:
             joined[axis] = False
     first = len(walked) - operand.rank
-    if isinstance(operand, ArrayRef):
-        for axis in range(max(first, 0), len(joined)):
-            if walked[axis] and walked[axis + 1] and not _adjacent(lowering, operand, axis - first):
+    for axis in range(max(first, 0), len(joined)):
+        if isinstance(operand, ArrayRef):
+            moves = walked[axis] and walked[axis + 1]
+            if moves and not _adjacent(lowering, operand, axis - first):
                 joined[axis] = False
-        return
-    if not operand.is_aligned:
-        for axis in range(max(first, 0), len(joined)):
+        elif not operand.is_aligned:
             joined[axis] = False
-        return
-    for inner, modes in zip(operand.operands, operand.modes, strict=True):
-        _restrict(lowering, inner, _walked(walked, modes, joined), joined, seen)
 
 
 def _walked(walked: list[bool], modes: Sequence[Expr | None], joined: list[bool]) -> list[bool]:
@@ -132,6 +149,14 @@ def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None
     if not ways and axes != tuple(range(len(axes))):
         rearranged = Rearranger(lowering, axes)
         pairs = [(rearranged(target), rearranged(value)) for target, value in pairs]
+    if len(pairs) == 1 and _is_moved(lowering, *pairs[0]):
+        _move(lowering, *pairs[0])
+        return
+    _write_each(lowering, pairs)
+
+
+def _write_each(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None:
+    """Loops over the elements."""
     dims = pairs[0][0].dims
     groups = collapse(lowering, dims, [one for pair in pairs for one in pair])
     elements = Elements(lowering)
@@ -140,6 +165,45 @@ def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None
         values = [elements(operand, _last(index, operand)) for _, operand in pairs]
         for (target, _), value in zip(pairs, values, strict=True):
             store(lowering, target, index, value)
+
+
+_MOVING = frozenset({"np::copy", "np::store"})
+
+
+def _is_moved(lowering: Lowering, target: ArrayRef, value: Operand) -> bool:
+    """Whether a value is an array that lies in memory as the target does."""
+    if not isinstance(value, Lazy) or value.kind not in _MOVING:
+        return False
+    (base,) = value.operands
+    return (
+        isinstance(base, ArrayRef)
+        and base.dtype == target.dtype
+        and base.dims == target.dims
+        and base.offset == target.offset == ZERO
+        and not base.may_overlap(target)
+        and lowering.is_contiguous(base)
+        and lowering.is_contiguous(target)
+    )
+
+
+def _move(lowering: Lowering, target: ArrayRef, value: Lazy) -> None:
+    """The C library copies what is not large enough for several threads, nor very small."""
+    (base,) = value.operands
+    size = multiply(lowering.size(target.dims), integer(target.dtype.itemsize))
+    is_medium = both(
+        compare("ge", size, integer(LEAST_MOVED)), compare("le", size, integer(MOST_MOVED))
+    )
+    moved: list[Stmt] = []
+    with lowering.emitter.inside(moved):
+        args = (target.pointer, base.pointer, size)
+        lowering.emitter.emit(Do(Call("memcpy", args, "void", external=True)))
+    each: list[Stmt] = []
+    with lowering.emitter.inside(each):
+        _write_each(lowering, [(target, value)])
+    if isinstance(is_medium, Const):
+        lowering.emitter.extend(moved if is_medium.value else each)
+    else:
+        lowering.emitter.emit(If(is_medium, moved, each))
 
 
 def _last(index: Index, operand: Operand) -> Index:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,9 +30,13 @@ __all__ = [
     "Slice",
     "Static",
     "arrays_in",
+    "bottom_up",
     "row_major",
+    "values_in",
     "walked_axes",
 ]
+
+T = TypeVar("T")
 
 
 class NotNative(Exception):
@@ -225,16 +229,43 @@ Operand = Any
 """An ``Expr``, a ``Pair``, an ``ArrayRef``, a ``Lazy``, a ``Static``, or a tuple of operands."""
 
 
+def values_in(operand: Operand) -> Iterator[ArrayRef | Lazy]:
+    """The arrays and lazy values that an operand is made of, each once, itself before its parts."""
+    seen: set[int] = set()
+    # No recursion: chains are long, and a value that is read twice is two ways to all below it.
+    waiting = [operand]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, tuple):
+            waiting.extend(reversed(one))
+        elif isinstance(one, (ArrayRef, Lazy)) and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            if isinstance(one, Lazy):
+                waiting.extend(reversed(one.operands))
+
+
 def arrays_in(operand: Operand) -> Iterator[ArrayRef]:
-    """All arrays in memory that an operand reads."""
-    if isinstance(operand, ArrayRef):
-        yield operand
-    elif isinstance(operand, Lazy):
-        for one in operand.operands:
-            yield from arrays_in(one)
-    elif isinstance(operand, tuple):
-        for one in operand:
-            yield from arrays_in(one)
+    """All arrays in memory that an operand reads, each once."""
+    return (one for one in values_in(operand) if isinstance(one, ArrayRef))
+
+
+def bottom_up(top: T, parts: Callable[[T], Iterable[T]]) -> Iterator[T]:
+    """What ``top`` is made of, each after its own parts, and ``top`` last.
+
+    ``parts`` leaves out what is known already.
+    """
+    done: set[int] = set()
+    waiting = [top]
+    while waiting:
+        missing = [one for one in parts(waiting[-1]) if id(one) not in done]
+        if missing:
+            waiting.extend(reversed(missing))
+            continue
+        one = waiting.pop()
+        if id(one) not in done:
+            done.add(id(one))
+            yield one
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from jitcore.codegen.lowering.operands import (
     Order,
     Point,
     Slice,
+    bottom_up,
     row_major,
     walked_axes,
 )
@@ -96,6 +97,10 @@ def is_row_major(order: Order) -> bool:
     return known == sorted(known, reverse=True)
 
 
+_UNORDERED = frozenset({"np::argmin", "np::argmax"})
+"""Reductions whose results are in C order, whatever they read."""
+
+
 # The order of values ----------------------------------------------------------------------
 
 
@@ -108,8 +113,28 @@ def order_of(operand: ArrayRef | Lazy) -> Order:
             raise NotNative("the order of an array's axes is known only when the program runs")
         return _without_ones(operand.order, operand.dims)
     if operand.order is None:
-        operand.order = _without_ones(_lazy_order(operand), operand.dims)
+        for lazy in bottom_up(operand, _undecided):
+            lazy.order = _without_ones(_lazy_order(lazy), lazy.dims)
+    assert operand.order is not None
     return operand.order
+
+
+def _undecided(lazy: Lazy) -> list[Lazy]:
+    """The values whose orders decide about that of a value, and are not known yet."""
+    if not _asks(lazy):
+        return []
+    lazies = (one for one in lazy.operands if isinstance(one, Lazy))
+    return [one for one in lazies if one.rank > 1 and one.order is None]
+
+
+def _asks(lazy: Lazy) -> bool:
+    """Whether the order of a value depends on those of its operands."""
+    if lazy.is_reduction:
+        reduction: str = lazy.detail.kind
+        return reduction not in _UNORDERED
+    if lazy.kind == "np::copy":
+        return bool(lazy.node.attributes.get("order", "K") == "K")
+    return lazy.kind in SCALARS or lazy.kind in _RULES
 
 
 def _without_ones(order: Order, dims: Sequence[Expr]) -> Order:
@@ -119,7 +144,7 @@ def _without_ones(order: Order, dims: Sequence[Expr]) -> Order:
 def _lazy_order(lazy: Lazy) -> Order:
     if lazy.is_reduction:
         reduction = lazy.detail
-        if reduction.kind in ("np::argmin", "np::argmax"):
+        if reduction.kind in _UNORDERED:
             return row_major(lazy.rank)
         keepdims = lazy.rank == reduction.operand.rank
         return reduced_order(reduction.operand, reduction.reduced, keepdims=keepdims)
@@ -293,8 +318,16 @@ class Rearranger:
         if not isinstance(operand, (ArrayRef, Lazy)):
             return operand
         if id(operand) not in self._known:
-            self._known[id(operand)] = self._rearranged(operand)
+            for one in bottom_up(operand, self._missing):
+                self._known[id(one)] = self._rearranged(one)
         return self._known[id(operand)]
+
+    def _missing(self, operand: ArrayRef | Lazy) -> list[ArrayRef | Lazy]:
+        """The values to rearrange before a value is."""
+        if not isinstance(operand, Lazy) or not operand.is_aligned:
+            return []
+        found = (one for one in operand.operands if isinstance(one, (ArrayRef, Lazy)))
+        return [one for one in found if id(one) not in self._known]
 
     def _rearranged(self, operand: ArrayRef | Lazy) -> Operand:
         missing = len(self.axes) - operand.rank

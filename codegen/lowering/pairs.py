@@ -14,10 +14,13 @@ __all__ = ["combined"]
 
 
 def combined(op: str, x: Element, y: Element, dtype: np.dtype[Any]) -> Element:
-    """``x + y`` for the op ``"add"``, ``x * y`` for ``"mul"``; of bools ``or`` and ``and``."""
+    """``x + y`` for the op ``"add"``, ``x * y`` for ``"mul"``; of bools ``or`` and ``and``.
+
+    ``"max"`` and ``"min"`` are for real numbers only.
+    """
     part = expression_dtype(dtype)
     if dtype.kind == "b":
-        return Binary("or" if op == "add" else "and", x, y, "bool")
+        return Binary("or" if op in ("add", "max") else "and", x, y, "bool")
     if not isinstance(x, Pair) or not isinstance(y, Pair):
         return Binary(op, x, y, part)
     if op == "add":

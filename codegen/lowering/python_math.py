@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from jitcore.codegen.loops import Binary, Call, Expr, Unary
+from jitcore.codegen.loops import Binary, Call, Expr, Select, Unary
 from jitcore.codegen.lowering.arithmetic import FALSE, both, compare, constant, either, not_
 from jitcore.codegen.lowering.operands import Operand
 from jitcore.codegen.lowering.python_floats import INFINITY, is_finite
@@ -18,6 +18,7 @@ __all__ = ["RULES"]
 DOMAIN = "math domain error"
 RANGE = "math range error"
 ZERO = constant(0.0, "float64")
+TINY = 1e-300
 
 _OVERFLOWING = ("exp", "exp2", "expm1", "cosh", "sinh")
 _BOUNDED = (
@@ -122,6 +123,30 @@ def _pow(lowering: Lowering, node: Node) -> Operand:
     return result
 
 
+def _gamma(lowering: Lowering, node: Node) -> Operand:
+    x = as_float(lowering, node.inputs[0])
+    result = _named(lowering, node, Call("gamma", (x,), "float64"))
+    at_zero = compare("eq", x, ZERO)
+    lowering.fail(either(both(is_nan(result), not_(is_nan(x))), at_zero), ValueError, DOMAIN)
+    lowering.fail(both(_is_infinite(result), is_finite(x)), OverflowError, RANGE)
+    return result
+
+
+def _lgamma(lowering: Lowering, node: Node) -> Operand:
+    """SciPy's ``gammaln`` is infinite at numbers whose inverse is, and -inf at -inf."""
+    x = as_float(lowering, node.inputs[0])
+    size = lowering.emitter.let("size", Unary("fabs", x, "float64"))
+    tiny = compare("lt", size, constant(TINY, "float64"))
+    value = Call("gammaln", (x,), "float64")
+    near_zero = Unary("neg", Call("log", (size,), "float64"), "float64")
+    finite = Select(tiny, near_zero, value, "float64")
+    result = _named(lowering, node, Select(compare("eq", size, INFINITY), size, finite, "float64"))
+    is_pole = both(_is_infinite(result), is_finite(x))
+    lowering.fail(both(is_pole, compare("le", x, ZERO)), ValueError, DOMAIN)
+    lowering.fail(is_pole, OverflowError, RANGE)
+    return result
+
+
 def _pair(name: str, *, checked: bool) -> Rule:
     """A function of two numbers."""
 
@@ -151,6 +176,8 @@ RULES: dict[str, Rule] = {
     "math::isnan": _test(is_nan),
     "math::isinf": _test(_is_infinite),
     "math::isfinite": _test(is_finite),
+    "math::gamma": _gamma,
+    "math::lgamma": _lgamma,
     "math::pow": _pow,
     "math::atan2": _pair("atan2", checked=False),
     "math::hypot": _pair("hypot", checked=False),

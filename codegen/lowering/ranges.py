@@ -18,6 +18,8 @@ __all__ = ["Linear", "Ranges"]
 LEAST, GREATEST = -(2**63), 2**63 - 1
 DEPTH = 4
 """How many facts one proof may combine."""
+MAX_TERMS = 8
+"""A variable with a longer form stands for itself: sums of many variables prove nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Ranges:
 
     def define(self, x: Expr, form: Linear) -> None:
         """A variable is this form, exactly: its computation did not overflow."""
-        if isinstance(x, Var):
+        if isinstance(x, Var) and len(form.terms) <= MAX_TERMS:
             self._forms[x.name] = form
 
     def limit(self, x: Expr, low: int = LEAST, high: int = GREATEST) -> None:

@@ -22,15 +22,18 @@ from jitcore.codegen.lowering.accumulators import (
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
     ZERO,
+    add,
     cast,
     compare,
     constant,
     expression_dtype,
+    integer,
     product,
     select,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims
 from jitcore.codegen.lowering.elements import Elements, Index, load, scalar_result, store
+from jitcore.codegen.lowering.known_means import known_means
 from jitcore.codegen.lowering.nest import INDEX_NAMES, collapse, nest
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
@@ -44,11 +47,11 @@ from jitcore.codegen.lowering.operands import (
 from jitcore.codegen.lowering.orders import Rearranger, preferred_axes, reduced_order
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
-from jitcore.codegen.lowering.walks import reduce_elements
+from jitcore.codegen.lowering.walks import multiple_of, reduce_elements
 from jitcore.ir.graph import Node
 from jitcore.ir.types import TensorType
 
-__all__ = ["KINDS", "RULES", "Axes", "Reduction", "group_axes", "reduced_element"]
+__all__ = ["KINDS", "RULES", "Axes", "Reduction", "as_it_is", "group_axes", "reduced_element"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ Walk = Callable[[Accumulator, Callable[[Element], Element]], Element]
 """Walks the elements of one result with an accumulator, each changed by a function."""
 
 
-def _unchanged(element: Element) -> Element:
+def as_it_is(element: Element) -> Element:
+    """What a walk does to elements that an accumulator takes as they are."""
     return element
 
 
@@ -152,11 +156,11 @@ def reduced_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Ele
 
 def _plain_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
     taker = accumulator(lowering, reduction.kind, reduction.operand.dtype)
-    return walk(taker, _unchanged)
+    return walk(taker, as_it_is)
 
 
 def _mean_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
-    total = walk(accumulator(lowering, "np::sum", reduction.operand.dtype), _unchanged)
+    total = walk(accumulator(lowering, "np::sum", reduction.operand.dtype), as_it_is)
     count = cast(reduction.reduced_size(lowering), expression_dtype(reduction.dtype))
     return divided(total, count, reduction.dtype)
 
@@ -175,7 +179,7 @@ def _variance_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> E
     count = cast(reduction.reduced_size(lowering), "float64")
     dtype = reduction.operand.dtype
     totals = FloatSum(lowering, dtype)
-    walk(totals, _unchanged)
+    walk(totals, as_it_is)
     mean = emitter.copy("mean", Binary("div", totals.wide_result(), count, "float64"))
 
     def deviation(element: Element) -> Element:
@@ -183,7 +187,7 @@ def _variance_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> E
         bound = emitter.copy("deviation", difference)
         return Binary("mul", bound, bound, "float64")
 
-    squares = walk(FloatSum(lowering, np.dtype(np.float64)), deviation)
+    squares = walk(FloatSum(lowering, np.dtype(np.float64), dtype), deviation)
     divisor = emitter.copy("divisor", _freedom(lowering, reduction))
     variance: Expr = Binary("div", squares, divisor, "float64")
     if reduction.kind == "np::std":
@@ -235,6 +239,8 @@ def _kept_groups(axes: Axes) -> tuple[int, ...]:
 
 # Over leading axes ------------------------------------------------------------------------
 
+ROWS_AT_ONCE = 4
+
 _ROW_OPS = {
     "np::sum": "add",
     "np::mean": "add",
@@ -257,9 +263,11 @@ def _reduce_rows(
 ) -> None:
     """Rows of the result take one row of the operand after the other.
 
-    That is NumPy's own order of additions, so even float sums are equal to the last bit.
+    That is NumPy's own order of additions, so even float sums are equal to the last bit.  Some rows
+    are taken at once, so that the result's row is read and written less often.
     """
     op = _ROW_OPS[reduction.kind]
+    emitter = lowering.emitter
     axes = group_axes(lowering, reduction.operand, reduction.reduced, target)
     last = max(number for number, one in enumerate(axes.is_reduced) if one)
     row = axes.extents[last + 1 :]
@@ -270,12 +278,26 @@ def _reduce_rows(
         with nest(lowering, row) as inner:
             index = Index((*outer.entries, *inner.entries), groups)
             store(lowering, target, index, _start(op, target.dtype))
-        with nest(lowering, axes.of(reduced=True)) as places, nest(lowering, row) as inner:
-            kept = (*outer.entries, *inner.entries)
-            index = Index(kept, groups)
-            element = elements(reduction.operand, axes.entries(kept, places.entries))
-            element = change(elements, index, element)
-            store(lowering, target, index, _joined(op, load(target, index), element, target.dtype))
+
+        def take(places: Sequence[Expr], first: Expr, count: int) -> None:
+            with nest(lowering, row) as inner:
+                kept = (*outer.entries, *inner.entries)
+                index = Index(kept, groups)
+                joined = load(target, index)
+                for number in range(count):
+                    reduced = (*places, add(first, integer(number)))
+                    element = elements(reduction.operand, axes.entries(kept, reduced))
+                    element = change(elements, index, element)
+                    joined = _joined(op, joined, element, target.dtype)
+                store(lowering, target, index, joined)
+
+        *slower, rows = axes.of(reduced=True)
+        with nest(lowering, slower) as places:
+            whole = multiple_of(rows, ROWS_AT_ONCE)
+            for start, stop, count in ((ZERO, whole, ROWS_AT_ONCE), (whole, rows, 1)):
+                if start != stop:
+                    with emitter.loop("k", start, stop, step=count) as first:
+                        take(places.entries, first, count)
 
 
 def _start(op: str, dtype: np.dtype[Any]) -> Element:
@@ -321,28 +343,40 @@ def _places_in_rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) 
             store(lowering, target, index, select(better, k, load(target, index)))
 
 
-def _rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
+def _rows(
+    lowering: Lowering, reduction: Reduction, target: ArrayRef, means: ArrayRef | None
+) -> None:
     if reduction.kind in ("np::var", "np::std"):
-        _variance_rows(lowering, reduction, target)
-        return
-
-    def unchanged(elements: Elements, index: Index, element: Element) -> Element:
-        return element
-
-    _reduce_rows(lowering, reduction, target, unchanged)
-    if reduction.kind == "np::mean":
-        count = cast(reduction.reduced_size(lowering), expression_dtype(target.dtype))
-        _finish_all(lowering, target, lambda element: divided(element, count, target.dtype))
+        _variance_rows(
+            lowering, reduction, target, means or _row_means(lowering, reduction, target)
+        )
+    elif reduction.kind == "np::mean":
+        _write_means(lowering, reduction, target)
+    else:
+        _reduce_rows(lowering, reduction, target, _unchanged_in_rows)
 
 
-def _variance_rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
-    """The means first, then the squares of the deviations from them."""
-    name = target.dtype.name
+def _unchanged_in_rows(elements: Elements, index: Index, element: Element) -> Element:
+    return element
+
+
+def _write_means(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
+    count = cast(reduction.reduced_size(lowering), expression_dtype(target.dtype))
+    _reduce_rows(lowering, reduction, target, _unchanged_in_rows)
+    _finish_all(lowering, target, lambda element: divided(element, count, target.dtype))
+
+
+def _row_means(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> ArrayRef:
     means = lowering.allocate("means", target.dims, target.dtype, escapes=False)
-    count = cast(reduction.reduced_size(lowering), name)
+    _write_means(lowering, reduction, means)
+    return means
 
-    def unchanged(elements: Elements, index: Index, element: Element) -> Element:
-        return element
+
+def _variance_rows(
+    lowering: Lowering, reduction: Reduction, target: ArrayRef, means: ArrayRef
+) -> None:
+    """The squares of the deviations from the means."""
+    name = target.dtype.name
 
     def squared(elements: Elements, index: Index, element: Element) -> Element:
         difference = Binary("sub", element, elements(means, index), name)
@@ -353,8 +387,6 @@ def _variance_rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -
         variance = Binary("div", element, divisor, name)
         return Unary("sqrt", variance, name) if reduction.kind == "np::std" else variance
 
-    _reduce_rows(lowering, reduction, means, unchanged)
-    _finish_all(lowering, means, lambda element: divided(element, count, target.dtype))
     _reduce_rows(lowering, reduction, target, squared)
     divisor = lowering.emitter.copy("divisor", cast(_freedom(lowering, reduction), name))
     _finish_all(lowering, target, finished)
@@ -387,7 +419,7 @@ _EMPTY_MESSAGES = {
 
 def _check_not_empty(lowering: Lowering, reduction: Reduction) -> None:
     message = _EMPTY_MESSAGES.get(reduction.kind)
-    if message is None:
+    if message is None or "initial" in reduction.node.attributes:
         return
     is_empty = compare("eq", reduction.reduced_size(lowering), ZERO)
     lowering.fail(is_empty, ValueError, message)
@@ -411,6 +443,7 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     target = _target(lowering, reduction)
     lowering.notes.append(f"loops of {node.kind}, for {target.root}")
     results = _without_kept_axes(lowering, reduction, target)
+    means = _means(lowering, reduction)
     reduction, kept = _rearranged(lowering, reduction)
     results = Rearranger(lowering, kept)(results)
     if rank - 1 in reduction.reduced or (node.kind in _PLACES and len(reduction.reduced) > 1):
@@ -418,8 +451,17 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     elif node.kind in _PLACES:
         _places_in_rows(lowering, reduction, results)
     else:
-        _rows(lowering, reduction, results)
+        _rows(lowering, reduction, results, means)
     return target
+
+
+def _means(lowering: Lowering, reduction: Reduction) -> ArrayRef | None:
+    """What the program knows already of a variance whose results have one axis."""
+    is_line = reduction.operand.rank - len(reduction.reduced) == 1
+    if reduction.kind not in ("np::var", "np::std") or not is_line:
+        return None
+    found = known_means(lowering, reduction.node)
+    return None if found is None else _without_kept_axes(lowering, reduction, found)
 
 
 def _rearranged(lowering: Lowering, reduction: Reduction) -> tuple[Reduction, tuple[int, ...]]:

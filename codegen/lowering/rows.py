@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jitcore.codegen.loops import Expr
-from jitcore.codegen.lowering.accumulators import ENDING_EARLY, Accumulator
+from jitcore.codegen.lowering.accumulators import ENDING_EARLY, Accumulator, FloatSum
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.elements import (
     Elements,
@@ -21,11 +21,12 @@ from jitcore.codegen.lowering.elements import (
 )
 from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import nest
-from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand
+from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand, values_in
 from jitcore.codegen.lowering.orders import is_row_major, order_of
 from jitcore.codegen.lowering.reductions import (
     KINDS,
     Reduction,
+    as_it_is,
     group_axes,
     reduced_element,
 )
@@ -88,8 +89,8 @@ class RowElements(Elements):
         self.reduced: dict[int, Element] = {}
         self.scratch: dict[int, ArrayRef] = {}
 
-    def __call__(self, operand: Operand, index: Index) -> Element:
-        return super().__call__(self.scratch.get(id(operand), operand), index)
+    def source(self, operand: Operand) -> Operand:
+        return self.scratch.get(id(operand), operand)
 
     def of_reduction(self, lazy: Lazy, index: Index) -> Element:
         kept = index.entries[: len(self.row)]
@@ -109,6 +110,7 @@ class _Rows:
     elements: RowElements = field(init=False)
     targets: dict[Value, ArrayRef] = field(default_factory=dict)
     complete: set[int] = field(default_factory=set)
+    sums: dict[int, FloatSum] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.elements = RowElements(self.lowering)
@@ -160,6 +162,11 @@ class _Rows:
                     store(self.lowering, kept, index, value)
                 return change(value)
 
+            if isinstance(taker, FloatSum) and change is as_it_is and kept is None:
+                known = self.sums.setdefault(id(reduction.operand), taker)
+                if known is not taker:
+                    taker.share(known)
+                    return taker.result()
             return reduce_elements(self.lowering, taker, extents, element)
 
         value = reduced_element(self.lowering, reduction, walk)
@@ -204,7 +211,7 @@ class _Rows:
         """Whether a later reduction or an output reads the operand."""
         roots = [lazy.detail.operand for lazy in later]
         roots += [self.lowering.operand(value) for value in self.targets]
-        return any(_reads(root, operand) for root in roots)
+        return any(one is operand for one in values_in(tuple(roots)))
 
     def write(self, value: Value, target: ArrayRef, dims: Sequence[Expr]) -> None:
         """The row of one output."""
@@ -219,17 +226,9 @@ class _Rows:
             store(self.lowering, target, index, self.elements(lazy, index))
 
 
-def _reads(operand: Operand, wanted: Lazy) -> bool:
-    if operand is wanted:
-        return True
-    return isinstance(operand, Lazy) and any(_reads(one, wanted) for one in operand.operands)
-
-
 def is_dear(lazy: Lazy) -> bool:
     """Whether computing an element takes a function of vector math."""
-    if lazy.node.kind in _FUNCTIONS:
-        return True
-    return any(isinstance(one, Lazy) and is_dear(one) for one in lazy.operands)
+    return any(isinstance(one, Lazy) and one.node.kind in _FUNCTIONS for one in values_in(lazy))
 
 
 def _calls(kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Running sums and products along one axis, in NumPy's order."""
+"""Running sums, products and extrema along one axis, in NumPy's order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ from jitcore.ir.graph import Node
 
 __all__ = ["RULES"]
 
-_OPS = {"np::cumsum": "add", "np::cumprod": "mul"}
+_OPS = {
+    "np::cumsum": "add",
+    "np::cumprod": "mul",
+    "np::maximum_accumulate": "max",
+    "np::minimum_accumulate": "min",
+}
 
 
 def _scan(lowering: Lowering, node: Node) -> Operand:

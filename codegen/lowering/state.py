@@ -121,7 +121,7 @@ class Snapshot:
     """What ``Lowering.restore`` goes back to."""
 
     emitted: tuple[Any, ...]
-    sites: list[ErrorSite]
+    sites: dict[ErrorSite, int]
     written: set[int]
     notes: list[str]
     owners: list[list[Owner]]
@@ -145,13 +145,17 @@ class Lowering:
         self.emitter = Emitter()
         self.ranges = Ranges()
         self.escapes = Escapes(graph)
-        self.sites: list[ErrorSite] = []
+        self.sites: dict[ErrorSite, int] = {}
         self.written: set[int] = set()
         self.loop_depth = 0
         self.notes: list[str] = []
         self.source: SourceRange | None = None
         self.is_lazy = False
         self.reduces_lazily = False
+        self.put_off: Callable[[Node], bool] | None = None
+        """Takes a store of the open group that may be done later."""
+        self.settle: Callable[[], None] | None = None
+        """Does the stores of the open group that have been put off."""
         self.input_roots: dict[str, int] = {}
         self.never_one: set[Expr] = set()
         self.writes = _writes_arguments(graph)
@@ -265,7 +269,7 @@ class Lowering:
         """The state before an attempt that may be given up."""
         return Snapshot(
             self.emitter.snapshot(),
-            list(self.sites),
+            dict(self.sites),
             set(self.written),
             list(self.notes),
             [list(owners) for owners in self._owners],
@@ -306,6 +310,8 @@ class Lowering:
         """
         if condition == FALSE:
             return
+        if self.settle is not None:
+            self.settle()
         body: list[Stmt] = []
         with self.emitter.inside(body):
             self._leave(exception, message, payload)
@@ -325,9 +331,8 @@ class Lowering:
         site = ErrorSite(exception, message, len(payload), self.source, self.has_written)
         for number, value in enumerate(payload):
             self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
-        if site not in self.sites:
-            self.sites.append(site)
-        self.emitter.emit(Return(integer(self.sites.index(site) + 1)))
+        number = self.sites.setdefault(site, len(self.sites) + 1)
+        self.emitter.emit(Return(integer(number)))
 
     def note_nest(self, depth: int, targets: Sequence[str]) -> None:
         """Note for the reader of a report that loops write these arrays."""

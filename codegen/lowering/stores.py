@@ -28,7 +28,7 @@ from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
 
-__all__ = ["RULES", "overwrites_itself"]
+__all__ = ["RULES", "fit_value", "overwrites_itself"]
 
 
 def conflicts(
@@ -38,15 +38,26 @@ def conflicts(
 
     ``in_place`` says that the value is read at the place that is being written.
     """
-    if isinstance(value, ArrayRef):
-        is_same = in_place and value.same_place(target)
-        if value.may_overlap(target) and not is_same and not are_apart(lowering, value, target):
-            yield value
-    elif isinstance(value, Lazy):
-        for number, one in enumerate(value.operands):
-            is_same = in_place and value.is_aligned
-            is_same = is_same and _is_identity(value.modes[number], value.rank)
-            yield from conflicts(lowering, one, target, in_place=is_same)
+    waiting = [(value, in_place)]
+    seen: set[tuple[int, bool]] = set()
+    while waiting:
+        value, in_place = waiting.pop()
+        if (id(value), in_place) in seen:
+            continue
+        seen.add((id(value), in_place))
+        if isinstance(value, ArrayRef):
+            is_same = in_place and value.same_place(target)
+            if value.may_overlap(target) and not is_same and not are_apart(lowering, value, target):
+                yield value
+        elif isinstance(value, Lazy):
+            waiting.extend(reversed(list(_parts(value, in_place))))
+
+
+def _parts(value: Lazy, in_place: bool) -> Iterator[tuple[Operand, bool]]:
+    """The operands of a lazy value, and whether each is read at the place that is written."""
+    for number, one in enumerate(value.operands):
+        is_same = in_place and value.is_aligned
+        yield one, is_same and _is_identity(value.modes[number], value.rank)
 
 
 def overwrites_itself(lowering: Lowering, value: Operand, target: ArrayRef) -> bool:
@@ -59,6 +70,8 @@ def _is_identity(modes: Modes, rank: int) -> bool:
 
 
 def _store(lowering: Lowering, node: Node) -> Operand:
+    if lowering.put_off is not None and lowering.put_off(node):
+        return ()
     target = lowering.array(node.inputs[0])
     value = lowering.operand(node.inputs[1])
     modes = fit_dims(lowering, _dims(value), target.dims, _message(node, value, target))
@@ -71,6 +84,15 @@ def _store(lowering: Lowering, node: Node) -> Operand:
         _store_by_copy(lowering, node, value, target, modes)
     lowering.mark_written(target)
     return ()
+
+
+def fit_value(lowering: Lowering, node: Node, target: ArrayRef) -> Lazy:
+    """What a store writes, in the extents of its target."""
+    dims = _dims(lowering.operand(node.inputs[1]))
+    message = _message(node, lowering.operand(node.inputs[1]), target)
+    modes = fit_dims(lowering, dims, target.dims, message)
+    # Looked up once more: a check of the extents may have computed it.
+    return _broadcast(node, lowering.operand(node.inputs[1]), target, modes)
 
 
 def _dims(operand: Operand) -> tuple[Expr, ...]:

@@ -355,11 +355,29 @@ def _require_gap(lowering: Lowering, stride: Expr, step: Expr) -> None:
 
 
 def _check_reshape(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.array(node.inputs[0])
     extents = [lowering.scalar(value) for value in node.inputs[1:]]
-    known = [one for one in extents if not (isinstance(one, Const) and one.value < 0)]
-    is_empty = compare("eq", product(known), ZERO)
-    lowering.fail(is_empty, ValueError, "cannot reshape an array without elements beside a 0")
+    known = [one for one in extents if not _is_unknown(one)]
+    numbers = iter(range(1, len(known) + 1))
+    texts = ["newaxis" if _is_unknown(one) else f"{{{next(numbers)}}}" for one in extents]
+    # NumPy's text leaves out an unknown extent that comes first.
+    shape = ",".join(texts[1:] if _is_unknown(extents[0]) else texts)
+    message = f"cannot reshape array of size {{0}} into shape ({shape})"
+    size = lowering.size(base.dims)
+    others = lowering.emitter.shared("size", product(known))
+    payload = [size, *known]
+    negative: Expr = FALSE
+    for one in known:
+        negative = either(negative, compare("lt", one, ZERO))
+    lowering.fail(negative, ValueError, "can only specify one unknown dimension")
+    lowering.fail(compare("eq", others, ZERO), ValueError, message, payload)
+    rest = Binary("rem", size, others, "int64")
+    lowering.fail(compare("ne", rest, ZERO), ValueError, message, payload)
     return ()
+
+
+def _is_unknown(extent: Expr) -> bool:
+    return isinstance(extent, Const) and bool(extent.value < 0)
 
 
 def _ravel(lowering: Lowering, node: Node) -> Operand:

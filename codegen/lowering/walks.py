@@ -11,7 +11,7 @@ from jitcore.codegen.lowering.nest import INDEX_NAMES
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["ElementAt", "reduce_elements"]
+__all__ = ["ElementAt", "multiple_of", "reduce_elements"]
 
 ElementAt = Callable[[Sequence[Expr]], Element]
 """Gives the element at an entry for each reduced axis."""
@@ -65,7 +65,7 @@ class _Walk:
         if block is None:
             self.run(entries, ZERO, extent)
             return
-        whole = self.emitter.let("whole", _multiple(extent, self.taker.tail))
+        whole = self.emitter.let("whole", multiple_of(extent, self.taker.tail))
         if isinstance(whole, Const) and whole.value <= block:
             self.run(entries, ZERO, whole)
         else:
@@ -107,7 +107,7 @@ class _Walk:
             self.emitter.emit(If(done, [Break()]))
 
 
-def _multiple(extent: Expr, size: int) -> Expr:
+def multiple_of(extent: Expr, size: int) -> Expr:
     """The largest multiple of a power of two that an extent holds."""
     if size == 1:
         return extent

@@ -7,6 +7,7 @@ pass turns into registers.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,7 +45,9 @@ from jitcore.codegen.printers.llvm_instructions import (
     memory_type,
     register_type,
 )
+from jitcore.codegen.printers.loop_hints import loop_hints
 from jitcore.codegen.threads import LEAST_WORK
+from jitcore.codegen.traversal import walk
 from jitcore.codegen.writer import one_line
 
 __all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symbol"]
@@ -52,6 +55,20 @@ __all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symb
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _PARALLEL = "declare void @jc_parallel(ptr, ptr, i64, i64, i64)"
 _ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
+
+
+def _inlining(function: Function, linkage: str) -> str:
+    """The attributes of a function that say where its code is to be.
+
+    Of the internal functions vector math gives a value; outlined nests are to stay outside.  The
+    entry would compile a second copy of loops.
+    """
+    if "internal" in linkage:
+        return "noinline " if function.result == "void" else "alwaysinline "
+    if not function.optimized:
+        return "noinline optnone "
+    has_loops = any(isinstance(one, For | While) for one in walk(function.body))
+    return "noinline " if has_loops else ""
 
 
 def vecmath_symbol(name: str, dtype: str) -> str:
@@ -109,6 +126,7 @@ class _Module:
         self._metadata: list[str] = []
         self._defined: set[str] = set()
         self._unlikely = ""
+        self._unpredictable = ""
 
     def add(self, function: Function, linkage: str, contract: bool) -> None:
         """Print a function, and before it the vector math it calls."""
@@ -128,6 +146,12 @@ class _Module:
         if not self._unlikely:
             self._unlikely = self.metadata(_UNLIKELY)
         return self._unlikely
+
+    def unpredictable(self) -> str:
+        """The metadata of a choice that stays one and does not become a jump."""
+        if not self._unpredictable:
+            self._unpredictable = self.metadata("!{}")
+        return self._unpredictable
 
     def vecmath(self, name: str, dtype: str) -> tuple[str, Function]:
         """The symbol and the definition of a function of vector math, printed once."""
@@ -159,8 +183,8 @@ class _FunctionPrinter:
         self._function = function
         self._code = Instructions(module.declarations, contract)
         self._allocas: list[str] = []
-        self._variables: dict[str, str] = {}
-        self._slots: dict[str, str] = {}
+        self._variables: ChainMap[str, str] = ChainMap()
+        self._slots: set[str] = set()
         self._loops: list[tuple[str, str]] = []
         self._scopes = _alias_scopes(module, function)
         self._block = "entry"
@@ -207,10 +231,7 @@ class _FunctionPrinter:
         self._statement_list(function.body)
         if not self._terminated:
             self._finish()
-        # Of the internal functions vector math gives a value; outlined nests are to stay outside.
-        inline = ""
-        if "internal" in linkage:
-            inline = "noinline " if function.result == "void" else "alwaysinline "
+        inline = _inlining(function, linkage)
         header = (
             f"{linkage} {memory_type(function.result)} @{function.name}"
             f"({', '.join(params)}) {inline}#0 {{"
@@ -244,10 +265,9 @@ class _FunctionPrinter:
 
     def _statement_list(self, statements: Sequence[Stmt]) -> None:
         """Print statements in a scope of their own; nothing after a jump is reachable."""
-        outer = self._variables, self._slots
-        self._variables, self._slots = dict(self._variables), dict(self._slots)
+        self._variables = self._variables.new_child()
         self._append(statements)
-        self._variables, self._slots = outer
+        self._variables = self._variables.parents
 
     def _append(self, statements: Sequence[Stmt]) -> None:
         for statement in statements:
@@ -261,17 +281,17 @@ class _FunctionPrinter:
         name, dtype = statement.var.name, statement.var.dtype
         operand = self._expression(statement.value)
         if not statement.mutable:
-            self._slots.pop(name, None)
             self._variables[name] = self._code.rename(operand, name)
             return
         slot = f"%{identifier(name)}.slot{len(self._allocas)}"
         self._allocas.append(f"  {slot} = alloca {register_type(dtype)}")
-        self._slots[name] = slot
+        self._slots.add(slot)
+        self._variables[name] = slot
         self._code.effect(f"store {register_type(dtype)} {operand}, ptr {slot}")
 
     def _assign(self, statement: Assign) -> None:
         operand = self._expression(statement.value)
-        slot = self._slots[statement.var.name]
+        slot = self._variables[statement.var.name]
         self._code.effect(f"store {register_type(statement.var.dtype)} {operand}, ptr {slot}")
 
     def _store(self, statement: Store) -> None:
@@ -331,25 +351,22 @@ class _FunctionPrinter:
         self._terminate(f"br label %{latch}")
         self._label(latch)
         self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
-        self._terminate(f"br label %{head}")
+        hints = loop_hints(statement, self._module.metadata)
+        hint = f", !llvm.loop {hints}" if hints else ""
+        self._terminate(f"br label %{head}{hint}")
         self._label(end)
 
     def _loop_body(self, statement: For, index: str, latch: str, end: str) -> None:
-        outer = self._variables
-        self._variables = {**outer, statement.var.name: index}
-        hidden = self._slots.pop(statement.var.name, None)
+        self._variables = self._variables.new_child({statement.var.name: index})
         self._loops.append((latch, end))
         self._statement_list(statement.body)
         self._loops.pop()
-        self._variables = outer
-        if hidden is not None:
-            self._slots[statement.var.name] = hidden
+        self._variables = self._variables.parents
 
     def _while(self, statement: While) -> None:
         number = self._number()
         head, body, end = (f"while{number}.{part}" for part in ("head", "body", "end"))
-        outer = self._variables, self._slots
-        self._variables, self._slots = dict(self._variables), dict(self._slots)
+        self._variables = self._variables.new_child()
         self._terminate(f"br label %{head}")
         self._label(head)
         self._loops.append((head, end))
@@ -361,7 +378,7 @@ class _FunctionPrinter:
             self._append(statement.body)
             self._terminate(f"br label %{head}")
         self._loops.pop()
-        self._variables, self._slots = outer
+        self._variables = self._variables.parents
         self._label(end)
 
     def _if(self, statement: If) -> None:
@@ -410,10 +427,10 @@ class _FunctionPrinter:
         return constant(expression.value, expression.dtype)
 
     def _var(self, expression: Var) -> str:
-        slot = self._slots.get(expression.name)
-        if slot is not None:
-            return self._code.value(f"load {register_type(expression.dtype)}, ptr {slot}")
-        return self._variables[expression.name]
+        operand = self._variables[expression.name]
+        if operand in self._slots:
+            return self._code.value(f"load {register_type(expression.dtype)}, ptr {operand}")
+        return operand
 
     def _unary(self, expression: Unary) -> str:
         dtype = expression.x.dtype
@@ -430,7 +447,11 @@ class _FunctionPrinter:
         x = self._expression(expression.x)
         y = self._expression(expression.y)
         type_ = register_type(expression.dtype)
-        return self._code.value(f"select i1 {condition}, {type_} {x}, {type_} {y}")
+        # LLVM would jump over what it finds dear, and the processor cannot foretell data.
+        hint = self._module.unpredictable()
+        return self._code.value(
+            f"select i1 {condition}, {type_} {x}, {type_} {y}, !unpredictable {hint}"
+        )
 
     def _cast(self, expression: Cast) -> str:
         x = self._expression(expression.x)

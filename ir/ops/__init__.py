@@ -12,6 +12,7 @@ from typing import Any
 
 from jitcore.ir.ops import (
     arrangements,
+    assigning,
     attributes,
     calculus,
     comparing,
@@ -24,6 +25,8 @@ from jitcore.ir.ops import (
     hosted,
     indexing,
     joining,
+    layer_kernels,
+    layers,
     linalg,
     mathematics,
     operators,
@@ -35,10 +38,13 @@ from jitcore.ir.ops import (
     selecting,
     shaping,
     sliding_windows,
+    special,
     statistics,
     ufunc_methods,
+    unbuffered,
 )
 from jitcore.ir.ops.op import Op
+from jitcore.ir.ops.special import special_kind
 from jitcore.ir.types import type_of_constant
 
 __all__ = ["METHODS", "TABLE", "Op", "kind_of", "type_of_constant"]
@@ -49,8 +55,10 @@ _ROWS: tuple[Op, ...] = (
     *mathematics.OPS,
     *attributes.OPS,
     *indexing.OPS,
+    *assigning.OPS,
     *elementwise.OPS,
     *elementwise_functions.OPS,
+    *special.OPS,
     *ufunc_methods.OPS,
     *reductions.OPS,
     *shaping.OPS,
@@ -63,6 +71,7 @@ _ROWS: tuple[Op, ...] = (
     *sliding_windows.OPS,
     *conversion.OPS,
     *overwriting.OPS,
+    *unbuffered.OPS,
     *rearranging.OPS,
     *hosted.OPS,
     *comparing.OPS,
@@ -70,6 +79,8 @@ _ROWS: tuple[Op, ...] = (
     *selecting.OPS,
     *calculus.OPS,
     *searching.OPS,
+    *layers.OPS,
+    *layer_kernels.OPS,
 )
 
 TABLE: dict[str, Op] = {op.kind: op for op in _ROWS}
@@ -93,6 +104,6 @@ def kind_of(function: Any) -> str | None:
     ('np::tanh', 'prim::len', None)
     """
     try:
-        return _KINDS.get(function)
+        return _KINDS.get(function) or special_kind(function)
     except TypeError:  # not hashable, so not a function of the table
         return None

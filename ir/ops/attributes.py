@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
@@ -88,6 +90,9 @@ def _method_rule(b: Builder, call: Call) -> Value:
     x, name = call.value("x"), call.static("name")
     if isinstance(x.type, TupleType) and x.type.named:
         return _named_tuple_method(b, x, call)
+    held = x.constant.attributes["value"] if x.constant is not None else None
+    if isinstance(held, np.dtype) and name == "type" and not call.bound.get("keywords"):
+        return b.call_python(held.type, call.bound.get("values", []))
     if not isinstance(x.type, TensorType):
         raise Untypable(f"method {name!r} of {x.type}")
     op, parameters = b.method(name)
@@ -110,7 +115,14 @@ def _named_tuple_method(b: Builder, x: Value, call: Call) -> Value:
     if not isinstance(found, FunctionType) or "**" in names:
         raise Untypable(f"method {name!r} of {x.type}")
     keywords = dict(zip(names, call.bound.get("keyword_values", []), strict=True))
-    return b.call_python(found, [x, *call.bound.get("values", [])], keywords)
+    values = call.bound.get("values", [])
+    if name == "_replace" and found.__code__.co_filename == namedtuple.__code__.co_filename:
+        fields: Sequence[str] = x.type.named._fields
+        if values or not keywords.keys() <= set(fields):
+            raise Untypable("the arguments do not fit the fields")
+        held = dict(zip(fields, b.elements(x), strict=True))
+        return b.call_python(x.type.named, list({**held, **keywords}.values()))
+    return b.call_python(found, [x, *values], keywords)
 
 
 OPS: tuple[Op, ...] = (

@@ -6,7 +6,7 @@ The dtypes come from NumPy itself (``ufunc.resolve_dtypes``), with Python number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -24,10 +24,12 @@ from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, NONE, Dim, TensorType, T
 __all__ = [
     "OPS",
     "SUPPORTED",
+    "UFUNC_PARAMETERS",
     "cast_to",
     "elementwise_result",
     "operand_dims",
     "operand_dtype",
+    "ufunc_rule",
     "with_output",
 ]
 
@@ -35,9 +37,8 @@ SUPPORTED = "?bhilqBHILQfdFD"
 """Type characters of the dtypes that compiled code computes in."""
 
 _WEAK: dict[Type, Any] = {INT: int, FLOAT: float, COMPLEX: complex, BOOL: np.dtype(bool)}
-_UFUNC_PARAMETERS = (
-    "out=None, where=True, casting!='same_kind', order!='K', dtype=None, subok!=True"
-)
+UFUNC_PARAMETERS = "out=None, where=True, casting!='same_kind', order!='K', dtype=None, subok!=True"
+"""What ufuncs take after their operands."""
 
 
 def operand_dtype(value: Value) -> Any:
@@ -54,17 +55,15 @@ def operand_dims(value: Value) -> tuple[Dim, ...]:
 
 
 @cache
-def _resolve(name: str, operands: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
-    ufunc: np.ufunc = getattr(np, name)
+def _resolve(ufunc: np.ufunc, operands: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     nothing = (None,) * ufunc.nout
     return tuple(ufunc.resolve_dtypes((*operands, *nothing)))
 
 
 def _asked_dtypes(
-    name: str, values: Sequence[Value], dtype: np.dtype[Any]
+    ufunc: np.ufunc, values: Sequence[Value], dtype: np.dtype[Any]
 ) -> tuple[np.dtype[Any], ...]:
     """The dtypes of the loop that gives a dtype; operands must be of the same kind."""
-    ufunc: np.ufunc = getattr(np, name)
     operands = [operand_dtype(value) for value in values]
     nothing = (None,) * ufunc.nin
     try:
@@ -76,13 +75,13 @@ def _asked_dtypes(
     return tuple(found)
 
 
-def _loop_dtypes(name: str, values: Sequence[Value]) -> tuple[np.dtype[Any], ...]:
+def _loop_dtypes(ufunc: np.ufunc, values: Sequence[Value]) -> tuple[np.dtype[Any], ...]:
     operands = [operand_dtype(value) for value in values]
     if all(isinstance(one, type) for one in operands):
         # A ufunc of Python numbers alone works in their default dtypes.
         operands = [np.dtype(one) for one in operands]
     try:
-        return _resolve(name, tuple(operands))
+        return _resolve(ufunc, tuple(operands))
     except (TypeError, ValueError) as error:
         raise Untypable(str(error)) from None
 
@@ -130,16 +129,21 @@ def _check_supported(dtypes: Sequence[np.dtype[Any]]) -> None:
             raise Untypable(f"dtype {dtype} is not compiled")
 
 
-def _ufunc_rule(name: str, names: Sequence[str], scalar: Scalar | None) -> Rule:
+def ufunc_rule(
+    kind: str, find: Callable[[], np.ufunc], names: Sequence[str], scalar: Scalar | None
+) -> Rule:
+    """The rule of a ufunc, which is asked for when it is needed."""
+    name = kind.partition("::")[2]
+
     def rule(b: Builder, call: Call) -> Value:
         values = [call.value(operand) for operand in names]
         if name in _WHERE_NEGATIVE:
             values = [_any_int(b, value, values) for value in values]
         asked = call.static("dtype")
         if asked is None:
-            dtypes = _loop_dtypes(name, values)
+            dtypes = _loop_dtypes(find(), values)
         else:
-            dtypes = _asked_dtypes(name, values, _as_dtype(asked))
+            dtypes = _asked_dtypes(find(), values, _as_dtype(asked))
         _check_supported(dtypes)
         if scalar is None or scalar.text(dtypes[0].kind) is None:
             raise Untypable(f"{name} of {dtypes[0]} is not compiled")
@@ -148,7 +152,7 @@ def _ufunc_rule(name: str, names: Sequence[str], scalar: Scalar | None) -> Rule:
         operands = [cast_to(b, value, dtype) for value, dtype in zip(values, dtypes, strict=False)]
         if name in _WHERE_NEGATIVE and dtypes[0] != dtypes[1]:
             return _compare_across_signs(b, name, operands)
-        return b.emit(f"np::{name}", operands, {}, elementwise_result(b, operands, dtypes[-1]))
+        return b.emit(kind, operands, {}, elementwise_result(b, operands, dtypes[-1]))
 
     return with_output(rule)
 
@@ -246,8 +250,8 @@ def _ufunc(name: str, scalar: Scalar | None, *, aliases: tuple[Any, ...] = (), d
     return Op(
         kind=f"np::{name}",
         reference=ufunc,
-        rule=_ufunc_rule(name, names, scalar),
-        parameters=", ".join([*names, _UFUNC_PARAMETERS]),
+        rule=ufunc_rule(f"np::{name}", lambda: ufunc, names, scalar),
+        parameters=", ".join([*names, UFUNC_PARAMETERS]),
         scalar=scalar,
         functions=(ufunc, *aliases),
         doc=doc or (ufunc.__doc__ or "").split("\n\n")[1].split("\n")[0].strip(),
@@ -259,7 +263,7 @@ def _angle_unit(name: str, numerator: float, denominator: float) -> Op:
 
     def rule(b: Builder, call: Call) -> Value:
         x = call.value("x")
-        dtypes = _loop_dtypes(name, [x])
+        dtypes = _loop_dtypes(getattr(np, name), [x])
         _check_supported(dtypes)
         # NumPy divides in the loop's dtype as well.
         factor = dtypes[0].type(numerator) / dtypes[0].type(denominator)
@@ -268,7 +272,7 @@ def _angle_unit(name: str, numerator: float, denominator: float) -> Op:
     return replace(
         _ufunc(name, None),
         rule=with_output(rule),
-        parameters=f"x, {_UFUNC_PARAMETERS}".replace("dtype=", "dtype!="),
+        parameters=f"x, {UFUNC_PARAMETERS}".replace("dtype=", "dtype!="),
     )
 
 

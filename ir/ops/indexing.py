@@ -8,13 +8,12 @@ ints and slice parts may be ``$k`` too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.conversion import as_array, check_scalar_fits
+from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.grids import grid, grid_of_one
 from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Untypable, static_value, tensor
@@ -22,8 +21,6 @@ from jitcore.ir.shapes import BroadcastError, slice_length
 from jitcore.ir.types import (
     ANY,
     BOOL,
-    COMPLEX,
-    FLOAT,
     INT,
     NONE,
     SLICE,
@@ -32,10 +29,19 @@ from jitcore.ir.types import (
     ListType,
     TensorType,
     TupleType,
-    is_number,
 )
 
-__all__ = ["OPS", "split_index"]
+__all__ = [
+    "OPS",
+    "TYPED_VIEWS",
+    "Index",
+    "expanded",
+    "index_view",
+    "is_mask",
+    "only_mask",
+    "read",
+    "split_index",
+]
 
 
 TYPED_VIEWS = frozenset(
@@ -54,7 +60,7 @@ TYPED_VIEWS = frozenset(
 """The kinds of typed graphs that give other forms of their operand's memory."""
 
 
-class _Index:
+class Index:
     """An index being normalized: entries as text, operands, and the dims that come out."""
 
     def __init__(self, b: Builder, x: Value) -> None:
@@ -193,7 +199,7 @@ def _known_part(part: Value | None) -> int | None:
     return int(value)
 
 
-def _expand(b: Builder, x: Value, index: Value) -> list[Value]:
+def expanded(b: Builder, x: Value, index: Value) -> list[Value]:
     """The entries of an index with its Ellipsis, or the axes it leaves out, spelled as slices."""
     entries = b.elements(index) if isinstance(index.type, TupleType) else [index]
     entries = [
@@ -217,32 +223,28 @@ def _expand(b: Builder, x: Value, index: Value) -> list[Value]:
     return [*entries, *full]
 
 
-def _without_list(b: Builder, entry: Value, index: Value) -> Value:
-    return as_array(b, entry, index) if isinstance(entry.type, ListType) else entry
-
-
 def _is_ellipsis(entry: Value) -> bool:
     return entry.constant is not None and entry.constant.attributes["value"] is Ellipsis
 
 
-def _is_mask(entry: Value) -> bool:
+def is_mask(entry: Value) -> bool:
     return isinstance(entry.type, TensorType) and entry.type.dtype == np.dtype(bool)
 
 
-def _read(b: Builder, x: Value, index: Value) -> Value:
+def read(b: Builder, x: Value, index: Value) -> Value:
     """``x[index]`` of an array or a NumPy scalar."""
     type_ = tensor(x)
     if type_.scalar:
         raise Untypable("a NumPy scalar is indexed")
-    entries = _expand(b, x, index)
-    if any(_is_mask(entry) for entry in entries):
-        return b.op("np::compress", x, _only_mask(entries))
-    built = _Index(b, x)
+    entries = expanded(b, x, index)
+    if any(is_mask(entry) for entry in entries):
+        return b.op("np::compress", x, only_mask(entries))
+    built = Index(b, x)
     for entry in entries:
         built.add(entry)
     if built.arrays:
         return _gather(b, x, built)
-    view = _view(b, x, built)
+    view = index_view(b, x, built)
     asked_for_scalar = all(
         entry.type == INT or isinstance(entry.type, TensorType) for entry in entries
     )
@@ -252,7 +254,7 @@ def _read(b: Builder, x: Value, index: Value) -> Value:
     return view
 
 
-def _view(b: Builder, x: Value, built: _Index) -> Value:
+def index_view(b: Builder, x: Value, built: Index) -> Value:
     type_ = tensor(x)
     attributes = {"index": built.text}
     return b.emit(
@@ -260,9 +262,9 @@ def _view(b: Builder, x: Value, built: _Index) -> Value:
     )
 
 
-def _only_mask(entries: Sequence[Value]) -> Value:
+def only_mask(entries: Sequence[Value]) -> Value:
     first, *rest = entries
-    if not _is_mask(first) or any(not _is_full_slice(entry) for entry in rest):
+    if not is_mask(first) or any(not _is_full_slice(entry) for entry in rest):
         raise Untypable("a boolean mask among other indices")
     if tensor(first).dims == ():
         raise Untypable("a boolean mask without dimensions")
@@ -273,7 +275,7 @@ def _is_full_slice(entry: Value) -> bool:
     return entry.constant is not None and entry.constant.attributes["value"] == slice(None)
 
 
-def _gather_dims(b: Builder, built: _Index) -> tuple[Dim, ...]:
+def _gather_dims(b: Builder, built: Index) -> tuple[Dim, ...]:
     """The dims of an advanced index: the index arrays' own, first or where they stand together."""
     try:
         shape = b.broadcast([tensor(value).dims or () for _, value in built.arrays])
@@ -292,12 +294,12 @@ def _gather_dims(b: Builder, built: _Index) -> tuple[Dim, ...]:
     return (*before, *shape, *after)
 
 
-def _is_advanced(built: _Index, entry: str) -> bool:
+def _is_advanced(built: Index, entry: str) -> bool:
     """Integers count as index arrays when there is an index array."""
     return ":" not in entry and entry != "None"
 
 
-def _gather(b: Builder, x: Value, built: _Index, order: str = "K") -> Value:
+def _gather(b: Builder, x: Value, built: Index, order: str = "K") -> Value:
     dims = _gather_dims(b, built)
     type_ = TensorType(tensor(x).dtype, dims)
     attributes = {"index": built.text} | ({"order": "C"} if order == "C" else {})
@@ -325,10 +327,10 @@ def _entry_value(b: Builder, entry: str, operands: Sequence[Value]) -> Value:
     return part(entry)
 
 
-def _typed_index(b: Builder, call: Call) -> tuple[Value, _Index, list[Value]]:
+def _typed_index(b: Builder, call: Call) -> tuple[Value, Index, list[Value]]:
     x = call.value("x")
     operands: list[Value] = call.bound.get("operands", [])
-    built = _Index(b, x)
+    built = Index(b, x)
     for entry in split_index(call.static("index")):
         built.add(_entry_value(b, entry, operands))
     return x, built, operands
@@ -338,7 +340,7 @@ def _view_rule(b: Builder, call: Call) -> Value:
     x, built, _ = _typed_index(b, call)
     if built.arrays:
         raise Untypable("a view by index arrays")
-    return _view(b, x, built)
+    return index_view(b, x, built)
 
 
 def _gather_rule(b: Builder, call: Call) -> Value:
@@ -367,7 +369,7 @@ def _getitem_rule(b: Builder, call: Call) -> Value:
     if x.type == ANY or index.type == ANY:
         raise Untypable("a subscript of or by a value whose type is not known")
     if isinstance(x.type, TensorType):
-        return _read(b, x, index)
+        return read(b, x, index)
     if isinstance(x.type, TupleType):
         return _tuple_item(b, x, index)
     if x.type == STR and x.constant is not None and index.constant is not None:
@@ -403,106 +405,6 @@ def _tuple_item(b: Builder, x: Value, index: Value) -> Value:
     return elements[int(number)]
 
 
-def _setitem_rule(b: Builder, call: Call) -> Value:
-    x, index, value = call.value("x"), call.value("index"), call.value("value")
-    for one in (x, index, value):
-        if one.type == ANY:
-            raise Untypable("a subscript assignment to or of a value whose type is not known")
-    if not isinstance(x.type, TensorType) or x.type.scalar:
-        raise Untypable(f"a subscript assignment to {x.type}")
-    _check_writable(x)
-    target = tensor(x)
-    assert target.dtype is not None
-    given = value
-    value = _storable(b, value, target.dtype)
-    entries = _expand(b, x, index)
-    if any(_is_mask(entry) for entry in entries):
-        return b.op("np::put_mask", x, _only_mask(entries), value)
-    built = _Index(b, x)
-    for entry in entries:
-        built.add(entry)
-    if built.arrays:
-        return b.emit("np::scatter", [x, *built.operands, value], {"index": built.text}, NONE)
-    if _is_same_place(value, x, built):
-        return b.constant(None)
-    check_scalar_fits(given, target.dtype)
-    view = _view(b, x, built)
-    return b.op("np::store", view, value)
-
-
-_READ_ONLY = frozenset({"np::broadcast_to", "np::diagonal", "np::sliding_window_view"})
-
-
-def _check_writable(target: Value) -> None:
-    """NumPy raises where a view is written that is read-only."""
-    node = target.node
-    while node is not None and node.inputs and (node.kind in TYPED_VIEWS):
-        if node.kind in _READ_ONLY:
-            raise Untypable("assignment destination is read-only")
-        node = node.inputs[0].node
-
-
-def _is_same_place(value: Value, x: Value, built: _Index) -> bool:
-    """``x[i] = x[i]`` after an in-place operation, with which augmented assignment ends."""
-    node = value.node
-    return (
-        node is not None
-        and node.kind == "np::view"
-        and node.inputs == [x, *built.operands]
-        and node.attributes["index"] == built.text
-    )
-
-
-def _storable(b: Builder, value: Value, dtype: np.dtype[Any]) -> Value:
-    if isinstance(value.type, TensorType):
-        source = tensor(value)
-        assert source.dtype is not None
-        if source.dtype.kind == "c" and dtype.kind != "c":
-            raise Untypable("NumPy warns, or raises, when a complex value goes into a real array")
-        return b.op("np::cast", value, dtype=dtype) if source.dtype != dtype else value
-    if not is_number(value.type):
-        raise Untypable(f"{value.type} goes into an array")
-    if value.constant is None and (
-        (value.type == FLOAT and dtype.kind in "iub")
-        or (value.type == COMPLEX and dtype.kind != "c")
-    ):
-        raise Untypable(f"{value.type} goes into {dtype}")
-    if value.constant is not None:
-        return _constant_in(b, value.constant.attributes["value"], dtype)
-    return cast_to(b, value, dtype)
-
-
-def _constant_in(b: Builder, number: Any, dtype: np.dtype[Any]) -> Value:
-    holder = np.zeros((), dtype)
-    try:
-        with np.errstate(all="ignore"):
-            holder[()] = number
-    except (TypeError, ValueError, OverflowError) as error:
-        raise Untypable(str(error)) from None
-    return b.constant(holder[()], TensorType(dtype, (), True))
-
-
-def _store_rule(b: Builder, call: Call) -> Value:
-    target, value = tensor(call.value("target")), tensor(call.value("value"))
-    _check_writable(call.value("target"))
-    if target.dtype != value.dtype:
-        raise Untypable(f"{value.dtype} is stored into {target.dtype}")
-    left, right = target.dims or (), value.dims or ()
-    if len(right) > len(left):
-        extra, right = right[: len(right) - len(left)], right[len(right) - len(left) :]
-        if any(dim != 1 for dim in extra):
-            raise Untypable("more dimensions are stored than there are")
-        dims = len(extra)
-        index = ", ".join(["0"] * dims + [":"] * len(right))
-        value_view = b.op("np::view", call.value("value"), index=index)
-        return b.op("np::store", call.value("target"), value_view)
-    for one, two in zip(reversed(left), reversed(right), strict=False):
-        if isinstance(one, int) and isinstance(two, int) and two not in (1, one):
-            raise Untypable("could not broadcast input array")
-    attributes = {"in_place": True} if call.static("in_place") else {}
-    return b.emit("np::store", [call.value("target"), call.value("value")], attributes, NONE)
-
-
 def _compress_rule(b: Builder, call: Call) -> Value:
     x, mask = tensor(call.value("x")), tensor(call.value("mask"))
     covered = len(mask.dims or ())
@@ -532,15 +434,6 @@ OPS: tuple[Op, ...] = (
         "prim::getitem", reference.getitem, _getitem_rule, "x, index", view=True, doc="A subscript."
     ),
     Op(
-        "prim::setitem",
-        reference.setitem,
-        _setitem_rule,
-        "x, index, value",
-        writes=(0,),
-        pure=False,
-        doc="A subscript assignment.",
-    ),
-    Op(
         "np::view",
         reference.view,
         _view_rule,
@@ -564,15 +457,6 @@ OPS: tuple[Op, ...] = (
         writes=(0,),
         pure=False,
         doc="Assignment by advanced indexing.",
-    ),
-    Op(
-        "np::store",
-        reference.store,
-        _store_rule,
-        "target, value, in_place=False",
-        writes=(0,),
-        pure=False,
-        doc="Write to all of an array.",
     ),
     Op(
         "np::compress",

@@ -15,6 +15,7 @@ from jitcore.ir.types import ANY, Dim, TensorType, Type
 __all__ = [
     "Builder",
     "Call",
+    "Definition",
     "NeedsConstant",
     "Op",
     "Parameter",
@@ -218,6 +219,33 @@ def static_value(value: Value, what: str) -> Any:
 Rule = Callable[[Builder, Call], "Value"]
 
 
+@dataclass(slots=True)
+class Definition:
+    """A Python function outside of this package that says what an op does.
+
+    Parameters
+    ----------
+    name : str
+    only_if : dict
+        The op stands only for calls in which these arguments are these constants.
+    function : callable, optional
+        None until the package that has it is imported.
+    hints : tuple of str
+        Parameters of the op that the function has not: what is known about others.
+    """
+
+    name: str
+    only_if: Mapping[str, Any]
+    function: Callable[..., Any] | None = None
+    hints: tuple[str, ...] = ("packed",)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if self.function is None:
+            raise NotImplementedError(f"{self.name} is not known: import jitcore.nn")
+        known = {name: value for name, value in keywords.items() if name not in self.hints}
+        return self.function(*args, **known)
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One row of the op table: everything that is true of an op.
@@ -245,8 +273,12 @@ class Op:
         The result may share memory with operand 0.
     writes : tuple of int
         The operands whose memory is written.
+    writes_if : mapping
+        The operands that are written as well, unless the argument of this name is False.
     pure : bool
         No effect and the same result for the same operands.
+    definition : Definition or None
+        What is inlined where the rule has no form for a call.
     doc : str
         One line for the table of ops in the documentation.
     """
@@ -260,7 +292,9 @@ class Op:
     functions: tuple[Any, ...] = ()
     view: bool = False
     writes: tuple[int, ...] = ()
+    writes_if: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pure: bool = True
+    definition: Definition | None = None
     doc: str = ""
 
     @property

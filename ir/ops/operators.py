@@ -12,6 +12,7 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
+from jitcore.ir.ops import iteration
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Rule, Untypable, tensor
 from jitcore.ir.signs import is_nonnegative
@@ -25,6 +26,7 @@ from jitcore.ir.types import (
     OBJECT,
     STR,
     ListType,
+    LocalListType,
     TensorType,
     TupleType,
     Type,
@@ -284,26 +286,44 @@ def _is_rule(negated: bool) -> Rule:
         if x.constant is not None and y.constant is not None and x.type in (OBJECT, BOOL):
             same = x.constant.attributes["value"] is y.constant.attributes["value"]
             return b.constant(same is not negated)
+        if _is_other_object(x, y) or _is_other_object(y, x):
+            return b.constant(negated)
         raise Untypable("the identity of two values")
 
     return rule
+
+
+def _is_other_object(known: Value, other: Value) -> bool:
+    """Whether a known object is of no class whose values compiled code computes."""
+    if known.type != OBJECT or known.constant is None or other.type == OBJECT:
+        return False
+    return not isinstance(known.constant.attributes["value"], _COMPUTED)
 
 
 def _in_rule(negated: bool) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x, y = call.value("x"), call.value("y")
         known_types(x, y)
-        if not is_number(x.type) or not isinstance(y.type, (TupleType, ListType)):
+        if not is_number(x.type) or not isinstance(y.type, (TupleType, ListType, LocalListType)):
             raise Untypable(f"membership of {x.type} in {y.type}")
+        if isinstance(y.type, LocalListType) and y.type.count is None:
+            if y.type.element == x.type == FLOAT or not is_number(y.type.element or INT):
+                raise Untypable("membership in a list where a NaN is found by its identity")
+            result = b.define(iteration.is_in, x, y)
+            return b.op("prim::not_", result) if negated else result
         result = b.constant(False)
         for one in b.elements(y):
             if not is_number(one.type):
                 raise Untypable(f"membership in {y.type}")
-            result = b.op("prim::or_", result, b.op("prim::eq", x, one))
+            # Python asks for identity first, so that a NaN is found where it stands itself.
+            is_one = b.constant(True) if one is x else b.op("prim::eq", x, one)
+            result = b.op("prim::or_", result, is_one)
         return b.op("prim::not_", result) if negated else result
 
     return rule
 
+
+_COMPUTED = (int, float, complex, str, tuple, list, np.generic, np.ndarray)
 
 OPS: tuple[Op, ...] = (
     *(

@@ -13,10 +13,10 @@ from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, rank_of, row
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, NONE, TensorType
 
-__all__ = ["OPS"]
+__all__ = ["OPS", "goes_into"]
 
 
-def _goes_into(value: Value, dtype: np.dtype[Any]) -> bool:
+def goes_into(value: Value, dtype: np.dtype[Any]) -> bool:
     """Whether NumPy's rule of the same kind lets this be written."""
     if value.type == BOOL:
         return True
@@ -40,7 +40,7 @@ def _copyto_rule(b: Builder, call: Call) -> Value:
     target, value = array_operand(call.value("dst")), call.value("src")
     dtype = tensor(target).dtype
     assert dtype is not None
-    if not _goes_into(value, dtype):
+    if not goes_into(value, dtype):
         raise Untypable(f"a copy of {value.type} into {dtype}")
     if isinstance(value.type, TensorType) and rank_of(value) > rank_of(target):
         raise Untypable("a copy of more dimensions than there are")
@@ -66,7 +66,7 @@ def _fill_rule(b: Builder, call: Call) -> Value:
     assert dtype is not None
     if isinstance(value.type, TensorType) and not value.type.scalar:
         raise Untypable("fill with an array")
-    if not _goes_into(value, dtype):
+    if not goes_into(value, dtype):
         raise Untypable(f"fill of {dtype} with {value.type}")
     check_scalar_fits(value, dtype)
     b.op("np::store", target, cast_to(b, value, dtype))

@@ -10,6 +10,7 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
+from jitcore.ir.ops import iteration
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.operators import is_tensor, known_types
 from jitcore.ir.types import (
@@ -102,13 +103,25 @@ def _greater(x: Any, y: Any) -> Any:
 def _extremum_rule(name: str) -> Rule:
     """``min`` or ``max`` of several values; a comparison chooses, unless all are Python numbers."""
     choice = {"min": _smaller, "max": _greater}[name]
+    of_many = {"min": iteration.smallest, "max": iteration.greatest}[name]
+    of_any = {"min": iteration.smallest_or, "max": iteration.greatest_or}[name]
 
     def rule(b: Builder, call: Call) -> Value:
         values: list[Value] = call.bound.get("values", [])
+        # None is a default like any other.
+        default: Value | None = call.bound.get("default")
+        if default is not None and len(values) != 1:
+            raise Untypable(f"{name}() of several values with a default")
+        if len(values) == 1 and iteration.is_long(values[0]):
+            if default is None:
+                return b.define(of_many, values[0])
+            return b.define(of_any, values[0], default)
         if len(values) == 1:
             values = b.elements(values[0])
         if len(values) == 1:
             return values[0]
+        if not values and default is not None:
+            return default
         if not values:
             raise Untypable(f"{name}() of nothing")
         result = values[0]
@@ -126,9 +139,30 @@ def _sum_rule(b: Builder, call: Call) -> Value:
     x = call.value("x")
     start = call.optional("start")
     result = b.constant(0) if start is None else start
+    if iteration.is_long(x):
+        if iteration.has_compensated_sum(x):
+            raise Untypable("Python's sum of floats makes up for rounding")
+        return b.define(iteration.total, x, result)
     for one in b.elements(x):
         result = b.op("prim::add", result, one)
     return result
+
+
+def _truth_rule(name: str) -> Rule:
+    """``any`` or ``all``."""
+    of_many = {"any": iteration.any_of, "all": iteration.all_of}[name]
+    joined = {"any": "prim::or_", "all": "prim::and_"}[name]
+
+    def rule(b: Builder, call: Call) -> Value:
+        x = call.value("x")
+        if iteration.is_long(x):
+            return b.define(of_many, x)
+        result = b.constant(name == "all")
+        for one in b.elements(x):
+            result = b.op(joined, result, b.op("prim::bool", one))
+        return result
+
+    return rule
 
 
 def _round_rule(b: Builder, call: Call) -> Value:
@@ -166,12 +200,13 @@ def _range_rule(b: Builder, call: Call) -> Value:
         values = [b.constant(0), values[0]]
     if len(values) == 2:
         values = [*values, b.constant(1)]
-    if (
-        len(values) != 3
-        or values[2].constant is None
-        or values[2].constant.attributes["value"] == 0
-    ):
-        raise Untypable("range() with a step that is not a known number")
+    if len(values) != 3:
+        raise Untypable(f"range() of {len(values)} values")
+    step = values[2].constant
+    if step is None:
+        b.define(iteration.require_step, values[2])
+    elif step.attributes["value"] == 0:
+        raise Untypable("range() with a step of zero")
     return b.emit("prim::range", values, {}, RANGE)
 
 
@@ -188,6 +223,8 @@ def _range_length_rule(b: Builder, call: Call) -> Value:
         if start.constant.attributes["value"] == 0 and step.constant.attributes["value"] == 1:
             if stop.node is not None and stop.node.kind == "prim::size":
                 return stop
+    if step.constant is None:
+        return b.define(iteration.steps_between, start, stop, step)
     return b.emit("prim::range_length", [start, stop, step], {}, INT)
 
 
@@ -377,7 +414,7 @@ OPS: tuple[Op, ...] = (
         "prim::min",
         builtins.min,
         _extremum_rule("min"),
-        "*values",
+        "*values, default=None",
         functions=(builtins.min,),
         doc="The smallest.",
     ),
@@ -385,7 +422,7 @@ OPS: tuple[Op, ...] = (
         "prim::max",
         builtins.max,
         _extremum_rule("max"),
-        "*values",
+        "*values, default=None",
         functions=(builtins.max,),
         doc="The largest.",
     ),
@@ -396,6 +433,22 @@ OPS: tuple[Op, ...] = (
         "x, start=None",
         functions=(builtins.sum,),
         doc="The sum of a sequence.",
+    ),
+    Op(
+        "prim::any",
+        builtins.any,
+        _truth_rule("any"),
+        "x",
+        functions=(builtins.any,),
+        doc="Whether an element is true.",
+    ),
+    Op(
+        "prim::all",
+        builtins.all,
+        _truth_rule("all"),
+        "x",
+        functions=(builtins.all,),
+        doc="Whether all elements are true.",
     ),
     Op(
         "prim::round",

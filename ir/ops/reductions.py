@@ -10,18 +10,30 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.partial_reductions import (
+    chosen,
+    extreme_identity,
+    initial_value,
+    is_given,
+    mask_of,
+)
 from jitcore.ir.reference import argmax, argmin
 from jitcore.ir.shapes import BroadcastError, normalize_axes
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["OPS"]
 
-_COMMON = "axis=None, dtype=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVALUE"
-_NO_DTYPE = "axis=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVALUE"
-_LOGICAL = "axis=None, out!=None, keepdims=False, *, where!=NOVALUE"
-_MEAN = "axis=None, dtype=None, out!=None, keepdims=False, *, where!=NOVALUE"
-_VARIANCE = "axis=None, dtype=None, out!=None, ddof=0, keepdims=False, *, where!=NOVALUE"
-_NAN_VARIANCE = f"{_VARIANCE}, mean!=NOVALUE, correction!=NOVALUE"
+_COMMON = "axis=None, dtype=None, out!=None, keepdims=False, initial=NOVALUE, where=NOVALUE"
+_NO_DTYPE = "axis=None, out!=None, keepdims=False, initial=NOVALUE, where=NOVALUE"
+_LOGICAL = "axis=None, out!=None, keepdims=False, *, where=NOVALUE"
+_MEAN = "axis=None, dtype=None, out!=None, keepdims=False, *, where=NOVALUE"
+_VARIANCE = "axis=None, dtype=None, out!=None, ddof=0, keepdims=False, *, where=NOVALUE"
+_NAN_SUM = "axis=None, dtype=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVALUE"
+_NAN_MEAN = "axis=None, dtype=None, out!=None, keepdims=False, *, where!=NOVALUE"
+_NAN_VARIANCE = (
+    "axis=None, dtype=None, out!=None, ddof=0, keepdims=False, *, where!=NOVALUE, "
+    "mean!=NOVALUE, correction!=NOVALUE"
+)
 _SCAN = "axis=None, dtype=None, out!=None"
 
 
@@ -90,9 +102,24 @@ def _sum_rule(name: str, function: Callable[..., Any]) -> Rule:
         if accumulator.char not in SUPPORTED:
             raise Untypable(f"{name} in {accumulator}")
         stated = _stated(function, accumulator)
-        return _emit(b, call, cast_to(b, x, accumulator), accumulator, name, **stated)
+        x = chosen(b, call, cast_to(b, x, accumulator), int(name == "prod"))
+        found = _emit(b, call, x, accumulator, name, **stated)
+        initial = initial_value(b, call, accumulator)
+        if initial is None:
+            return found
+        if accumulator.kind == "f" and not _is_known_to_count(initial):
+            raise Untypable("a sum that may begin with -0.0")
+        return b.op("np::add" if name == "sum" else "np::multiply", found, initial)
 
     return rule
+
+
+def _is_known_to_count(initial: Value) -> bool:
+    """Whether the first element of a sum is not -0.0, which alone leaves a sum of -0.0 as it is."""
+    constant = initial.constant
+    return constant is not None and not (
+        constant.attributes["value"] == 0 and np.signbit(constant.attributes["value"])
+    )
 
 
 def _extremum_rule(name: str) -> Rule:
@@ -102,7 +129,17 @@ def _extremum_rule(name: str) -> Rule:
         assert dtype is not None
         if dtype.kind == "c":
             raise Untypable(f"{name} of complex numbers")
-        return _emit(b, call, x, dtype, name)
+        if not is_given(call, "initial"):
+            if is_given(call, "where"):
+                raise Untypable(f"{name} of chosen elements without a first one")
+            return _emit(b, call, x, dtype, name)
+        identity = extreme_identity(name, dtype)
+        found = _emit(b, call, chosen(b, call, x, identity), dtype, name, initial=identity)
+        if not isinstance(call.bound["initial"], Value):
+            return found
+        initial = initial_value(b, call, dtype)
+        assert initial is not None
+        return b.op("np::minimum" if name == "min" else "np::maximum", found, initial)
 
     return rule
 
@@ -110,7 +147,7 @@ def _extremum_rule(name: str) -> Rule:
 def _logical_rule(name: str) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x = cast_to(b, _array(b, call), np.dtype(bool))
-        return _emit(b, call, x, bool, name)
+        return _emit(b, call, chosen(b, call, x, name == "all"), bool, name)
 
     return rule
 
@@ -142,7 +179,13 @@ def _mean_rule(b: Builder, call: Call) -> Value:
     result = _accumulator(call, np.mean, dtype)
     if result.kind not in "fc" or result.char not in SUPPORTED:
         raise Untypable(f"mean in {result}")
-    return _emit(b, call, cast_to(b, x, result), result, "mean")
+    x = cast_to(b, x, result)
+    mask = mask_of(b, call, x)
+    if mask is None:
+        return _emit(b, call, x, result, "mean")
+    if result.char not in "fd":
+        raise Untypable(f"mean of chosen elements in {result}")
+    return _mean_where(b, x, b.op("np::logical_not", mask), _over(call), 0)
 
 
 def _variance_rule(name: str) -> Rule:
@@ -156,9 +199,21 @@ def _variance_rule(name: str) -> Rule:
         ddof = call.static("ddof")
         if not isinstance(ddof, (int, float)):
             raise Untypable("ddof that is not a number")
-        return _emit(b, call, cast_to(b, x, result), result, name, ddof=ddof)
+        x = cast_to(b, x, result)
+        mask = mask_of(b, call, x)
+        if mask is None:
+            return _emit(b, call, x, result, name, ddof=ddof)
+        if result.char not in "fd":
+            raise Untypable(f"{name} of chosen elements in {result}")
+        missing = b.op("np::logical_not", mask)
+        variance = _variance_where(b, x, missing, _over(call), (ddof, 0.0))
+        return b.op("np::sqrt", variance) if name == "std" else variance
 
     return rule
+
+
+def _over(call: Call) -> tuple[Any, bool]:
+    return call.static("axis"), bool(call.static("keepdims"))
 
 
 def _ptp_rule(b: Builder, call: Call) -> Value:
@@ -204,10 +259,17 @@ def _nan_dtype(call: Call, x: Value) -> np.dtype[Any]:
     return dtype
 
 
-def _mean_where(b: Builder, x: Value, missing: Value, over: tuple[Any, bool], ddof: float) -> Value:
+def _mean_where(
+    b: Builder,
+    x: Value,
+    missing: Value,
+    over: tuple[Any, bool],
+    ddof: float,
+    nothing: float = np.nan,
+) -> Value:
     """The sum of what is not missing, divided by how many these are less ``ddof``.
 
-    The division is in double precision, as NumPy's is.
+    The division is in double precision, as NumPy's is, and by ``nothing`` where no more are left.
     """
     axis, keepdims = over
     total = b.op("np::sum", b.op("np::where", missing, 0, x), axis=axis, keepdims=keepdims)
@@ -217,7 +279,7 @@ def _mean_where(b: Builder, x: Value, missing: Value, over: tuple[Any, bool], dd
     freedom = b.op("np::cast", count, dtype=wide)
     if ddof:
         freedom = b.op("np::subtract", freedom, float(ddof))
-        freedom = _number_where(b, b.op("np::greater", freedom, 0.0), freedom, np.nan)
+        freedom = _number_where(b, b.op("np::greater", freedom, 0.0), freedom, nothing)
     mean = b.op("np::divide", b.op("np::cast", total, dtype=wide), freedom)
     return b.op("np::cast", mean, dtype=tensor(x).dtype)
 
@@ -238,12 +300,19 @@ def _nan_variance_rule(name: str) -> Rule:
         if dtype.kind != "f":
             return b.op(f"np::{name}", x, axis=axis, keepdims=keepdims, ddof=ddof)
         missing = b.op("np::isnan", x)
-        mean = _mean_where(b, x, missing, (axis, True), 0)
-        squares = b.op("np::square", b.op("np::subtract", x, mean))
-        variance = _mean_where(b, squares, missing, (axis, keepdims), ddof)
+        variance = _variance_where(b, x, missing, (axis, keepdims), (ddof, np.nan))
         return b.op("np::sqrt", variance) if name == "std" else variance
 
     return rule
+
+
+def _variance_where(
+    b: Builder, x: Value, missing: Value, over: tuple[Any, bool], freedom: tuple[float, float]
+) -> Value:
+    """The variance of what is not missing; ``freedom`` is as for the mean of the squares."""
+    mean = _mean_where(b, x, missing, (over[0], True), 0)
+    squares = b.op("np::square", b.op("np::subtract", x, mean))
+    return _mean_where(b, squares, missing, over, *freedom)
 
 
 def _scan_rule(name: str, function: Callable[..., Any]) -> Rule:
@@ -254,18 +323,40 @@ def _scan_rule(name: str, function: Callable[..., Any]) -> Rule:
                 raise Untypable(f"{name} of a NumPy scalar")
             x = x if len(tensor(x).dims or ()) == 1 else b.op("np::reshape", x, -1)
             axis = 0
-        type_ = tensor(x)
-        assert type_.dtype is not None and type_.dims is not None
-        try:
-            (axis,) = normalize_axes(int(axis), len(type_.dims))
-        except BroadcastError as error:
-            raise Untypable(str(error)) from None
-        dtype = _accumulator(call, function, type_.dtype)
-        if dtype.char not in SUPPORTED:
-            raise Untypable(f"{name} in {dtype}")
-        result = TensorType(dtype, type_.dims)
-        attributes = {"axis": axis, **_stated(function, dtype)}
-        return b.emit(f"np::{name}", [cast_to(b, x, dtype)], attributes, result)
+        dtype = _accumulator(call, function, _dtype(x))
+        return _scan(b, x, axis, dtype, name, _stated(function, dtype))
+
+    return rule
+
+
+def _dtype(x: Value) -> np.dtype[Any]:
+    dtype = tensor(x).dtype
+    assert dtype is not None
+    return dtype
+
+
+def _scan(
+    b: Builder, x: Value, axis: int, dtype: np.dtype[Any], name: str, stated: Mapping[str, Any]
+) -> Value:
+    """What ``name`` makes of each element and those before it along an axis, in a dtype."""
+    dims = tensor(x).dims or ()
+    try:
+        (axis,) = normalize_axes(int(axis), len(dims))
+    except BroadcastError as error:
+        raise Untypable(str(error)) from None
+    if dtype.char not in SUPPORTED:
+        raise Untypable(f"{name} in {dtype}")
+    attributes = {"axis": axis, **stated}
+    return b.emit(f"np::{name}", [cast_to(b, x, dtype)], attributes, TensorType(dtype, dims))
+
+
+def _extremum_scan_rule(name: str) -> Rule:
+    def rule(b: Builder, call: Call) -> Value:
+        x, axis, asked = _array(b, call), call.static("axis"), call.static("dtype")
+        dtype = _dtype(x) if asked is None else np.dtype(asked)
+        if dtype.kind == "c" or not isinstance(axis, int):
+            raise Untypable(f"{name} of complex numbers or along no axis")
+        return _scan(b, x, axis, dtype, name, {})
 
     return rule
 
@@ -334,19 +425,19 @@ OPS: tuple[Op, ...] = (
     ),
     _row(
         "nansum",
-        _COMMON,
+        _NAN_SUM,
         _nan_rule("np::sum", 0),
         "Sum of all that are not NaN.",
         method=_NO_METHOD,
     ),
     _row(
         "nanprod",
-        _COMMON,
+        _NAN_SUM,
         _nan_rule("np::prod", 1),
         "Product of all that are not NaN.",
         method=_NO_METHOD,
     ),
-    _row("nanmean", _MEAN, _nan_mean_rule, "Mean of all that are not NaN.", method=_NO_METHOD),
+    _row("nanmean", _NAN_MEAN, _nan_mean_rule, "Mean of all that are not NaN.", method=_NO_METHOD),
     _row(
         "nanvar",
         _NAN_VARIANCE,
@@ -363,4 +454,20 @@ OPS: tuple[Op, ...] = (
     ),
     _row("cumsum", _SCAN, _scan_rule("cumsum", np.cumsum), "Running sum."),
     _row("cumprod", _SCAN, _scan_rule("cumprod", np.cumprod), "Running product."),
+    Op(
+        "np::maximum_accumulate",
+        np.maximum.accumulate,
+        _extremum_scan_rule("maximum_accumulate"),
+        "a, axis=0, dtype=None, out!=None",
+        functions=(np.maximum.accumulate,),
+        doc="Greatest so far; NaN wins.",
+    ),
+    Op(
+        "np::minimum_accumulate",
+        np.minimum.accumulate,
+        _extremum_scan_rule("minimum_accumulate"),
+        "a, axis=0, dtype=None, out!=None",
+        functions=(np.minimum.accumulate,),
+        doc="Least so far; NaN wins.",
+    ),
 )

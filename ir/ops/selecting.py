@@ -11,7 +11,6 @@ from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
-from jitcore.ir.reference import require
 from jitcore.ir.types import COMPLEX, FLOAT, INT, TensorType
 
 __all__ = ["OPS"]
@@ -92,7 +91,7 @@ def _extract_rule(b: Builder, call: Call) -> Value:
 def _without(x: Any, place: Any, axis: Any) -> Any:
     rows = np.moveaxis(x, axis, 0)
     count = len(rows)
-    require(-count <= place < count, "IndexError", "index is out of bounds")
+    rows[place]  # raises NumPy's own error
     if place < 0:
         place += count
     return np.concatenate((rows[:place], rows[place + 1 :]))
@@ -111,7 +110,8 @@ def _delete_rule(b: Builder, call: Call) -> Value:
 
 def _with_inserted(x: Any, place: Any, value: Any) -> Any:
     count = len(x)
-    require(-count <= place <= count, "IndexError", "index is out of bounds")
+    if place != count:
+        x[place]  # raises NumPy's own error
     if place < 0:
         place += count
     return np.concatenate((x[:place], value, x[place:]))
@@ -138,9 +138,11 @@ def _insert_rule(b: Builder, call: Call) -> Value:
 def _compress_rule(b: Builder, call: Call) -> Value:
     condition, x = as_array(b, call.value("condition")), array_operand(call.value("a"))
     axis = call.static("axis")
+    if rank_of(condition) != 1:
+        raise Untypable("np.compress by something else than a vector")
     if axis is None:
         return b.define(_extracted, condition, x)
-    if checked_axis(axis, rank_of(x)) != 0 or rank_of(condition) != 1:
+    if checked_axis(axis, rank_of(x)) != 0:
         raise Untypable("np.compress along another axis than the first")
     return b.define(_kept_rows, condition, x)
 

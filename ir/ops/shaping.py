@@ -58,19 +58,27 @@ def dims_of_values(b: Builder, values: Sequence[Value]) -> tuple[Dim, ...]:
     """The dims these extents make: numbers, symbols they are the size of, or new symbols."""
     dims: list[Dim] = []
     for value in values:
-        node = value.node
         if value.constant is not None:
             extent = int(value.constant.attributes["value"])
             if extent < 0:
                 raise Untypable("negative dimensions are not allowed")
             dims.append(extent)
-        elif node is not None and node.kind == "prim::size":
-            type_ = node.inputs[0].type
-            assert isinstance(type_, TensorType) and type_.dims is not None
-            dims.append(type_.dims[node.attributes["dim"]])
         else:
-            dims.append(b.fresh_dim(("extent", value)))
+            known = _dim_of_size(value)
+            dims.append(b.fresh_dim(("extent", value)) if known is None else known)
     return tuple(dims)
+
+
+def _dim_of_size(value: Value) -> Dim | None:
+    """The dim that a value is the size of, where the array's dims are known."""
+    node = value.node
+    if node is None or node.kind != "prim::size":
+        return None
+    type_ = node.inputs[0].type
+    if not isinstance(type_, TensorType) or type_.dims is None:
+        return None
+    axis: int = node.attributes["dim"]
+    return type_.dims[axis]
 
 
 def _transpose_rule(b: Builder, call: Call) -> Value:
@@ -156,8 +164,8 @@ def _resolve_unknown(b: Builder, x: Value, extents: list[Value]) -> list[Value]:
     if _constant(others) == 0:
         raise Untypable("cannot reshape into an unknown dimension")
     left = _cancelled(b, x, remaining, known)
-    if left is not None and _constant(others) is None:
-        # NumPy refuses to find an extent beside one of 0.
+    if _constant(others) is None or (left is None and _constant(total) is None):
+        # NumPy refuses to find an extent beside one of 0, and says so where the others do not fit.
         b.emit("np::check_reshape", [x, *extents], {}, NONE)
     if left is None:
         if _constant(total) is not None and _constant(others) is not None:

@@ -50,9 +50,10 @@ def _positions(
             if dim < extent:
                 raise Untypable("a window is larger than the array")
             dims[axis] = dim - extent + 1
-        elif extent != 1:
-            fits = b.op("prim::ge", b.size(x, axis), extent)
-            b.op("prim::require", fits, exception="ValueError", message=_TOO_LARGE)
+            continue
+        fits = b.op("prim::ge", b.size(x, axis), extent)
+        b.op("prim::require", fits, exception="ValueError", message=_TOO_LARGE)
+        if extent != 1:
             dims[axis] = b.fresh_dim(("positions", dim, extent))
     return tuple(dims)
 

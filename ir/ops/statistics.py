@@ -211,17 +211,12 @@ def _nan_scan_rule(kind: str, fill: int) -> Rule:
 
 def _reduce_rule(kind: str) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
-        names = (
-            ("axis", "dtype", "keepdims")
-            if kind in ("np::sum", "np::prod")
-            else (
-                "axis",
-                "keepdims",
-            )
-        )
-        if "dtype" not in names and call.static("dtype") is not None:
+        over = {name: call.static(name) for name in ("axis", "keepdims")}
+        if kind in ("np::sum", "np::prod"):
+            over["dtype"] = call.static("dtype")
+        elif call.static("dtype") is not None:
             raise Untypable("a reduction in a given dtype")
-        over = {name: call.static(name) for name in names}
+        over |= {name: call.bound[name] for name in ("initial", "where") if name in call.bound}
         if kind in ("np::all", "np::any") and _dtype(call.value("array")).kind != "b":
             raise Untypable("a logical reduction of numbers")
         return b.op(kind, array_operand(call.value("array")), **over)
@@ -245,7 +240,7 @@ _REDUCTIONS = {
     "logical_and": "np::all",
     "logical_or": "np::any",
 }
-_REDUCE = "array, axis=0, dtype=None, out!=None, keepdims=False, initial!=NOVALUE, where!=True"
+_REDUCE = "array, axis=0, dtype=None, out!=None, keepdims=False, initial=NOVALUE, where=NOVALUE"
 
 
 def _method_row(name: str, method: str, rule: Rule, parameters: str, doc: str) -> Op:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from jitcore.ir import log
@@ -13,7 +13,11 @@ __all__ = ["inline"]
 _KIND = "prim::CallFunction"
 
 
-def inline(graph: Graph) -> bool:
+def _all(_: Node) -> bool:
+    return True
+
+
+def inline(graph: Graph, wanted: Callable[[Node], bool] = _all) -> bool:
     """Replace every ``prim::CallFunction`` by the body of its graph, whose own calls go as well.
 
     Before::
@@ -33,15 +37,16 @@ def inline(graph: Graph) -> bool:
           %z : Any = np::sin(%0)
           return (%z)
 
-    A call inside of the function that it calls stays, or the body would never end.  Captures of
-    the functions become captures of the graph.
+    A call inside of the function that it calls stays, or the body would never end, and so do calls
+    that are not ``wanted``.  Captures of the functions become captures of the graph.
     """
-    return _Inliner(graph).block(graph.block, [graph])
+    return _Inliner(graph, wanted).block(graph.block, [graph])
 
 
 class _Inliner:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, wanted: Callable[[Node], bool]) -> None:
         self.graph = graph
+        self.wanted = wanted
         self._captures = {id(capture.read): capture for capture in graph.captures}
 
     def block(self, block: Block, active: Sequence[Graph]) -> bool:
@@ -54,7 +59,8 @@ class _Inliner:
         changed = False
         for node in nodes:
             callee = node.attributes.get("graph")
-            if node.kind == _KIND and isinstance(callee, Graph) and callee not in active:
+            is_call = node.kind == _KIND and isinstance(callee, Graph) and callee not in active
+            if is_call and isinstance(callee, Graph) and self.wanted(node):
                 self._append(block, self._expand(node, callee, block), [*active, callee])
                 changed = True
                 continue

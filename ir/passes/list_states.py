@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,13 @@ import numpy as np
 from jitcore.ir import reference
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops.op import Untypable
+from jitcore.ir.passes.chosen_elements import (
+    MAX_KNOWN,
+    checked_index,
+    chosen_element,
+    known_number,
+    raise_where,
+)
 from jitcore.ir.passes.skeletons import FIRST_CAPACITY, ListsAreNotValues
 from jitcore.ir.passes.specialize_branches import BranchBuilder
 from jitcore.ir.types import (
@@ -28,11 +36,15 @@ __all__ = [
     "apply_to_list",
     "item_of",
     "length_of",
+    "pop_from_list",
     "python_list",
     "remove_list_states",
 ]
 
-LIST_KINDS = frozenset({"prim::ListValue", "prim::ListAppend", "prim::ListSet"})
+LIST_KINDS = frozenset(
+    f"prim::List{name}" for name in ("Value", "Repeat", "Append", "Extend", "Set", "Slice")
+)
+
 
 _CONVERSIONS: dict[Type, str] = {INT: "prim::int", FLOAT: "prim::float", BOOL: "prim::bool"}
 _AS_ARRAY = frozenset(
@@ -70,11 +82,21 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
     if node.kind == "prim::bool":
         return worker.op("prim::ne", length_of(worker, first), 0)
     if node.kind == "prim::getitem" and found == [0] and inputs[1].type == INT:
-        return _get(worker, first, inputs[1])
+        with contextlib.suppress(Untypable):
+            return _get(worker, first, inputs[1])
+    if node.kind in _FOR_ALL_ELEMENTS:
+        return None
     for number in found:
         as_array = number == 0 and node.kind in _AS_ARRAY
         inputs[number] = _array(worker, first) if as_array else python_list(worker, inputs[number])
     return None
+
+
+_ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
+_FOR_ALL_ELEMENTS = _ITERATORS | {
+    f"prim::{name}" for name in ("sum", "min", "max", "any", "all", "in_", "notin")
+}
+"""What takes the elements by itself."""
 
 
 def _is_list(value: Value) -> bool:
@@ -85,8 +107,22 @@ def _parts(value: Value) -> tuple[Value, Value]:
     """The array that holds the elements, and their number."""
     if value.node is None or value.node.kind != "prim::ListState" or not value.node.inputs:
         raise ListsAreNotValues("a list whose elements are not known")
+    assert isinstance(value.type, LocalListType) and value.type.count is None
     buffer, length = value.node.inputs
     return buffer, length
+
+
+def _known(value: Value) -> list[Value] | None:
+    """The elements of a list where they are known one by one."""
+    assert isinstance(value.type, LocalListType)
+    is_known = value.type.count is not None and value.node is not None
+    return list(value.node.inputs) if is_known and value.node is not None else None
+
+
+def _in_array(worker: BranchBuilder, value: Value) -> Value:
+    """The list with its elements in an array."""
+    items = _known(value)
+    return value if not items else _stored(worker, items)
 
 
 def _element(value: Value) -> Type | None:
@@ -106,10 +142,37 @@ def _state(worker: BranchBuilder, buffer: Value, length: Value, element: Type) -
 
 
 def _make(worker: BranchBuilder, items: Sequence[Value]) -> Value:
-    if not items:
-        return worker.emit("prim::ListState", [], {}, LocalListType(None))
+    if len(items) > MAX_KNOWN:
+        return _stored(worker, items)
     types = {item.type for item in items}
-    if len(types) > 1:
+    element = None if not items else ANY if len(types) > 1 else items[0].type
+    return worker.emit("prim::ListState", items, {}, LocalListType(element, len(items)))
+
+
+def _repeat(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
+    *items, count = inputs
+    if count.type != INT:
+        raise ListsAreNotValues(f"a list times {count.type}")
+    if count.constant is not None:
+        times = max(count.constant.attributes["value"], 0)
+        if times * len(items) <= MAX_KNOWN:
+            return _make(worker, items * times)
+    if len(items) != 1:
+        raise ListsAreNotValues("a list of several elements times a number")
+    element = items[0].type
+    worker.keeps_ints = worker.keeps_ints or element == INT
+    length = worker.op("prim::max", count, 0)
+    buffer = worker.op(
+        "np::empty", worker.op("prim::max", count, FIRST_CAPACITY), dtype=_dtype(element)
+    )
+    filled = worker.op("np::view", buffer, length, index=":$0")
+    worker.op("np::store", filled, worker.op("np::cast", items[0], dtype=_dtype(element)))
+    return _state(worker, buffer, length, element)
+
+
+def _stored(worker: BranchBuilder, items: Sequence[Value]) -> Value:
+    """A list of these elements, in an array with room for more."""
+    if len({item.type for item in items}) > 1:
         raise ListsAreNotValues("a list of several types")
     element = items[0].type
     dtype = _dtype(element)
@@ -131,15 +194,63 @@ def _append(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     state, item = inputs
     if not _is_list(state):
         raise ListsAreNotValues("a list that Python knows")
-    element = _element(state)
+    known, element = _known(state), _element(state)
+    if known is not None and len(known) < MAX_KNOWN:
+        return _make(worker, [*known, item])
     if element is None:
         return _make(worker, [item])
+    state = _in_array(worker, state)
     if item.type != element:
         raise ListsAreNotValues(f"a list of {element} and {item.type}")
     buffer, length = _parts(state)
     buffer = _grown(worker, buffer, length)
     _store(worker, buffer, length, item)
     return _state(worker, buffer, worker.op("prim::add", length, 1), element)
+
+
+def _extend(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
+    state, more = inputs
+    if not _is_list(state):
+        raise ListsAreNotValues("a list that Python knows")
+    if isinstance(more.type, LocalListType) and more.type.count is None:
+        raise ListsAreNotValues("a list that is extended by another one")
+    for item in worker.elements(more):
+        state = _append(worker, [state, item])
+    return state
+
+
+def pop_from_list(worker: BranchBuilder, inputs: Sequence[Value]) -> tuple[Value, Value]:
+    """What ``pop`` gives, and the list after it."""
+    try:
+        return _pop(worker, inputs)
+    except Untypable as reason:
+        raise ListsAreNotValues(str(reason)) from reason
+
+
+def _pop(worker: BranchBuilder, inputs: Sequence[Value]) -> tuple[Value, Value]:
+    state, *index = inputs
+    if not _is_list(state) or any(one.type != INT for one in index):
+        raise ListsAreNotValues("a list that Python knows")
+    known = _known(state)
+    at = known_number(index[0]) if index else -1
+    if known is not None and at is not None and -len(known) <= at < len(known):
+        item = known.pop(at)
+        return item, _make(worker, known)
+    element = _element(state)
+    if element is None:
+        raise ListsAreNotValues("pop from a list without elements")
+    state = _in_array(worker, state)
+    buffer, length = _parts(state)
+    raise_where(worker, worker.op("prim::eq", length, 0), "pop from empty list")
+    number = index[0] if index else worker.constant(-1)
+    place = _checked(worker, state, number, "pop index out of range")
+    item = item_of(worker, state, place)
+    shorter = worker.op("prim::sub", length, 1)
+    if index:
+        after = worker.op("prim::add", place, 1)
+        target = worker.op("np::view", buffer, place, shorter, index="$0:$1")
+        worker.op("np::store", target, worker.op("np::view", buffer, after, length, index="$0:$1"))
+    return item, _state(worker, buffer, shorter, element)
 
 
 def _grown(worker: BranchBuilder, buffer: Value, length: Value) -> Value:
@@ -160,39 +271,51 @@ def _grown(worker: BranchBuilder, buffer: Value, length: Value) -> Value:
 
 def _checked(worker: BranchBuilder, state: Value, index: Value, message: str) -> Value:
     """An index counted from the start; an IndexError where there is no such element."""
-    _, length = _parts(state)
-    known = index.constant
-    if known is None or known.attributes["value"] < 0:
-        negative = worker.op("prim::lt", index, 0)
-        from_end = worker.op("prim::add", index, length)
-        if known is not None:
-            index = from_end
-        else:
-            index = worker.split(negative, [lambda: [from_end], lambda: [index]])[0]
-    outside = worker.op(
-        "prim::or_", worker.op("prim::lt", index, 0), worker.op("prim::ge", index, length)
-    )
-    made = worker.block.append("prim::If", [outside], outputs=(), source=worker.source)
-    outer = worker.open_scope(made.add_block())
-    error = worker.block.append(
-        "prim::Call", [worker.constant(IndexError), worker.constant(message)], outputs=(ANY,)
-    )
-    worker.block.append("prim::Raise", [error.output], outputs=(), source=worker.source)
-    worker.close_scope(outer)
-    made.add_block()
-    return index
+    return checked_index(worker, index, _parts(state)[1], message)
 
 
 def _set(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     state, index, item = inputs
-    if not _is_list(state) or index.type != INT or item.type != _element(state):
+    if not _is_list(state) or index.type != INT:
         raise ListsAreNotValues("an assignment to an item")
+    known = _known(state)
+    at = known_number(index)
+    if known is not None and at is not None and -len(known) <= at < len(known):
+        known[at] = item
+        return _make(worker, known)
+    if item.type != _element(state):
+        raise ListsAreNotValues("an assignment to an item")
+    state = _in_array(worker, state)
     message = "list assignment index out of range"
     _store(worker, _parts(state)[0], _checked(worker, state, index, message), item)
     return _state(worker, *_parts(state), item.type)
 
 
+def _slice(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
+    state, index = inputs
+    if not _is_list(state):
+        raise ListsAreNotValues("a list that Python knows")
+    items = _known(state)
+    if items is not None:
+        try:
+            return _make(
+                worker, worker.elements(worker.op("prim::getitem", worker.make_tuple(items), index))
+            )
+        except Untypable:
+            state = _in_array(worker, state)
+    element = _element(state)
+    if element is None:
+        return state
+    buffer, length = _parts(state)
+    elements = worker.op("np::view", buffer, length, index=":$0")
+    part = worker.op("np::copy", worker.op("prim::getitem", elements, index))
+    return _state(worker, part, worker.size(part, 0), element)
+
+
 def _get(worker: BranchBuilder, state: Value, index: Value) -> Value:
+    items = _known(state)
+    if items is not None:
+        return chosen_element(worker, items, index, "list index out of range")
     return item_of(worker, state, _checked(worker, state, index, "list index out of range"))
 
 
@@ -208,6 +331,9 @@ def item_of(worker: BranchBuilder, state: Value, index: Value) -> Value:
 
 def length_of(worker: BranchBuilder, state: Value) -> Value:
     """The number of elements."""
+    assert isinstance(state.type, LocalListType)
+    if state.type.count is not None:
+        return worker.constant(state.type.count)
     return worker.constant(0) if _element(state) is None else _parts(state)[1]
 
 
@@ -215,6 +341,7 @@ def _array(worker: BranchBuilder, state: Value) -> Value:
     """The elements as a new array."""
     if _element(state) is None:
         return worker.op("np::empty", 0, dtype=np.dtype(np.float64))
+    state = _in_array(worker, state)
     buffer, length = _parts(state)
     elements = worker.op("np::view", buffer, length, index=":$0")
     return worker.op("np::listed", elements)
@@ -233,9 +360,11 @@ def python_list(worker: BranchBuilder, state: Value) -> Value:
         return known
     if state.node is None or state.node.block is not worker.block:
         raise ListsAreNotValues("a list that is passed on in a branch or in a loop")
-    element = _element(state)
-    if element is None:
-        made = worker.block.append("prim::ListConstruct", outputs=(ANY,), source=worker.source)
+    element, items = _element(state), _known(state)
+    if element is None or items is not None:
+        made = worker.block.append(
+            "prim::ListConstruct", items or [], outputs=(ANY,), source=worker.source
+        )
     else:
         buffer, length = _parts(state)
         elements = worker.op("np::view", buffer, length, index=":$0")
@@ -257,7 +386,11 @@ def remove_list_states(graph: Graph) -> None:
     ListsAreNotValues
         Something still reads one.
     """
-    for node in graph.find_all_nodes("prim::ListState"):
+    for node in reversed(list(graph.nodes())):
+        if node.kind in _ITERATORS and not node.output.uses:
+            # The loop that visits the elements reads them by itself.
+            node.destroy()
+    for node in reversed(graph.find_all_nodes("prim::ListState")):
         if node.output.uses:
             raise ListsAreNotValues("a list that is used where nothing is known of it")
         node.destroy()
@@ -265,6 +398,9 @@ def remove_list_states(graph: Graph) -> None:
 
 _WRITERS: dict[str, Callable[[BranchBuilder, Sequence[Value]], Value]] = {
     "prim::ListValue": _make,
+    "prim::ListRepeat": _repeat,
     "prim::ListAppend": _append,
+    "prim::ListExtend": _extend,
     "prim::ListSet": _set,
+    "prim::ListSlice": _slice,
 }

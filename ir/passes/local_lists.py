@@ -33,29 +33,83 @@ passed on or returned from a block, and changed afterwards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from jitcore.ir.graph import LOOPS, Block, Graph, Node, Use, Value
+from jitcore.ir.passes.inline import inline
 
 __all__ = ["with_local_lists"]
 
 _READS = frozenset({"prim::getitem", "prim::len", "prim::bool", "prim::For"})
+_OF_ALL_ELEMENTS = frozenset(
+    f"prim::{name}" for name in ("sum", "min", "max", "any", "all", "tuple")
+)
+_MEMBERSHIP = frozenset({"prim::in_", "prim::notin"})
+_ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
+_READING_KINDS = _ITERATORS | {
+    f"np::{name}"
+    for name in ("array", "asarray", "sum", "prod", "mean", "std", "var", "min", "max", "argmin")
+}
+_READERS = (print, format, str, repr, sorted, list, set, frozenset, dict)
+"""Python's functions that only read a list they are given, or copy it."""
+
+_METHODS = {"append": "prim::ListAppend", "extend": "prim::ListExtend", "pop": "prim::ListPop"}
+"""Methods that change a list, and what they are for a value."""
 
 
-def with_local_lists(graph: Graph) -> Graph | None:
-    """A copy of a generic graph in which such lists are values; None where it has none."""
+def with_local_lists(graph: Graph, *, only_written: bool = False) -> Graph | None:
+    """A copy of a generic graph in which such lists are values; None where it has none.
+
+    With ``only_written``, lists that never change stay what they are.
+    """
+    if not _makes_lists(graph):
+        return None
     twin = graph.copy()
-    found = [node for node in twin.nodes() if _is_local(node)]
+    inline(twin, _concerns_lists)
+    found = [node for node in twin.nodes() if _is_local(node, only_written)]
     for node in found:
         _Promotion(node).run()
     return twin if found else None
 
 
-def _is_local(node: Node) -> bool:
-    """Whether a list is complete before anything but this function's own code may know it."""
-    if node.kind != "prim::ListConstruct":
+def _concerns_lists(call: Node) -> bool:
+    """Whether a called function makes lists, or gets one that is made here and may change it."""
+    if "layer" in call.attributes:
         return False
-    writes, leaves = [], []
+    made = (value.node for value in call.inputs)
+    takes_list = any(one is not None and one.kind == "prim::ListConstruct" for one in made)
+    return takes_list or _makes_lists(call.attributes["graph"])
+
+
+def _makes_lists(graph: Graph) -> bool:
+    """Whether a function, or one that it calls, has a list display."""
+    waiting, seen = [graph], {graph}
+    while waiting:
+        for node in waiting.pop().nodes():
+            if node.kind == "prim::ListConstruct":
+                return True
+            callee = node.attributes.get("graph")
+            if isinstance(callee, Graph) and callee not in seen:
+                seen.add(callee)
+                waiting.append(callee)
+    return False
+
+
+def _repeated_display(node: Node) -> Node | None:
+    """``[x]`` of ``[x] * n``, which nobody else has."""
+    display = node.inputs[0].node if node.kind == "prim::mul" else None
+    if display is None or display.kind != "prim::ListConstruct" or len(display.output.uses) > 1:
+        return None
+    return display
+
+
+def _is_local(node: Node, only_written: bool) -> bool:
+    """Whether a list is complete before anything but this function's own code may know it."""
+    if node.kind != "prim::ListConstruct" and _repeated_display(node) is None:
+        return False
+    reads, writes, leaves = [], [], []
+    changed_from = math.inf
     for use in node.output.uses:
         place = _place(use, node)
         if place is None:
@@ -64,10 +118,31 @@ def _is_local(node: Node) -> bool:
             writes.append(place)
             if _is_protected(use, node):
                 return False
-        elif not _is_read(use, node):
+        elif _is_read(use, node):
+            reads.append(place)
+        else:
             leaves.append(place)
-    # A list that is never written is as well made at once.
-    return bool(writes) and (not leaves or max(writes) < min(leaves))
+            if not _is_harmless(use):
+                changed_from = min(changed_from, place)
+    if reads and max(reads) >= changed_from:
+        # Something may have changed the list that Python knows.
+        return False
+    if not writes:
+        # A list that is never written, and known elsewhere, is as well made at once.
+        return bool(node.output.uses) and not leaves and not only_written
+    return not leaves or max(writes) < min(leaves)
+
+
+def _is_harmless(use: Use) -> bool:
+    """Whether what gets a list neither changes it nor keeps it."""
+    node = use.user
+    if isinstance(node, Block) or node.kind in _OF_ALL_ELEMENTS | _MEMBERSHIP:
+        return True
+    if node.kind == "prim::Call":
+        callee = node.inputs[0].constant
+        held = None if callee is None else callee.attributes["value"]
+        return any(held is one for one in _READERS)
+    return node.kind in _READING_KINDS
 
 
 def _place(use: Use, made: Node) -> int | None:
@@ -88,20 +163,61 @@ def _is_write(use: Use) -> bool:
     if not isinstance(node, Node) or use.index != 0:
         return False
     if node.kind == "prim::CallMethod":
-        plain = len(node.inputs) == 2 and not node.keywords and not node.output.uses
-        return node.attributes["name"] == "append" and plain
+        return _is_plain_call(node)
     return node.kind == "prim::setitem"
+
+
+def _is_plain_call(node: Node) -> bool:
+    """Whether a method that changes a list is called in the way that it is meant."""
+    if node.keywords or "starred" in node.attributes:
+        return False
+    if node.attributes["name"] == "pop":
+        return len(node.inputs) <= 2
+    known = node.attributes["name"] in _METHODS
+    # Else the list is extended by itself.
+    others = node.inputs[0] not in node.inputs[1:]
+    return known and others and len(node.inputs) == 2 and not node.output.uses
 
 
 def _is_read(use: Use, made: Node) -> bool:
     node = use.user
-    if not isinstance(node, Node) or use.index != 0 or node.kind not in _READS:
+    if not isinstance(node, Node):
         return False
-    if node.kind != "prim::For":
-        return True
-    # Python sees what is appended while it iterates.
+    if node.kind in _MEMBERSHIP:
+        return use.index == 1
+    if node.kind in _ITERATORS:
+        loops = [one.user for one in node.output.uses]
+        return all(_is_loop_over(node.output, loop, made) for loop in loops)
+    if use.index != 0:
+        return False
+    if node.kind in _OF_ALL_ELEMENTS:
+        is_sum = node.kind == "prim::sum"
+        is_one = len(node.inputs) - len(node.keywords) == 1
+        return (is_one or is_sum) and set(node.keywords) <= {"default", "start"}
+    if node.kind == "prim::getitem":
+        return not _is_slice(node) or _is_only_read(node)
+    if node.kind == "prim::For":
+        return _is_loop_over(made.output, node, made)
+    return node.kind in _READS
+
+
+def _is_slice(node: Node) -> bool:
+    """Whether a subscript is ``values[i:j]``, a new list."""
+    index = node.inputs[1].node
+    return index is not None and index.kind == "prim::slice"
+
+
+def _is_only_read(made: Node) -> bool:
+    """Whether nobody changes a list, or has it but for reading it at once."""
+    return all(isinstance(use.user, Node) and _is_read(use, made) for use in made.output.uses)
+
+
+def _is_loop_over(iterable: Value, loop: Node | Block, made: Node) -> bool:
+    """Whether a loop visits a list that does not change meanwhile: Python sees that it does."""
+    if not isinstance(loop, Node) or loop.kind != "prim::For" or loop.inputs[0] is not iterable:
+        return False
     return not any(
-        _is_write(other) and isinstance(other.user, Node) and _is_inside(other.user, node)
+        _is_write(other) and isinstance(other.user, Node) and _is_inside(other.user, loop)
         for other in made.output.uses
     )
 
@@ -151,10 +267,23 @@ class _Promotion:
         """Rewrite the block of the list, and all inside it."""
         block = self.made.block
         assert block is not None
-        self.made.kind = "prim::ListValue"
+        self._fold()
         position = block.nodes.index(self.made) + 1
         last = self._rewrite(block, position, self.list)
         self._return(block, last)
+
+    def _fold(self) -> None:
+        """Make the display, or its repetition, a value."""
+        display = _repeated_display(self.made)
+        if display is None:
+            self.made.kind = "prim::ListValue"
+            return
+        count = self.made.inputs[1]
+        self.made.kind = "prim::ListRepeat"
+        self.made.drop_inputs()
+        for value in (*display.inputs, count):
+            self.made.add_input(value)
+        display.destroy()
 
     def _rewrite(self, block: Block, start: int, value: Value) -> Value:
         """Give the nodes of a block the list's value at their place; gives the last value."""
@@ -170,6 +299,9 @@ class _Promotion:
         return value
 
     def _read(self, node: Node, value: Value) -> None:
+        if node.kind == "prim::getitem" and node.inputs[0] is self.list and _is_slice(node):
+            if _is_only_read(node):
+                node.kind = "prim::ListSlice"
         for index, operand in enumerate(node.inputs):
             if operand is self.list and value is not self.list:
                 node.set_input(index, value)
@@ -180,11 +312,14 @@ class _Promotion:
                 block.set_return(index, value)
 
     def _write(self, node: Node, value: Value) -> Value:
-        """The value after an append or an assignment to an item."""
+        """The value after a change; ``pop`` gives what it has taken away before that."""
         self._read(node, value)
-        node.kind = "prim::ListAppend" if node.kind == "prim::CallMethod" else "prim::ListSet"
+        is_call = node.kind == "prim::CallMethod"
+        node.kind = _METHODS[node.attributes["name"]] if is_call else "prim::ListSet"
         node.attributes = {}
-        return node.output if node.outputs else node.add_output(name=self.list.name)
+        if node.outputs and node.kind != "prim::ListPop":
+            return node.output
+        return node.add_output(name=self.list.name)
 
     def _enter(self, node: Node, value: Value) -> Value:
         """The value after a node with blocks."""

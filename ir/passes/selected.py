@@ -66,6 +66,7 @@ def compute_selected_in_place(graph: Graph) -> bool:
           return (%x)
 
     Only for code that cannot warn: NumPy would warn of what happens at elements nobody selected.
+    A single number for all selected elements is chosen in the same way.
     """
     analysis = AliasAnalysis(graph, distinct_inputs=True)
     updates = [_Update(analysis, node) for node in graph.find_all_nodes("np::put_mask")]
@@ -94,6 +95,10 @@ class _Update:
         """Whether the value is computed from elements of the same places."""
         if self.dims is None or _dims(self.mask) != self.dims:
             return False
+        if self.mask is not self.target and self.analysis.may_alias(self.mask, self.target):
+            return False
+        if self.dims and _is_scalar(self.value.type):
+            return self.value.type == _element_type(self.target)
         self.store = self._store_before()
         if self.store is not None:
             self.value = self.store.inputs[1]
@@ -186,6 +191,12 @@ class _Update:
 
 def _dims(value: Value) -> tuple[Dim, ...] | None:
     return value.type.dims if isinstance(value.type, TensorType) else None
+
+
+def _element_type(value: Value) -> TensorType:
+    type_ = value.type
+    assert isinstance(type_, TensorType)
+    return TensorType(type_.dtype, (), scalar=True)
 
 
 def _is_scalar(type_: Type) -> bool:

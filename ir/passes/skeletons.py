@@ -12,6 +12,7 @@ from typing import Any
 
 from jitcore.ir.graph import Block, Value
 from jitcore.ir.types import (
+    ANY,
     INT,
     NONE,
     LocalListType,
@@ -104,6 +105,8 @@ def _list_skeleton(values: Sequence[Value]) -> Skeleton | None:
             return None
         if value.type.element is not None:
             elements.add(value.type.element)
+    if ANY in elements:
+        raise ListsAreNotValues("a list of several types")
     if len(elements) > 1:
         return None
     return ListSkeleton(next(iter(elements), None))
@@ -179,9 +182,37 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
         type_ = TensorType(dtype, (FIRST_CAPACITY,))
         yield block.append("np::empty", [capacity], {"dtype": dtype}, outputs=(type_,)).output
         yield block.constant(0, INT)
+    elif value.type.count is not None:
+        assert value.node is not None
+        yield from _stored(value.node.inputs, LocalListType(skeleton.element), block)
     else:
         assert value.node is not None
         yield from value.node.inputs
+
+
+def _stored(items: Sequence[Value], type_: LocalListType, block: Block) -> Iterator[Value]:
+    """An array with room for more than these elements, and their number."""
+    dtype = type_.dtype
+    if dtype is None:
+        raise ListsAreNotValues(f"a list of {type_.element}")
+    capacity = max(2 * len(items), FIRST_CAPACITY)
+    scalar = TensorType(dtype, (), scalar=True)
+    array = TensorType(dtype, (capacity,))
+    buffer = block.append(
+        "np::empty", [block.constant(capacity, INT)], {"dtype": dtype}, outputs=(array,)
+    ).output
+    for number, item in enumerate(items):
+        place = block.append(
+            "np::view",
+            [buffer, block.constant(number, INT)],
+            {"index": "$0"},
+            outputs=(TensorType(dtype, ()),),
+        ).output
+        if item.type != scalar:
+            item = block.append("np::cast", [item], {"dtype": dtype}, outputs=(scalar,)).output
+        block.append("np::store", [place, item], outputs=(NONE,))
+    yield buffer
+    yield block.constant(len(items), INT)
 
 
 def declared_types(skeleton: Skeleton) -> Iterator[Type | None]:

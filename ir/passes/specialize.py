@@ -33,8 +33,14 @@ from typing import Any
 from jitcore.ir import log
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
-from jitcore.ir.ops.op import Call, NeedsConstant, Untypable, bind
-from jitcore.ir.passes.list_states import apply_to_list, python_list, remove_list_states
+from jitcore.ir.ops.op import Call, NeedsConstant, Op, Untypable, bind
+from jitcore.ir.passes.chosen_elements import chosen_element
+from jitcore.ir.passes.list_states import (
+    apply_to_list,
+    pop_from_list,
+    python_list,
+    remove_list_states,
+)
 from jitcore.ir.passes.local_lists import with_local_lists
 from jitcore.ir.passes.metadata import changing_arrays
 from jitcore.ir.passes.skeletons import (
@@ -47,12 +53,16 @@ from jitcore.ir.passes.specialize_loops import visit_loop
 from jitcore.ir.passes.typed_builder import CompileFunction, unpacked
 from jitcore.ir.types import (
     ANY,
+    INT,
     NONE,
     OBJECT,
     LocalListType,
     TensorType,
+    TupleType,
     Type,
     UnionType,
+    is_number,
+    is_scalar_tensor,
     symbols_in,
 )
 
@@ -65,6 +75,8 @@ def specialize(
     constants: Mapping[int, Any] | None = None,
     compile_function: CompileFunction | None = None,
     wanted: set[int] | None = None,
+    *,
+    keep_layer_functions: bool = False,
 ) -> Graph:
     """The typed graph of ``graph`` for inputs of these types.
 
@@ -80,19 +92,28 @@ def specialize(
         The front end, for Python functions that turn up as values.
     wanted : set of int, optional
         Takes the numbers of the inputs that would have to be constants for more to be typed.
+    keep_layer_functions : bool
+        Leave calls of functions of layers (``nn::conv2d``) as they are.
 
     Returns
     -------
     Graph
     """
-    promoted = with_local_lists(graph)
-    if promoted is not None:
+    for only_written in (False, True):
+        promoted = with_local_lists(graph, only_written=only_written)
+        if promoted is None:
+            continue
         try:
-            return _specialized(promoted, types, constants, compile_function, wanted)
+            return _specialized(
+                promoted, types, constants, compile_function, wanted, keep_layer_functions
+            )
         except ListsAreNotValues as reason:
-            text = f"{graph.name}: its lists stay Python's: {reason}"
-            log.debug("specialize", lambda: text)
-    return _specialized(graph, types, constants, compile_function, wanted)
+            _log_lists(graph, reason)
+    return _specialized(graph, types, constants, compile_function, wanted, keep_layer_functions)
+
+
+def _log_lists(graph: Graph, reason: ListsAreNotValues) -> None:
+    log.debug("specialize", lambda: f"{graph.name}: its lists stay Python's: {reason}")
 
 
 def _specialized(
@@ -101,11 +122,13 @@ def _specialized(
     constants: Mapping[int, Any] | None,
     compile_function: CompileFunction | None,
     wanted: set[int] | None,
+    keep_layer_functions: bool,
 ) -> Graph:
     """One attempt; raises ``ListsAreNotValues`` where lists that were promoted must not be."""
     target = Graph(graph.name)
     target.doc = graph.doc
     worker = Specializer(target, compile_function)
+    worker.keeps_layer_functions = keep_layer_functions
     worker.input_symbols = frozenset(symbol for type_ in types for symbol in symbols_in(type_))
     worker.changing = changing_arrays(graph)
     environment: Environment = {}
@@ -183,6 +206,9 @@ class Specializer(BranchBuilder):
         if node.kind == "prim::Constant":
             environment[node.output] = self.visit_constant(node)
             return
+        if node.kind == "prim::ListPop":
+            environment.update(zip(node.outputs, pop_from_list(self, inputs), strict=True))
+            return
         if node.kind == "prim::Unpack":
             inputs = list(map(self.known_to_python, inputs))
             for value, part in zip(node.outputs, self.visit_unpack(node, inputs), strict=True):
@@ -217,6 +243,9 @@ class Specializer(BranchBuilder):
         if from_list is not None:
             return from_list
         try:
+            if node.kind == "prim::getitem" and _is_choice(*inputs):
+                elements = self.elements(inputs[0])
+                return chosen_element(self, elements, inputs[1], "tuple index out of range")
             return self.apply(node, inputs)
         except Untypable as reason:
             if isinstance(reason, NeedsConstant):
@@ -284,9 +313,7 @@ class Specializer(BranchBuilder):
             inputs, keywords = self.open_starred(node, inputs), node.keywords
         else:
             keywords = node.keywords
-        attributes = {
-            key: value for key, value in node.attributes.items() if key not in ("starred", "scope")
-        }
+        attributes = {key: value for key, value in node.attributes.items() if key not in _NOTES}
         if node.kind in ("prim::Call", "prim::CallMethod"):
             bound = _bind_call(node, inputs, keywords)
         else:
@@ -297,7 +324,40 @@ class Specializer(BranchBuilder):
         folded = None if node.keywords else self.fold(op, inputs, attributes)
         if folded is not None:
             return folded
-        return op.rule(self, Call(node.kind, bound, op.signature, node.source))
+        call = Call(node.kind, bound, op.signature, node.source)
+        if op.definition is not None:
+            return self.layer_function(op, call, node.attributes.get("layers", ()))
+        return op.rule(self, call)
+
+    def layer_function(self, op: Op, call: Call, layers: Sequence[Any]) -> Value:
+        """A function of layers: what its row makes of the call, or the code of the function."""
+        if self.keeps_layer_functions:
+            raise Untypable("functions of layers are kept")
+        before = self.mark()
+        try:
+            result = op.rule(self, call)
+        except Untypable:
+            self.roll_back(before)
+        else:
+            self.note_layers(result.node, layers)
+            return result
+        graph = self.definition(op)
+        if graph is None:
+            raise Untypable("no front end reads its definition")
+        source, outer = self.source, self.layers
+        self.layers = [*outer, *layers]
+        assert op.definition is not None
+        known = [one for one in op.signature if one.name not in op.definition.hints]
+        args = [call.bound.get(one.name, one.default) for one in known]
+        values = [arg if isinstance(arg, Value) else self.constant(arg) for arg in args]
+        result = self.inline(graph, values)
+        self.source, self.layers = source, outer
+        return result
+
+    def note_layers(self, node: Node | None, layers: Sequence[Any]) -> None:
+        """Note on a function of layers which layers it is in, for its errors to name them."""
+        if node is not None and node.kind.startswith("nn::") and (self.layers or layers):
+            node.attributes["layers"] = (*self.layers, *layers)
 
     def call_function(self, node: Node, inputs: list[Value]) -> Value:
         """Walk the graph of a function in place; ``layer`` is the layer whose ``forward`` it is."""
@@ -338,6 +398,7 @@ class Specializer(BranchBuilder):
             source=node.source,
         )
         made.host_reason = reason
+        self.note_layers(made, node.attributes.get("layers", ()))
         return made.outputs[0] if made.outputs else self.constant(None)
 
     def visit_loop(
@@ -345,6 +406,14 @@ class Specializer(BranchBuilder):
     ) -> list[Value] | None:
         """Specialize ``prim::Loop`` or ``prim::For``."""
         return visit_loop(self, node, environment, rest)
+
+
+def _is_choice(container: Value, index: Value) -> bool:
+    """Whether a number that only a run tells chooses between numbers of one type."""
+    if not isinstance(container.type, TupleType) or index.type != INT or index.constant:
+        return False
+    types = set(container.type.elements)
+    return len(types) == 1 and all(is_number(one) or is_scalar_tensor(one) for one in types)
 
 
 _FOREIGN = {
@@ -355,6 +424,8 @@ _FOREIGN = {
     ),
 }
 """Why there is no row for some kinds."""
+
+_NOTES = frozenset({"starred", "scope", "layers"})
 
 _UNION_KEEPERS = frozenset(
     {"prim::TupleConstruct", "prim::ListConstruct", "prim::UnionConstruct", "prim::CallFunction"}

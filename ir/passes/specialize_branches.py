@@ -20,6 +20,7 @@ from jitcore.ir.passes.skeletons import (
 from jitcore.ir.passes.typed_builder import TypedBuilder
 from jitcore.ir.types import (
     ANY,
+    INT,
     NONE,
     Dim,
     LocalListType,
@@ -240,6 +241,7 @@ class BranchBuilder(TypedBuilder):
             return self.make_tuple(parts, skeleton.named)
         if isinstance(skeleton, ListSkeleton):
             parts = [] if skeleton.element is None else [next(leaves), next(leaves)]
+            self.keeps_ints = self.keeps_ints or skeleton.element == INT
             return self.emit("prim::ListState", parts, {}, LocalListType(skeleton.element))
         if isinstance(skeleton, UnionSkeleton):
             count = 1 + sum(one != NONE for one in skeleton.alternatives)

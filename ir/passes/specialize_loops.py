@@ -8,6 +8,7 @@ from typing import Any
 
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
+from jitcore.ir.passes.chosen_elements import chosen_element, require_choice
 from jitcore.ir.passes.list_states import item_of, length_of
 from jitcore.ir.passes.skeletons import (
     LEAF,
@@ -29,6 +30,9 @@ Item = Callable[[Value], Value]
 
 FIXPOINT_ROUNDS = 8
 
+MAX_UNROLLED = 64
+"""How many nodes a loop over a range may become for the sake of a list's elements."""
+
 
 def visit_loop(
     worker: BranchBuilder, node: Node, environment: Environment, rest: tuple[Block, int]
@@ -44,6 +48,8 @@ def visit_loop(
         if any(_is_seen_by(node, environment, one) for one in _displays(iterable)):
             raise Untypable("a list that the loop itself may change is iterated")
         items = _known_items(worker, iterable)
+        if items is None and any(map(_is_known_list, carried)):
+            items = _few_numbers(worker, iterable, node.blocks[0])
         if items is not None:
             values = _unrolled(worker, node, environment, items, carried)
             environment.update(zip(node.outputs, values, strict=True))
@@ -85,6 +91,8 @@ def _known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
     kind = node.kind if node is not None else ""
     if isinstance(iterable.type, TupleType) or kind == "prim::ListConstruct":
         return worker.elements(iterable)
+    if _is_known_list(iterable):
+        return worker.elements(iterable)
     if node is None or kind not in ("prim::zip", "prim::enumerate", "prim::reversed"):
         return None
     if kind == "prim::enumerate":
@@ -110,6 +118,24 @@ def _known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
     return [worker.make_tuple(row) for row in rows]
 
 
+def _is_known_list(value: Value) -> bool:
+    return isinstance(value.type, LocalListType) and value.type.count is not None
+
+
+def _few_numbers(worker: BranchBuilder, iterable: Value, body: Block) -> list[Value] | None:
+    """The numbers of a short range: a loop over it keeps the elements of a list known."""
+    node = iterable.node
+    if node is None or node.kind != "prim::range":
+        return None
+    known = [_known(value) for value in node.inputs]
+    if None in known:
+        return None
+    numbers = range(*known)
+    if len(numbers) * _count(body) > MAX_UNROLLED:
+        return None
+    return [worker.constant(number) for number in numbers]
+
+
 def _counting(worker: BranchBuilder, iterable: Value) -> tuple[Value, Item]:
     """Trip count, and how the item follows from the number of the iteration."""
     node = iterable.node
@@ -118,9 +144,10 @@ def _counting(worker: BranchBuilder, iterable: Value) -> tuple[Value, Item]:
         if not iterable.type.dims:
             raise Untypable("an array of unknown or no dimensions is iterated")
         return worker.size(iterable, 0), lambda i: worker.op("prim::getitem", iterable, i)
-    if isinstance(iterable.type, TupleType):
+    if isinstance(iterable.type, TupleType) or _is_known_list(iterable):
         elements = worker.elements(iterable)
-        return worker.constant(len(elements)), _choose(worker, elements)
+        require_choice(elements)
+        return worker.constant(len(elements)), partial(_chosen, worker, elements)
     if isinstance(iterable.type, LocalListType):
         return length_of(worker, iterable), lambda i: item_of(worker, iterable, i)
     if node is None or iterable.type == ANY:
@@ -144,11 +171,9 @@ def _counting(worker: BranchBuilder, iterable: Value) -> tuple[Value, Item]:
     raise Untypable(f"{iterable.type} is iterated")
 
 
-def _choose(worker: BranchBuilder, elements: Sequence[Value]) -> Item:
-    def item(i: Value) -> Value:
-        raise Untypable("a tuple is iterated beside something of unknown length")
-
-    return item
+def _chosen(worker: BranchBuilder, elements: Sequence[Value], number: Value) -> Value:
+    """The element of this number, which is in range."""
+    return chosen_element(worker, elements, number, "")
 
 
 def _range(worker: BranchBuilder, node: Node) -> tuple[Value, Item]:

@@ -15,7 +15,15 @@ from jitcore.ir.graph import Block, Capture, Graph, Node, SourceRange, Value
 from jitcore.ir.ops import METHODS, TABLE, kind_of, type_of_constant
 from jitcore.ir.ops.op import Call, Op, Untypable, bind
 from jitcore.ir.shapes import broadcast_dims
-from jitcore.ir.types import INT, Dim, TensorType, TupleType, Type, is_named_tuple
+from jitcore.ir.types import (
+    INT,
+    Dim,
+    LocalListType,
+    TensorType,
+    TupleType,
+    Type,
+    is_named_tuple,
+)
 
 __all__ = ["CompileFunction", "TypedBuilder", "unpacked"]
 
@@ -80,6 +88,7 @@ class TypedBuilder:
         self.layers: list[Any] = []
         self.lists: dict[Value, Value] = {}
         self.keeps_ints = False
+        self.keeps_layer_functions = False
         self.changing: set[Value] = set()
         self.compile_function = compile_function
 
@@ -177,6 +186,9 @@ class TypedBuilder:
         node = value.node
         if node is not None and node.kind == "prim::TupleConstruct":
             return list(node.inputs)
+        if node is not None and isinstance(value.type, LocalListType):
+            if value.type.count is not None:
+                return list(node.inputs)
         if node is not None and node.kind == "prim::ListConstruct" and not value.uses:
             return list(node.inputs)
         if node is not None and node.kind == "prim::Constant":
@@ -260,6 +272,12 @@ class TypedBuilder:
         self.wanted = wanted + [one for one in self.wanted[len(wanted) :] if one in given]
         self.roll_back(start)
         raise Untypable(reason)
+
+    def definition(self, op: Op) -> Graph | None:
+        """The generic graph of the function that says what an op does."""
+        if self.compile_function is None or op.definition is None:
+            return None
+        return _definition(self.compile_function, op.definition.function)
 
     def mark(self) -> Mark:
         """A place in the current block to which `roll_back` can return."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing
 
 from jitcore.ir.types import (
     ANY,
@@ -73,11 +73,17 @@ def _constant(value: object, resolve: Resolve) -> Type:
     return annotation_type(inner, resolve)
 
 
+def _array_annotation() -> object:
+    """``numpy.typing.NDArray``, which an annotation can only be where that has been imported."""
+    module = sys.modules.get("numpy.typing")
+    return module.NDArray if module is not None else np.ndarray
+
+
 def _generic(annotation: ast.Subscript, resolve: Resolve) -> Type:
     origin = resolve(annotation.value)
     inner = annotation.slice
     arguments = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-    if origin is np.ndarray or origin is numpy.typing.NDArray:
+    if origin is np.ndarray or origin is _array_annotation():
         return TENSOR
     if origin is tuple or origin is typing.Tuple:  # noqa: UP006
         return _tuple(arguments, resolve)

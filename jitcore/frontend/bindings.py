@@ -12,12 +12,14 @@ __all__ = [
     "Comprehension",
     "assigned_names",
     "assignment_counts",
+    "declared_names",
     "function_body",
     "local_functions",
     "names_used_as_values",
     "nonlocal_names",
     "parameter_names",
     "read_names",
+    "recursive_names",
     "stable_names",
     "target_names",
 ]
@@ -55,9 +57,28 @@ def local_functions(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, FunctionNod
             yield from local_functions(ast.iter_child_nodes(node))
 
 
-def nonlocal_names(node: ast.AST) -> set[str]:
-    """The names that ``nonlocal`` statements in a function declare."""
-    return {name for one in ast.walk(node) if isinstance(one, ast.Nonlocal) for name in one.names}
+def nonlocal_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """The names that ``nonlocal`` statements declare, those in functions inside too."""
+    return {
+        name
+        for node in nodes
+        for one in ast.walk(node)
+        if isinstance(one, ast.Nonlocal)
+        for name in one.names
+    }
+
+
+def declared_names(body: Iterable[ast.AST], kind: type[ast.Nonlocal | ast.Global]) -> set[str]:
+    """The names that a function itself declares to be variables from outside of it."""
+    found: set[str] = set()
+    waiting = list(body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, kind):
+            found.update(node.names)
+        elif not isinstance(node, ast.FunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+    return found
 
 
 def target_names(target: ast.AST) -> list[str]:
@@ -126,6 +147,16 @@ def read_names(node: ast.AST) -> set[str]:
     return found
 
 
+def recursive_names(functions: Mapping[str, FunctionNode]) -> set[str]:
+    """Which of these functions may call themselves, directly or through others of them."""
+    reads = {name: read_names(node) & functions.keys() for name, node in functions.items()}
+    for _ in reads:
+        reads = {
+            name: found.union(*(reads[other] for other in found)) for name, found in reads.items()
+        }
+    return {name for name, found in reads.items() if name in found}
+
+
 def _read_by_parts(node: ast.AST) -> set[str]:
     return set().union(*map(read_names, ast.iter_child_nodes(node)))
 
@@ -137,8 +168,10 @@ def _read_by_comprehension(node: Comprehension) -> set[str]:
 
 
 def _read_by_function(node: FunctionNode) -> set[str]:
-    own = {*parameter_names(node.args), *assigned_names(function_body(node))}
-    return _read_by_parts(node) - own
+    body = function_body(node)
+    outside = declared_names(body, ast.Nonlocal)
+    own = {*parameter_names(node.args), *assigned_names(body)} - outside
+    return (_read_by_parts(node) - own - declared_names(body, ast.Global)) | outside
 
 
 def stable_names(body: list[ast.stmt], counts: Mapping[str, int]) -> frozenset[str]:

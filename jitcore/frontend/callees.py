@@ -13,11 +13,23 @@ from jitcore.frontend.names import Resolver, Static
 from jitcore.ir.graph import Graph, SourceRange
 from jitcore.source import FunctionNode, FunctionSource
 
-__all__ = ["CallSite", "Compiled", "Compiler", "LocalScope", "Statics", "default_statics"]
+__all__ = [
+    "CallSite",
+    "Compiled",
+    "Compiler",
+    "FunctionPlace",
+    "LocalScope",
+    "NeedsCell",
+    "Statics",
+    "default_statics",
+]
 
 
 Statics = Mapping[str, Static]
 """Parameters whose values are known, layers above all."""
+
+FunctionPlace = tuple[str, int, int]
+"""What tells a function from others: its file, line and column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,12 @@ class LocalScope:
         The variables that are assigned once.
     function_variables : frozenset of str
         The variables that hold functions as values.
+    cells : frozenset of str
+        The variables that are passed as the cells that hold them.
+    list_cells : frozenset of str
+        Those of them whose cells are lists with one element.
+    owners : dict
+        The functions that the variables belong to.
     """
 
     variables: list[str] = field(default_factory=list)
@@ -71,6 +89,25 @@ class LocalScope:
     statics: Statics = field(default_factory=dict)
     stable: frozenset[str] = frozenset()
     function_variables: frozenset[str] = frozenset()
+    cells: frozenset[str] = frozenset()
+    list_cells: frozenset[str] = frozenset()
+    owners: Mapping[str, FunctionPlace] = field(default_factory=dict)
+
+
+class NeedsCell(Exception):
+    """A variable must be held by a cell: a function that sees its changes is passed on or stored.
+
+    Parameters
+    ----------
+    owner : tuple of str and int
+        The function that the variable belongs to.
+    name : str
+    """
+
+    def __init__(self, owner: FunctionPlace, name: str) -> None:
+        super().__init__(name)
+        self.owner = owner
+        self.name = name
 
 
 class Compiler(Protocol):
@@ -78,11 +115,17 @@ class Compiler(Protocol):
 
     frozen: Frozen | None
 
+    def needs_cell(self, owner: FunctionPlace, name: str) -> bool:
+        """Whether it has turned out that a variable must be held by a cell."""
+
     def lookup_op(self, value: Any) -> str | None:
         """The kind of the operation that a Python callable is, or None."""
 
     def can_compile(self, function: FunctionType) -> bool:
         """Whether a function is compiled where it is called, rather than called as it is."""
+
+    def is_active(self, function: FunctionType) -> bool:
+        """Whether a function is being compiled, so that a call of it is recursion."""
 
     def parameters(self, function: FunctionType, site: CallSite) -> ast.arguments:
         """The parameters of a function that is called."""
@@ -91,10 +134,10 @@ class Compiler(Protocol):
         """The graph of a function that is called."""
 
     def is_dynamic(self, name: str) -> bool:
-        """Whether attributes of layers with this name may change while the function runs."""
+        """Whether a global, or attributes of layers, may change while the function runs."""
 
     def note_stored(self, name: str) -> None:
-        """Note that the function may assign an attribute with this name."""
+        """Note that the function may assign an attribute with this name, or a global."""
 
     def local_callee(
         self,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType
 from typing import Any
 
@@ -14,13 +16,22 @@ from jitcore import markers
 from jitcore.errors import Error, UnsupportedError
 from jitcore.frontend.bindings import parameter_names
 from jitcore.frontend.callees import CallSite, Compiled, LocalScope, default_statics
-from jitcore.frontend.constants import function_mark, is_layer, numpy_name, wrapped_function
+from jitcore.frontend.constants import (
+    final_graph,
+    function_mark,
+    is_layer,
+    marker,
+    numpy_name,
+    wrapped_function,
+)
 from jitcore.frontend.expressions import Expressions
+from jitcore.frontend.final_graphs import captured_statics, is_final, parameters_of
 from jitcore.frontend.layers import layer_class, stored_by_layer, stored_names
-from jitcore.frontend.names import Static
+from jitcore.frontend.names import Static, stored_variables
 from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
 from jitcore.ir.classes import MISSING
-from jitcore.ir.graph import Value
+from jitcore.ir.graph import Graph, Value
+from jitcore.ir.ops.layers import layer_kind
 from jitcore.source import FunctionNode, has_source
 
 __all__ = ["Calls"]
@@ -29,6 +40,9 @@ _FRAME_BUILTINS = {id(getattr(builtins, name)): name for name in BUILTINS}
 _HARMLESS_WITH_ARGUMENTS = ("vars", "dir")
 _FORGETFUL = (sorted, min, max, sum, any, all, list, tuple, set, dict, functools.reduce)
 """What uses functions and generators only while it runs itself."""
+
+_MAKES_OBJECTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+"""Functions whose calls give an object that runs the code later."""
 
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 
@@ -125,17 +139,73 @@ class Calls(Expressions):
         if name is not None:
             self.record(static)
             return self._emit_call("np::call", node, name=name)
+        compiled = self._compiled_graph(static)
+        if compiled is not None:
+            return self._call_graph(node, static, compiled)
         function = wrapped_function(static.value)
-        if function is not None and self.compiler.can_compile(function):
-            return self._call_function(node, static, function)
-        return self._call_python(node, static)
+        if function is None or not self.compiler.can_compile(function):
+            return self._call_python(node, static)
+        if function.__code__.co_flags & _MAKES_OBJECTS:
+            return self._call_python(node, static)
+        if self.compiler.is_active(function):
+            return self._call_again(node, static, function)
+        return self._call_function(node, static, function)
+
+    def _call_again(self, node: ast.Call, static: Static, function: FunctionType) -> Value:
+        """A recursive call: the function is called anew, by Python."""
+        self.record(static)
+        arguments = self._arguments(node)
+        callee: Any = static.value
+        if static.receiver is not None:
+            arguments = arguments.after(self.static_value(static.receiver))
+            callee = function
+        # What specialization finds as a function, it would inline, again and again.
+        again = functools.partial(callee)
+        functools.update_wrapper(again, function, ("__name__", "__qualname__"), ())
+        del again.__dict__["__wrapped__"]
+        return self._emit_call_with("prim::Call", arguments, [self.constant(again)])
+
+    def _compiled_graph(self, static: Static) -> Any:
+        """The compiled function without a source, a trace, that is called; None of all else."""
+        if static.receiver is None:
+            return static.value if final_graph(static.value) is not None else None
+        methods = getattr(static.receiver.value, "_compiled_methods", {})
+        found = methods.get(getattr(static.value, "__name__", None))
+        return found if final_graph(found) is not None else None
+
+    def _call_graph(self, node: ast.Call, static: Static, compiled: Any) -> Value:
+        """A call of a compiled function that has no source."""
+        arguments = self._arguments(node)
+        defaults: Defaults = {
+            name: functools.partial(self.constant, one.default)
+            for name, one in inspect.signature(compiled).parameters.items()
+            if one.default is not one.empty
+        }
+        bound = self._bind(arguments, parameters_of(compiled), defaults)
+        if bound is None:
+            # Python's own call raises the TypeError.
+            return self._call_python(node, static)
+        self.record(static)
+        graph: Graph = compiled.__jitcore_graph__
+        for capture, captured in captured_statics(graph):
+            if capture.input is not None:
+                bound.append(self._captured_of_graph(captured))
+            else:
+                self.record(captured)
+        return self.node("prim::CallFunction", bound, {"graph": graph}).output
+
+    def _captured_of_graph(self, captured: Static) -> Value:
+        """The input for what a trace captures; one that is final where the caller is frozen."""
+        frozen = self.compiler.frozen
+        if frozen is not None and is_final(captured, frozen):
+            captured = frozen.constant(captured)
+        return self.captured_input(captured)
 
     def _call_python(self, node: ast.Call, static: Static) -> Value:
         """A call of what stays Python."""
         function = wrapped_function(static.value)
         if function is not None:
-            for name in stored_names(function):
-                self.compiler.note_stored(name)
+            self._note_stored_in_python(function)
         if static.receiver is None or static.base is None:
             return self._emit_call("prim::Call", node, [self.static_value(static)])
         self.note_stored_by(static.base)
@@ -144,11 +214,19 @@ class Calls(Expressions):
         receiver = self.static_value(static.base)
         return self._emit_call("prim::CallMethod", node, [receiver], name=name)
 
+    def _note_stored_in_python(self, function: FunctionType) -> None:
+        """Note the attributes and variables that a function may assign which Python runs."""
+        outside = stored_variables(function, self.compiler.can_compile)
+        for name in (*stored_names(function), *outside):
+            self.compiler.note_stored(name)
+
     # Layers
 
     def _call_layer(self, node: ast.Call, static: Static) -> Value:
         """A call of a layer: of its ``forward``, unless hooks come before or after."""
         forward = self.layer_attribute(static, "forward")
+        if forward is not None and self._compiled_graph(forward) is not None:
+            return self._call_graph(node, forward, self._compiled_graph(forward))
         hooks = [self.layer_attribute(static, name) for name in _HOOKS]
         for one in hooks:
             if one is not None:
@@ -207,10 +285,15 @@ class Calls(Expressions):
         """A call that says something to the compiler; None of all others."""
         if static.value is markers.is_scripting:
             return self.constant(True)
+        if static.value is markers.is_tracing:
+            return self.constant(False)
         if static.value is markers.annotate and len(node.args) == 2 and not node.keywords:
             return self.emit(node.args[1])
         if is_layer(static.value):
             return self._call_layer(node, static)
+        scripted = marker(static.value, "__jitcore_scripted__")
+        if scripted is not None:
+            return self._call_scripted(node, static, scripted)
         if static.value is getattr or static.value is hasattr or static.value is len:
             return self._ask_layer(node, static)
         mark = function_mark(static.value)
@@ -223,6 +306,15 @@ class Calls(Expressions):
             self.raise_exception(Error, f"'{static.path}' is marked as unused and cannot be run")
             return self.uninitialized(static.path)
         return None
+
+    def _call_scripted(self, node: ast.Call, static: Static, scripted: FunctionType) -> Value:
+        """A call of what another function stands for in compiled code, such as ``fork``."""
+        self.record(static)
+        for argument in node.args:
+            passed = self.static(argument)
+            if passed is not None:
+                self.note_stored_by(passed)
+        return self._emit_call("prim::Call", node, [self.constant(scripted)])
 
     def _super(self, node: ast.Call) -> Value:
         """``super()`` in a method, with the arguments that Python finds by itself."""
@@ -290,6 +382,9 @@ class Calls(Expressions):
             # Python's own call raises the TypeError, with its own words.
             return self._emit_call_with("prim::Call", arguments, [self.constant(function)])
         names = parameter_names(parameters)
+        kind = _layer_kind(function, names, bound)
+        if kind is not None:
+            return self.value(kind, *bound)
         statics = self._known(zip(names, bound, strict=True))
         if static.receiver is not None:
             statics[names[0]] = static.receiver
@@ -323,32 +418,31 @@ class Calls(Expressions):
         arguments = self._arguments(node)
         bound = self._bind(arguments, function.args, self._local_defaults(function))
         if bound is None:
-            raise UnsupportedError(
-                f"the arguments of this call do not fit the parameters of '{name}'",
-                self.source.range_of(node),
-                f"It takes ({ast.unparse(function.args)}).",
-            )
+            # Python's own call binds starred arguments, and raises the TypeError.
+            made = self.function_value(function)
+            return self._emit_call_with("prim::Call", arguments, [made])
         variables = sorted(reads)
         for variable in variables:
-            self._require_bound(node, name, variable)
-        bound += map(self.read_local, variables)
+            if variable not in self.cell_variables:
+                self.require_bound(variable)
+            bound.append(self.cell_variables.get(variable) or self.read_local(variable))
         names = [*parameter_names(function.args), *variables]
         statics = self._known(zip(names, bound, strict=True))
-        scope = LocalScope(variables, functions, statics, self.stable, self.function_variables)
+        scope = LocalScope(
+            variables,
+            functions,
+            statics,
+            self.stable,
+            self.function_variables,
+            reads & self.cell_variables.keys(),
+            reads & self.list_cells,
+            {variable: self.owner_of(variable) for variable in variables},
+        )
         site = CallSite(self.graph.name, self.where)
         source = replace(self.source, node=function)
         callee = self.compiler.local_callee(source, self.resolver, scope, site)
         inputs = [v for one, v in zip(names, bound, strict=True) if one not in statics]
         return self._emit_compiled(callee, inputs)
-
-    def _require_bound(self, node: ast.Call, function: str, variable: str) -> None:
-        binding = self.environment.bindings.get(variable)
-        if binding is None or binding.bound is not None:
-            raise UnsupportedError(
-                f"'{variable}', which '{function}' reads, may have no value here",
-                self.source.range_of(node),
-                f"Give '{variable}' a value before the call on every path.",
-            )
 
     def _local_defaults(self, function: FunctionNode) -> Defaults:
         """The defaults of a nested function; only literals mean the same at each call."""
@@ -391,6 +485,21 @@ class Calls(Expressions):
         if not all(name in bound or name in defaults for name in order):
             return None
         return [bound[name] if name in bound else defaults[name]() for name in order]
+
+
+def _layer_kind(function: FunctionType, names: Sequence[str], bound: Sequence[Value]) -> str | None:
+    """The kind of a function of layers, where these arguments are what its row is for."""
+    row = layer_kind(function)
+    if row is None or row.definition is None:
+        return None
+    constants = {
+        name: value.constant.attributes["value"]
+        for name, value in zip(names, bound, strict=True)
+        if value.constant is not None
+    }
+    wanted = row.definition.only_if
+    fits = all(name in constants and constants[name] == wanted[name] for name in wanted)
+    return row.kind if fits else None
 
 
 def _is_called_plainly(layer: Any) -> bool:

@@ -14,10 +14,18 @@ from typing import Any, TypeVar
 from jitcore.errors import CompilationError, UnsupportedError
 from jitcore.frontend.annotations import annotation_type, comment_types
 from jitcore.frontend.bindings import parameter_names
-from jitcore.frontend.callees import CallSite, Compiled, LocalScope, Statics
+from jitcore.frontend.callees import (
+    CallSite,
+    Compiled,
+    FunctionPlace,
+    LocalScope,
+    NeedsCell,
+    Statics,
+)
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.environment import Binding
 from jitcore.frontend.layers import Frozen, root_static
+from jitcore.frontend.match_statements import without_match
 from jitcore.frontend.names import Resolver
 from jitcore.frontend.statements import Statements
 from jitcore.ir.graph import Block, Graph, Node
@@ -85,6 +93,7 @@ class _Compilation:
         self._stack: list[_Key] = []
         self._static: set[str] = set()
         self._stored: set[str] = set()
+        self._in_cells: set[tuple[FunctionPlace, str]] = set()
 
     def root(self, function: FunctionType, layer: Any) -> Graph:
         """The graph of the function that the user asked for."""
@@ -93,16 +102,31 @@ class _Compilation:
                 parameters = parameter_names(read_source(function).node.args)
                 own = parameters[0] if layer is not None else ""
                 statics = {own: root_static(layer, own)} if own else {}
-                graph = self._compile(function, statics).graph
+                try:
+                    graph = self._compile(function, statics).graph
+                except NeedsCell as found:
+                    if self.needs_cell(found.owner, found.name):
+                        raise AssertionError(f"internal error: no cell for {found.name}") from None
+                    self._in_cells.add((found.owner, found.name))
+                    self._forget()
+                    continue
                 if not self._stored & self._static:
                     return graph
-                # An attribute was taken for known before it turned out that it may change.
-                self._functions, self._local, self._static = {}, {}, set()
+                # Something was taken for known before it turned out that it may change.
+                self._forget()
         except RecursionError:
             raise CompilationError(
                 f"'{function.__name__}' is nested too deeply to be compiled",
                 hint="Split the function, or its longest expression, into several.",
             ) from None
+
+    def _forget(self) -> None:
+        """Begin anew, but with what has turned out on the way."""
+        self._functions, self._local, self._static, self._stack = {}, {}, set(), []
+
+    def needs_cell(self, owner: FunctionPlace, name: str) -> bool:
+        """Whether it has turned out that a variable must be held by a cell."""
+        return (owner, name) in self._in_cells
 
     def lookup_op(self, value: Any) -> str | None:
         """The kind of the operation that a Python callable is, or None."""
@@ -113,14 +137,18 @@ class _Compilation:
         return not is_library(function.__code__.co_filename) and has_source(function)
 
     def is_dynamic(self, name: str) -> bool:
-        """Whether attributes of layers with this name may change while the function runs."""
+        """Whether a global, or attributes of layers, may change while the function runs."""
         if name not in self._stored:
             self._static.add(name)
         return name in self._stored
 
     def note_stored(self, name: str) -> None:
-        """Note that the function may assign an attribute with this name."""
+        """Note that the function may assign an attribute with this name, or a global."""
         self._stored.add(name)
+
+    def is_active(self, function: FunctionType) -> bool:
+        """Whether a function is being compiled, so that a call of it is recursion."""
+        return _key(function, {}) in self._stack
 
     def parameters(self, function: FunctionType, site: CallSite) -> ast.arguments:
         """The parameters of a function that is called."""
@@ -130,6 +158,7 @@ class _Compilation:
         """The graph of a function that is called."""
         key = _key(function, statics)
         if key in self._stack:
+            # Without layers the front end asks first, and calls Python.
             raise _recursion(function.__name__, site)
         if key not in self._functions:
             self._functions[key] = self._called(
@@ -167,10 +196,11 @@ class _Compilation:
             raise
 
     def _compile(self, function: FunctionType, statics: Statics) -> Compiled:
-        source = read_source(function)
+        resolver = Resolver(function)
+        source = without_match(read_source(function), resolver.object_of)
         self._stack.append(_key(function, statics))
         scope = LocalScope(statics=statics)
-        compiled = self._emit(source, Resolver(function), scope, function.__name__)
+        compiled = self._emit(source, resolver, scope, function.__name__)
         self._stack.pop()
         return compiled
 
@@ -193,6 +223,7 @@ class _Compilation:
 
 def _add_parameters(emitter: Statements, scope: LocalScope) -> None:
     """Make the graph's inputs for the parameters, with the types of their annotations."""
+    emitter.make_cells(scope)
     source = emitter.source
     arguments = source.node.args
 
@@ -216,7 +247,10 @@ def _add_parameters(emitter: Statements, scope: LocalScope) -> None:
     for param, type_ in zip(params, types, strict=True):
         _add_parameter(emitter, param.arg, type_)
     for name in scope.variables:
-        _add_parameter(emitter, name, TENSOR)
+        if name in scope.cells:
+            emitter.cell_variables[name] = emitter.graph.block.add_param(ANY, name)
+        else:
+            _add_parameter(emitter, name, TENSOR)
 
 
 def _add_parameter(emitter: Statements, name: str, type_: Type) -> None:
@@ -252,23 +286,29 @@ def _is_plain(node: Node) -> bool:
 
 def _recursion(name: str, site: CallSite) -> CompilationError:
     return UnsupportedError(
-        f"'{name}' calls itself, directly or through another function; "
-        "recursion is not supported in a compiled function",
+        f"the layer's '{name}' calls itself, directly or through another function; "
+        "that is not supported in a compiled function",
         site.where,
-        "Write it as a loop.",
+        "Write it as a loop, or mark the function with @jitcore.ignore: compiled code may call it, "
+        "and Python runs it.",
     )
 
 
 def is_library(file: str) -> bool:
-    """Whether a file belongs to Python or to an installed package other than this one."""
+    """Whether a file is no user's: of Python, of an installed package, or of this compiler.
+
+    The layers and the definitions of operations are like code of users.
+    """
     if file.startswith("<frozen "):
         return True
-    if Path(file).parts[: len(_OWN.parts)] == _OWN.parts:
-        return False
+    parts = Path(file).parts
+    if parts[: len(_OWN.parts)] == _OWN.parts:
+        return parts[len(_OWN.parts)] not in _COMPILED
     return os.path.isabs(file) and file.startswith(_library_folders())
 
 
 _OWN = Path(__file__).parents[1]
+_COMPILED = ("nn", "ir", "demo.py", "demo_picture.py")
 
 
 @cache

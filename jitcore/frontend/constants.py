@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -22,16 +22,20 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.ir.graph import Graph
 from jitcore.ir.types import ANY, Type, type_of_constant
 
 __all__ = [
     "constant_type",
+    "final_graph",
     "function_mark",
     "is_constant",
     "is_layer",
     "is_stable_module",
     "marker",
     "numpy_name",
+    "saved_program",
+    "unrecorded",
     "wrapped_function",
 ]
 
@@ -69,7 +73,9 @@ def is_constant(value: object) -> bool:
         return not isinstance(value, np.void)
     if isinstance(value, _DEFINITIONS) or is_layer(value):
         return True
-    return wrapped_function(value) is not None or numpy_name(value) is not None
+    if wrapped_function(value) is not None or final_graph(value) is not None:
+        return True
+    return numpy_name(value) is not None
 
 
 def constant_type(value: object) -> Type:
@@ -83,7 +89,24 @@ def wrapped_function(value: object) -> FunctionType | None:
     if isinstance(value, FunctionType | type | ModuleType):
         return value if isinstance(value, FunctionType) else None
     inner = marker(value, "__wrapped_function__")
-    return inner if isinstance(inner, FunctionType) else None
+    return inner if isinstance(inner, FunctionType) and final_graph(value) is None else None
+
+
+def final_graph(value: object) -> Graph | None:
+    """The graph of a compiled function that has no source, a trace; None for all else."""
+    found = marker(value, "__jitcore_graph__")
+    return found if isinstance(found, Graph) else None
+
+
+def saved_program(value: object) -> Any:
+    """What a plain function that was loaded from a file runs; None for all else."""
+    return vars(value).get("__jitcore_program__") if isinstance(value, FunctionType) else None
+
+
+def unrecorded(value: Any) -> Any:
+    """A function of a module as it is while nothing is traced; see ``tracing.patches``."""
+    held = isinstance(value, FunctionType) or hasattr(type(value), "__jitcore_recorded__")
+    return vars(value).get("__jitcore_recorded__", value) if held else value
 
 
 def is_layer(value: object) -> bool:
@@ -116,14 +139,18 @@ def numpy_name(value: object) -> str | None:
     """The name under which ``numpy`` has a public function: ``"linalg.solve"``, or None."""
     owner = getattr(value, "__self__", None) if isinstance(value, BuiltinFunctionType) else None
     if isinstance(owner, np.ufunc) and isinstance(value, BuiltinFunctionType):
-        ufunc = _numpy_functions().get(id(owner))
+        ufunc = _numpy_functions(len(vars(np))).get(id(owner))
         return f"{ufunc}.{value.__name__}" if ufunc else None
-    return _numpy_functions().get(id(value))
+    return _numpy_functions(len(vars(np))).get(id(value))
 
 
-@cache
-def _numpy_functions() -> dict[int, str]:
-    """The public functions of NumPy by identity; the shortest of several names wins."""
+@lru_cache(maxsize=1)
+def _numpy_functions(names_in_numpy: int) -> dict[int, str]:
+    """The public functions of NumPy by identity; the shortest of several names wins.
+
+    NumPy imports some of its modules, ``random`` and ``fft``, when they are first asked for: there
+    is another name in it then.
+    """
     names: dict[int, str] = {}
     modules: list[tuple[str, ModuleType]] = [("", np)]
     seen = {id(np)}
@@ -137,8 +164,8 @@ def _numpy_functions() -> dict[int, str]:
                 if inside:
                     seen.add(id(value))
                     modules.append((f"{prefix}{name}.", value))
-            elif _is_numpy_function(value):
-                names.setdefault(id(value), f"{prefix}{name}")
+            elif _is_numpy_function(unrecorded(value)):
+                names.setdefault(id(unrecorded(value)), f"{prefix}{name}")
     return names
 
 

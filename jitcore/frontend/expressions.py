@@ -432,15 +432,18 @@ class Expressions(StaticItems):
     @contextmanager
     def _inner_scope(self, names: Sequence[str]) -> Iterator[None]:
         """Make names local to a comprehension; they are unbound at first."""
-        locals_before = self.locals
+        locals_before, stable_before = self.locals, self.stable
         self.locals = locals_before | frozenset(names)
+        # All functions made by a comprehension see the last item.
+        self.stable = stable_before - frozenset(names)
         bindings = self.environment.bindings
         hidden: dict[str, Binding] = {n: bindings.pop(n) for n in names if n in bindings}
         cells_before = self.cells
         self.cells = [{n: c for n, c in one.items() if n not in names} for one in cells_before]
-        yield
+        with self.comprehension_cells(names):
+            yield
         self.cells = cells_before
-        self.locals = locals_before
+        self.locals, self.stable = locals_before, stable_before
         for name in names:
             self.environment.bindings.pop(name, None)
         self.environment.bindings.update(hidden)

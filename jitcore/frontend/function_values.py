@@ -4,31 +4,46 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
-from typing import Any, NoReturn
+from typing import Any
 
-from jitcore.errors import UnsupportedError
-from jitcore.frontend.bindings import nonlocal_names
+from jitcore.frontend.callees import NeedsCell
 from jitcore.frontend.variables import Variables
 from jitcore.ir.graph import Value
 from jitcore.markers import ignore
 from jitcore.source import FunctionNode, nested_code
 
-__all__ = ["FunctionValues"]
+__all__ = ["FunctionValues", "Maker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What the function that makes functions of one nested function takes.
+
+    Parameters
+    ----------
+    captured : tuple of str
+        The variables whose values come after the defaults.
+    shared : frozenset of str
+        Those of them that come as cells, because they may change afterwards.
+    """
+
+    captured: tuple[str, ...]
+    shared: frozenset[str]
 
 
 class FunctionValues(Variables):
     """Emits functions that are passed on or stored.
 
-    What such a function reads of the variables around it is fixed when it is made.  Python looks
-    at the variables when the function runs; the two are the same for variables that are assigned
-    once, and for functions that are used at once and then forgotten (``key=`` of ``sorted``).
+    Python looks at the variables around such a function when that runs.  To fix them when it is
+    made is the same for variables that are assigned once, and for functions that are used at once
+    and then forgotten (``key=`` of ``sorted``).  Other variables are held by cells, which the
+    function gets in the place of their values.
     """
 
     def function_value(self, node: FunctionNode) -> Value:
         """A new Python function."""
-        for name in nonlocal_names(node) & self.locals:
-            self._refuse(node, name, "assigns")
         own = node.name if isinstance(node, ast.FunctionDef) else None
         defaults = [self.emit(default) for default in node.args.defaults]
         named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
@@ -58,7 +73,8 @@ class FunctionValues(Variables):
         captured = [name for name in code.co_freevars if name in self.locals and name != own]
         for name in captured:
             self._check_captured(node, name)
-        make = _maker(code, self.resolver.namespace, self.resolver.cells, captured, own)
+        shared = frozenset(captured) & self.cell_variables.keys()
+        make = _maker(code, self.resolver.namespace, self.resolver.cells, captured, own, shared)
         return self.call(
             make,
             self.value("prim::TupleConstruct", *defaults),
@@ -67,6 +83,8 @@ class FunctionValues(Variables):
         )
 
     def _captured_value(self, name: str) -> Value:
+        if name in self.cell_variables:
+            return self.cell_variables[name]
         function = self.local_functions.get(name)
         if function is not None and name not in self.function_variables:
             return self.function_value(function)
@@ -77,31 +95,16 @@ class FunctionValues(Variables):
         raise NotImplementedError
 
     def _check_captured(self, node: FunctionNode | ast.GeneratorExp, name: str) -> None:
-        """Raise where a variable may be changed, or may have no value, when it is captured."""
-        if name not in self.stable and node not in self.used_at_once:
-            self._refuse(node, name, "reads")
-        if name in self.local_functions and name not in self.function_variables:
+        """Ask for a cell where a variable may change, or get a value, after it is captured."""
+        if name in self.list_cells:
+            # A Python function can only share a cell of Python's.
+            raise NeedsCell(self.owner_of(name), name)
+        if name in self.cell_variables:
             return
-        binding = self.environment.bindings.get(name)
-        if binding is None or binding.bound is not None:
-            raise UnsupportedError(
-                f"'{name}', which this function reads, may have no value here",
-                self.source.range_of(node),
-                f"Give '{name}' a value before the function is defined.",
-            )
-
-    def _refuse(self, node: FunctionNode | ast.GeneratorExp, name: str, verb: str) -> NoReturn:
-        if isinstance(node, ast.GeneratorExp):
-            hint = "Write a list: [... for ...]."
-        else:
-            hint = f"Fix the value with a default, {name}={name}, or only call the function."
-        what = "generator" if isinstance(node, ast.GeneratorExp) else "function"
-        raise UnsupportedError(
-            f"this {what} {verb} '{name}', which is assigned more than once, and is passed on "
-            "or stored",
-            self.source.range_of(node),
-            hint,
-        )
+        if name not in self.stable and node not in self.used_at_once:
+            raise NeedsCell(self.owner_of(name), name)
+        if name not in self.local_functions or name in self.function_variables:
+            self.require_bound(name)
 
 
 def _maker(
@@ -110,14 +113,17 @@ def _maker(
     outer: Mapping[str, CellType],
     captured: list[str],
     own: str | None,
+    shared: frozenset[str],
 ) -> Callable[..., FunctionType]:
-    """What makes a function of this code when the values that it captures are known."""
+    """What makes a function of this code when what it captures is known: values, shared cells."""
 
     @ignore
     def make(
         defaults: tuple[Any, ...], keyword_defaults: dict[str, Any], *values: Any
     ) -> FunctionType:
-        cells = {**outer, **{name: CellType(v) for name, v in zip(captured, values, strict=True)}}
+        cells = dict(outer)
+        for name, value in zip(captured, values, strict=True):
+            cells[name] = value if name in shared else CellType(value)
         itself = CellType()
         closure = tuple(itself if name == own else cells[name] for name in code.co_freevars)
         function = FunctionType(code, namespace, code.co_name, defaults or None, closure)
@@ -127,4 +133,6 @@ def _maker(
         return function
 
     make.__name__ = make.__qualname__ = code.co_name.strip("<>")
+    make.__module__ = str(namespace.get("__name__"))
+    vars(make)["__jitcore_maker__"] = Maker(tuple(captured), shared)
     return make

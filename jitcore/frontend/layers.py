@@ -17,6 +17,7 @@ from jitcore.errors import CompilationError
 from jitcore.frontend.constants import is_layer, marker
 from jitcore.frontend.names import Static
 from jitcore.ir.classes import MISSING, class_captures
+from jitcore.ir.graph import Constants
 from jitcore.source import has_source, read_source
 
 __all__ = [
@@ -41,13 +42,16 @@ class Frozen:
     kept : dict
         The names of those that may still change, by the identity of the layer's ``__dict__``;
         they are inputs of the graph.  All others are constants.
+    assigned : dict
+        Those among them that the program itself assigns; likewise.
     constants : dict
         The arrays among these, by their paths.  They are inputs of the graph as well, because
         that is how native code takes arrays, but nothing ever replaces them.
     """
 
     kept: Mapping[int, Collection[str]]
-    constants: dict[str, Any] = field(default_factory=dict)
+    assigned: Mapping[int, Collection[str]] = field(default_factory=dict)
+    constants: Constants = field(default_factory=Constants)
 
     def constant(self, static: Static) -> Static:
         """The place of a final array."""
@@ -55,6 +59,10 @@ class Frozen:
         self.constants[name] = value
         constants = self.constants
         return Static(value, name, lambda: value, id(constants), None, False, constants, name)
+
+    def assigns(self, layer: Any, name: str) -> bool:
+        """Whether the program assigns this attribute of a layer."""
+        return name in self.assigned.get(id(layer.__dict__), ())
 
     def keeps(self, static: Static) -> bool:
         """Whether an object is an attribute of a layer that may still change."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import CellType, FunctionType, ModuleType
+from dis import get_instructions
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from jitcore.frontend.constants import is_constant, is_stable_module
+from jitcore.frontend.constants import is_constant, is_stable_module, unrecorded
 from jitcore.ir.classes import MISSING
+from jitcore.markers import ignore
 
-__all__ = ["Resolver", "Static"]
+__all__ = ["Resolver", "Static", "stored_variables", "variable_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,11 @@ class Static:
         return is_constant(self.value) or self.stable
 
 
+def variable_key(container: object, name: str) -> str:
+    """What tells a global, or a variable in a cell, from all others."""
+    return f"{id(container)} {name}"
+
+
 class Resolver:
     """Looks up the free names of one function."""
 
@@ -100,6 +108,54 @@ class Resolver:
                 MISSING, name, _or_missing(read), id(namespace), container=namespace, name=name
             )
 
+    def place_of(self, name: str) -> str:
+        """What tells the variable that a name stands for from all others."""
+        container: object = self.cells.get(name, self.namespace)
+        return variable_key(container, name)
+
+    def reader(self, name: str) -> Callable[[], Any]:
+        """Gives the variable's value when it is called; Python's NameError where it has none."""
+        if name in self.cells:
+            return ignore(_cell_reader(name, self.cells[name]))
+        return ignore(_global_reader(name, self.namespace, self._builtins))
+
+    def writer(self, name: str) -> Callable[[Any], None]:
+        """Assigns the variable when it is called."""
+        cell, namespace = self.cells.get(name), self.namespace
+
+        @ignore
+        def write(value: Any) -> None:
+            if cell is None:
+                namespace[name] = value
+            else:
+                cell.cell_contents = value
+
+        return write
+
+    def deleter(self, name: str) -> Callable[[], None]:
+        """Deletes the variable when it is called."""
+        read, cell, namespace = self.reader(name), self.cells.get(name), self.namespace
+
+        @ignore
+        def delete() -> None:
+            read()
+            if cell is None:
+                del namespace[name]
+            else:
+                del cell.cell_contents
+
+        return delete
+
+    def object_of(self, node: ast.expr) -> Any:
+        """What an expression of names outside of the function is now; None where it is no such."""
+        if isinstance(node, ast.Name) and node.id not in self.code.co_varnames:
+            value = self.name(node.id).value
+            return None if value is MISSING else value
+        if isinstance(node, ast.Attribute):
+            base = self.object_of(node.value)
+            return getattr(base, node.attr, None) if isinstance(base, ModuleType | type) else None
+        return None
+
     def _is_builtin(self, name: str) -> bool:
         return name not in self.namespace and name in self._builtins
 
@@ -113,17 +169,67 @@ class Resolver:
             return None
         read = _attribute_reader(base.read, name)
         try:
-            value = getattr(base.value, name)
+            value = unrecorded(getattr(base.value, name))
         except Exception:
             # A module's __getattr__ and descriptors may raise anything.  The attribute is then
             # looked up when the function runs, and raises there.
             return None
         stable = base.stable or is_stable_module(base.value) or isinstance(base.value, np.ufunc)
+        # A class method such as ``dict.fromkeys`` is another object each time, but does the same.
+        stable = stable or _is_immutable(base.value)
         namespace = vars(base.value) if isinstance(base.value, ModuleType) else None
         found = namespace if namespace is not None and name in namespace else None
         path = f"{base.path}.{name}"
         return Static(value, path, read, base.namespace, base, stable, found, name)
 
+
+def stored_variables(function: FunctionType, is_own: Callable[[FunctionType], bool]) -> set[str]:
+    """Which variables from outside a Python function may assign, and all it calls by name.
+
+    Parameters
+    ----------
+    function : function
+    is_own : callable
+        Whether a function is the user's own; others are not looked at.
+    """
+    found: set[str] = set()
+    seen: set[FunctionType] = set()
+    waiting = [function]
+    while waiting:
+        one = waiting.pop()
+        if one in seen or not is_own(one):
+            continue
+        seen.add(one)
+        cells = dict(zip(one.__code__.co_freevars, one.__closure__ or (), strict=True))
+        for code in _codes(one.__code__):
+            for instruction in get_instructions(code):
+                name = instruction.argval
+                if instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                    found.add(variable_key(one.__globals__, name))
+                elif instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and name in cells:
+                    found.add(variable_key(cells[name], name))
+        called = (one.__globals__.get(name) for name in one.__code__.co_names)
+        waiting += [other for other in called if isinstance(other, FunctionType)]
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object and those of the functions that are defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _is_immutable(value: object) -> bool:
+    """Whether no attribute of a class can be set."""
+    if not isinstance(value, type):
+        return False
+    return not value.__flags__ & _HEAP_TYPE or bool(value.__flags__ & _IMMUTABLE_TYPE)
+
+
+_HEAP_TYPE = 1 << 9
+_IMMUTABLE_TYPE = 1 << 8
 
 _GLOBAL_MESSAGE = "name '{}' is not defined"
 _CELL_MESSAGE = (
@@ -166,6 +272,6 @@ def _or_missing(read_name: Callable[[], Any]) -> Callable[[], Any]:
 
 def _attribute_reader(read_base: Callable[[], Any], name: str) -> Callable[[], Any]:
     def read() -> Any:
-        return getattr(read_base(), name)
+        return unrecorded(getattr(read_base(), name))
 
     return read

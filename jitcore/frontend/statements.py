@@ -46,7 +46,7 @@ class Statements(Protected):
         if unsupported is not None:
             self.unsupported(unsupported)
         statements = structure_function(body, self)
-        annotate_liveness(statements, self.local_reads)
+        annotate_liveness(statements, self.live_reads)
         self.run(statements)
         result = self.environment.bindings.get(RESULT)
         value = result.value if result is not None else self.uninitialized(RESULT)
@@ -198,7 +198,7 @@ class Statements(Protected):
                 self._function_definition(node)
             case ast.Import() | ast.ImportFrom():
                 self._import(node)
-            case ast.Pass():
+            case ast.Pass() | ast.Global() | ast.Nonlocal():
                 pass
             case _:
                 self.unsupported(node)
@@ -249,8 +249,10 @@ class Statements(Protected):
                     self.unsupported(target)
 
     def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
-        self.compiler.note_stored(name)
         layer = self.layers.get(owner)
+        if layer is None or self.compiler.frozen is None:
+            # Of a layer that is known, `freeze` sees which one it is.
+            self.compiler.note_stored(name)
         if layer is not None and isinstance(
             getattr(layer_class(layer.value), name, None), property
         ):

@@ -10,31 +10,26 @@ from jitcore.source import FunctionNode
 __all__ = ["BUILTINS", "can_be_inlined", "describe", "first_unsupported"]
 
 _PLAIN_PYTHON = "Do it in plain Python, outside the compiled function"
+_IN_PYTHON = (
+    "mark the function with @jitcore.ignore: compiled code may call it, and Python runs it."
+)
 
 _SYNTAX: dict[str, tuple[str, str]] = {
     "TryStar": (
         "'except*' is not supported in a compiled function",
-        "Catch the exceptions in the code that calls the compiled function.",
+        f"Write one 'except' for each class of exceptions, or {_IN_PYTHON}",
     ),
     "Finally": (
         "'return', 'break' and 'continue' are not supported in a 'finally' block",
-        "Put them after the 'try' statement.",
-    ),
-    "Global": (
-        "'global' is not supported in a compiled function",
-        "Return the new value and assign it to the global where the function is called.",
-    ),
-    "Nonlocal": (
-        "'nonlocal' is not supported in a compiled function",
-        "Return the new value and assign it where the function is called.",
+        "Put the jump after the 'try' statement; a variable can say whether it is due.",
     ),
     "Yield": (
         "'yield' is not supported: a compiled function cannot be a generator",
-        "Append the values to a list and return that.",
+        f"Append the values to a list and return that, or {_IN_PYTHON}",
     ),
     "YieldFrom": (
         "'yield from' is not supported: a compiled function cannot be a generator",
-        "Extend a list with the values and return that.",
+        f"Extend a list with the values and return that, or {_IN_PYTHON}",
     ),
     "Await": (
         "'await' is not supported in a compiled function",
@@ -54,11 +49,7 @@ _SYNTAX: dict[str, tuple[str, str]] = {
     ),
     "ClassDef": (
         "a class cannot be defined in a compiled function",
-        "Define the class at the top level of the module.",
-    ),
-    "Match": (
-        "'match' is not supported in a compiled function",
-        "Write it with 'if' and 'elif'.",
+        "Define the class at the top level of the module; compiled functions may use it there.",
     ),
     "TypeAlias": (
         "'type' is not supported in a compiled function",
@@ -83,12 +74,30 @@ _SYNTAX: dict[str, tuple[str, str]] = {
 }
 
 BUILTINS: dict[str, tuple[str, str]] = {
-    "locals": ("'locals' is not supported", "Name the variables that you need."),
-    "globals": ("'globals' is not supported", "Name the globals that you need."),
-    "vars": ("'vars' without an argument is not supported", "Name the variables that you need."),
-    "dir": ("'dir' without an argument is not supported", "Name the variables that you need."),
-    "eval": ("'eval' is not supported", "Write the expression into the function."),
-    "exec": ("'exec' is not supported", "Write the statements into the function."),
+    "locals": (
+        "'locals' is not supported in a compiled function",
+        "Name the variables that you need, in a dict for instance: {'x': x}.",
+    ),
+    "globals": (
+        "'globals' is not supported in a compiled function",
+        "Name the globals that you need; a 'global' statement lets the function assign them.",
+    ),
+    "vars": (
+        "'vars' without an argument is not supported in a compiled function",
+        "Name the variables that you need, in a dict for instance: {'x': x}.",
+    ),
+    "dir": (
+        "'dir' without an argument is not supported in a compiled function",
+        "Name the variables that you need.",
+    ),
+    "eval": (
+        "'eval' is not supported in a compiled function",
+        f"Write the expression into the function, or {_IN_PYTHON}",
+    ),
+    "exec": (
+        "'exec' is not supported in a compiled function",
+        f"Write the statements into the function, or {_IN_PYTHON}",
+    ),
     "breakpoint": (
         "'breakpoint' is not supported in a compiled function",
         "Set JITCORE_JIT=0 to run plain Python under a debugger.",
@@ -113,8 +122,8 @@ def describe(kind: str) -> tuple[str, str]:
 def first_unsupported(body: list[ast.stmt]) -> ast.AST | None:
     """The first node that is not supported wherever it stands, unreachable code included.
 
-    ``yield`` and ``global`` change the whole function even where they are never reached.  What is
-    inside a nested function is no part of this one.
+    ``yield`` changes the whole function even where it is never reached.  What is inside a nested
+    function is no part of this one.
     """
     waiting: list[ast.AST] = list(reversed(body))
     while waiting:
@@ -133,9 +142,7 @@ def can_be_inlined(node: FunctionNode) -> bool:
     defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
     if not all(map(_is_literal, defaults)):
         return False
-    found = first_unsupported(function_body(node))
-    # A Python function of its own could not assign the variables of this one.
-    return found is None or isinstance(found, ast.Nonlocal)
+    return first_unsupported(function_body(node)) is None
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from jitcore.frontend.bindings import (
-    assignment_counts,
     function_body,
     local_functions,
     names_used_as_values,
     parameter_names,
     read_names,
+    recursive_names,
     stable_names,
 )
-from jitcore.frontend.builder import Builder
-from jitcore.frontend.callees import Compiler, LocalScope
+from jitcore.frontend.callees import Compiler, LocalScope, NeedsCell
+from jitcore.frontend.cells import Cells
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.environment import Binding
 from jitcore.frontend.imports import static_imports
@@ -44,7 +44,7 @@ class CapturedInputs:
     captures: dict[Key, Capture] = field(default_factory=dict)
 
 
-class Variables(Builder):
+class Variables(Cells):
     """Reads local variables and resolves all other names.
 
     Parameters
@@ -66,21 +66,20 @@ class Variables(Builder):
         compiler: Compiler,
         scope: LocalScope,
     ) -> None:
-        super().__init__(source, graph)
-        self.resolver = resolver
-        self.compiler = compiler
+        super().__init__(source, graph, resolver, compiler, scope)
         body = function_body(source.node)
-        counts = assignment_counts(body)
-        counts.update(parameter_names(source.node.args))
-        self.locals = frozenset([*counts, *scope.variables])
+        counts = self._declare(body, scope)
         outer = {name: node for name, node in scope.functions.items() if name not in counts}
         defined = list(local_functions(body))
-        inlined = {n: f for n, f in defined if counts[n] == 1 and can_be_inlined(f)}
+        once = {n: f for n, f in defined if counts[n] == 1 and n not in self.in_cells}
+        inlined = {n: f for n, f in once.items() if can_be_inlined(f)}
+        for name in recursive_names(inlined):
+            del inlined[name]
         self.local_functions: dict[str, FunctionNode] = {**outer, **inlined}
         self.function_variables = scope.function_variables - counts.keys()
         self.function_variables |= {name for name, _ in defined if name not in inlined}
         self.function_variables |= names_used_as_values(body, inlined)
-        self.stable = (scope.stable - counts.keys()) | stable_names(body, counts)
+        self.stable = (scope.stable - counts.keys()) | stable_names(body, counts) - self.in_cells
         self.imports = static_imports(body, counts, resolver)
         self.parameter_statics = scope.statics
         self.layers: dict[Value, Static] = {}
@@ -93,12 +92,16 @@ class Variables(Builder):
     def read(self, node: ast.Name) -> Value:
         """The value of a name, local or not."""
         name = node.id
-        if name not in self.locals:
-            return self.static_value(self.resolver.name(name))
-        return self.read_local(name)
+        if name in self.locals:
+            return self.read_local(name)
+        if self.is_changing(name):
+            return self.call(self.resolver.reader(name))
+        return self.static_value(self.resolver.name(name))
 
     def read_local(self, name: str) -> Value:
         """The value of a local variable, checked where it may be unbound."""
+        if name in self.cell_variables:
+            return self.read_cell(name)
         binding = self.environment.bindings.get(name)
         if binding is not None and binding.bound is None:
             return binding.value
@@ -110,6 +113,16 @@ class Variables(Builder):
         # From here on the variable is bound.
         self.environment.bindings[name] = Binding(checked)
         return checked
+
+    def require_bound(self, name: str) -> None:
+        """Ask for a cell for a variable that may have no value when a function captures it."""
+        binding = self.environment.bindings.get(name)
+        if binding is None or binding.bound is not None:
+            raise NeedsCell(self.owner_of(name), name)
+
+    def live_reads(self, node: ast.AST) -> frozenset[str]:
+        """The variables that a piece of syntax reads, but for those that cells hold."""
+        return self.local_reads(node) - self.cell_variables.keys()
 
     def local_reads(self, node: ast.AST) -> frozenset[str]:
         """The local variables a piece of syntax reads, those of the functions it calls too."""
@@ -128,6 +141,8 @@ class Variables(Builder):
         if isinstance(node, ast.Name):
             if node.id in self.locals:
                 return self._held(node.id)
+            if self.is_changing(node.id):
+                return None
             static = self.resolver.name(node.id)
             return None if static.value is MISSING else static
         if isinstance(node, ast.Attribute):
@@ -150,7 +165,11 @@ class Variables(Builder):
     def layer_attribute(self, base: Static, name: str) -> Static | None:
         """An attribute of a static object; None where only a run can tell."""
         if not is_layer(base.value):
-            return self.resolver.attribute(base, name)
+            found = self.resolver.attribute(base, name)
+            return None if found is None or self.is_reassigned(found) else found
+        frozen = self.compiler.frozen
+        if frozen is not None and frozen.assigns(base.value, name):
+            return None
         return None if self.compiler.is_dynamic(name) else layer_attribute(base, name)
 
     def _is_super(self, node: ast.expr) -> bool:

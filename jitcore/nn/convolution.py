@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -233,6 +234,7 @@ class _Transposed(_Convolution):
     """What transposed convolutions share."""
 
     _rank: int
+    _function: ClassVar[Callable[..., Array]]
     padding: tuple[int, ...]
 
     def __init__(
@@ -269,6 +271,19 @@ class _Transposed(_Convolution):
             dtype,
         )
 
+    def forward(self, input: Array, output_size: Sequence[int] | None = None) -> Array:
+        extra = self._extra(input, output_size)
+        return self._function(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            extra,
+            self.groups,
+            self.dilation,
+        )
+
     def _extra(self, input: Array, output_size: Sequence[int] | None) -> tuple[int, ...]:
         """The output padding, so that the output has the size that was asked for."""
         if output_size is None:
@@ -299,19 +314,7 @@ class ConvTranspose1d(_Transposed):
     """The adjoint of ``Conv1d``; see ``ConvTranspose2d``."""
 
     _rank = 1
-
-    def forward(self, input: Array, output_size: Sequence[int] | None = None) -> Array:
-        extra = self._extra(input, output_size)
-        return F.conv_transpose1d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            extra,
-            self.groups,
-            self.dilation,
-        )
+    _function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_Transposed):
@@ -341,35 +344,11 @@ class ConvTranspose2d(_Transposed):
     """
 
     _rank = 2
-
-    def forward(self, input: Array, output_size: Sequence[int] | None = None) -> Array:
-        extra = self._extra(input, output_size)
-        return F.conv_transpose2d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            extra,
-            self.groups,
-            self.dilation,
-        )
+    _function = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_Transposed):
     """The adjoint of ``Conv3d``; see ``ConvTranspose2d``."""
 
     _rank = 3
-
-    def forward(self, input: Array, output_size: Sequence[int] | None = None) -> Array:
-        extra = self._extra(input, output_size)
-        return F.conv_transpose3d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            extra,
-            self.groups,
-            self.dilation,
-        )
+    _function = staticmethod(F.conv_transpose3d)

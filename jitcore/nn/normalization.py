@@ -19,7 +19,21 @@ __all__ = [
 ]
 
 
-class GroupNorm(Module):
+class _ScaleAndShift(Module):
+    """Layers whose weights begin as ones and whose bias begins as zeros."""
+
+    weight: Array | None
+    bias: Array | None
+
+    def reset_parameters(self) -> None:
+        """Set scale 1 and shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class GroupNorm(_ScaleAndShift):
     """Normalize groups of channels of each sample of (N, C, ...).
 
     Parameters
@@ -34,9 +48,6 @@ class GroupNorm(Module):
     dtype : dtype, optional
         float32 by default.
     """
-
-    weight: Array | None
-    bias: Array | None
 
     def __init__(
         self,
@@ -60,13 +71,6 @@ class GroupNorm(Module):
         shift = np.zeros(num_channels, of) if affine and bias else None
         self.register_parameter("bias", shift)
 
-    def reset_parameters(self) -> None:
-        """Set scale 1 and shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
-
     def forward(self, input: Array) -> Array:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
@@ -83,7 +87,7 @@ def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class LayerNorm(_ScaleAndShift):
     """Normalize over the last axes.
 
     Parameters
@@ -99,9 +103,6 @@ class LayerNorm(Module):
     dtype : dtype, optional
         float32 by default.
     """
-
-    weight: Array | None
-    bias: Array | None
 
     def __init__(
         self,
@@ -121,13 +122,6 @@ class LayerNorm(Module):
         shift = np.zeros(self.normalized_shape, of) if elementwise_affine and bias else None
         self.register_parameter("weight", scale)
         self.register_parameter("bias", shift)
-
-    def reset_parameters(self) -> None:
-        """Set scale 1 and shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Array) -> Array:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)

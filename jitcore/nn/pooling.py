@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 from jitcore.nn import functional as F
 from jitcore.nn.arrays import Array, ArrayOrPair, Size
 from jitcore.nn.functional.adaptive import OutputSize
@@ -27,6 +30,8 @@ __all__ = [
 
 
 class _MaxPool(Module):
+    _pool: ClassVar[Callable[..., ArrayOrPair]]
+
     def __init__(
         self,
         kernel_size: Size,
@@ -44,6 +49,17 @@ class _MaxPool(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
+    def forward(self, input: Array) -> ArrayOrPair:
+        return self._pool(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
+            self.return_indices,
+        )
+
     def extra_repr(self) -> str:
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
@@ -54,16 +70,7 @@ class _MaxPool(Module):
 class MaxPool1d(_MaxPool):
     """The largest of every window of (N, C, L) or (C, L); see ``MaxPool2d``."""
 
-    def forward(self, input: Array) -> ArrayOrPair:
-        return F.max_pool1d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+    _pool = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPool):
@@ -81,31 +88,13 @@ class MaxPool2d(_MaxPool):
         Also use windows that begin inside and end outside.
     """
 
-    def forward(self, input: Array) -> ArrayOrPair:
-        return F.max_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+    _pool = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPool):
     """The largest of every window of (N, C, D, H, W); see ``MaxPool2d``."""
 
-    def forward(self, input: Array) -> ArrayOrPair:
-        return F.max_pool3d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+    _pool = staticmethod(F.max_pool3d)
 
 
 class AvgPool1d(Module):
@@ -145,6 +134,8 @@ def _single(value: Size) -> Size:
 
 
 class _AvgPool(Module):
+    _pool: ClassVar[Callable[..., Array]]
+
     def __init__(
         self,
         kernel_size: Size,
@@ -161,6 +152,17 @@ class _AvgPool(Module):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
+
+    def forward(self, input: Array) -> Array:
+        return self._pool(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -183,31 +185,13 @@ class AvgPool2d(_AvgPool):
         What sums are divided by, instead of the count.
     """
 
-    def forward(self, input: Array) -> Array:
-        return F.avg_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+    _pool = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPool):
     """The mean of every window of (N, C, D, H, W); see ``AvgPool2d``."""
 
-    def forward(self, input: Array) -> Array:
-        return F.avg_pool3d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+    _pool = staticmethod(F.avg_pool3d)
 
 
 class _LPPool(Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,19 +24,7 @@ _LayerWeights = tuple[Array, Array, Array | None, Array | None, Array | None]
 class _Recurrent(Module):
     """What recurrent layers share: options, weights, and the walk through the layers.
 
-    Parameters
-    ----------
-    input_size, hidden_size : int
-    num_layers : int
-    bias : bool
-    batch_first : bool
-        Input and output are (N, T, ...) rather than (T, N, ...).
-    dropout : float
-        The probability of dropping what goes from one layer to the next, in training.
-    bidirectional : bool
-        Also go from the last time to the first, and put both results side by side.
-    dtype : dtype, optional
-        float32 by default.
+    The parameters are those of ``LSTM``.
     """
 
     _gates: ClassVar[int]
@@ -133,11 +121,13 @@ class _Recurrent(Module):
             )
         return with_batch
 
-    def _layers(self, input: Array, states: tuple[Array, ...]) -> tuple[Array, list[Any]]:
+    def _layers(
+        self, input: Array, states: tuple[Array, ...]
+    ) -> tuple[Array, tuple[tuple[Array, ...], ...]]:
         """Run all layers; give the output and the last states of each direction of each."""
         directions = 2 if self.bidirectional else 1
         sequence = result = input
-        last = []
+        last: tuple[tuple[Array, ...], ...] = ()
         for number, suffix in enumerate(self._suffixes):
             reverse = number % directions == 1
             if number > 0 and not reverse:
@@ -150,9 +140,9 @@ class _Recurrent(Module):
                 getattr(self, f"weight_hr{suffix}") if self.proj_size else None,
             )
             state = tuple(one[number] for one in states)
-            output, *reached = self._run(sequence, state, weights, reverse)
-            last.append(reached)
-            result = np.concatenate((result, output), axis=-1) if reverse else output
+            reached = self._run(sequence, state, weights, reverse)
+            last = (*last, reached[1:])
+            result = np.concatenate((result, reached[0]), axis=-1) if reverse else reached[0]
         return result, last
 
     def _run(

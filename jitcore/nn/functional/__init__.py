@@ -5,6 +5,7 @@ of them must.  The dtype of the input is the dtype of the result.  ``inplace=Tru
 input as in PyTorch.
 """
 
+from jitcore.ir.ops.layers import NAMES, define_layers
 from jitcore.nn.functional.activation import (
     celu,
     elu,
@@ -74,6 +75,9 @@ from jitcore.nn.functional.interpolation import (
 from jitcore.nn.functional.linear import (
     bilinear,
     linear,
+)
+from jitcore.nn.functional.linear import (
+    transposed_linear as transposed_linear,
 )
 from jitcore.nn.functional.loss import (
     binary_cross_entropy,
@@ -242,3 +246,6 @@ __all__ = [
     "triplet_margin_with_distance_loss",
     "unfold",
 ]
+
+# `transposed_linear` is no name for users: frozen graphs have it.
+define_layers({name: globals()[name] for name in NAMES})

@@ -190,8 +190,7 @@ def multi_head_attention_forward(
         if key_padding_mask is not None:
             key_padding_mask = key_padding_mask[np.newaxis]
     if use_separate_proj_weight:
-        assert q_proj_weight is not None and k_proj_weight is not None and v_proj_weight is not None
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+        weights = _separate(q_proj_weight, k_proj_weight, v_proj_weight)
     else:
         assert in_proj_weight is not None
         first, second, third = np.split(in_proj_weight, 3)
@@ -199,25 +198,12 @@ def multi_head_attention_forward(
     q, k, v = _projected(query, key, value, weights, in_proj_bias)
     length, batch, _ = q.shape
     q = _heads(q, num_heads)
-    k = _heads(_extended(k, bias_k), num_heads)
-    v = _heads(_extended(v, bias_v), num_heads)
-    if static_k is not None:
-        k = static_k.reshape(batch, num_heads, *static_k.shape[1:])
-    if static_v is not None:
-        v = static_v.reshape(batch, num_heads, *static_v.shape[1:])
-    if add_zero_attn:
-        k = np.concatenate((k, np.zeros_like(k[:, :, :1])), axis=2)
-        v = np.concatenate((v, np.zeros_like(v[:, :, :1])), axis=2)
+    k = _all_heads(k, bias_k, static_k, num_heads, batch, add_zero_attn)
+    v = _all_heads(v, bias_v, static_v, num_heads, batch, add_zero_attn)
     extra = int(bias_k is not None) + int(add_zero_attn)
     mask = _mask(attn_mask, key_padding_mask, q, k.shape[2], extra)
     drop = dropout_p if training else 0.0
-    if need_weights:
-        scores = np.matmul(q * math.sqrt(1 / q.shape[-1]), k.swapaxes(-2, -1))
-        attention = dropout(softmax(scores if mask is None else scores + mask, -1), drop, drop > 0)
-        context = np.matmul(attention, v)
-    else:
-        attention = None
-        context = scaled_dot_product_attention(q, k, v, mask, drop)
+    context, attention = _attended(q, k, v, mask, drop, need_weights)
     joined = context.transpose(2, 0, 1, 3).reshape(length, batch, embed_dim_to_check)
     output = linear(joined, out_proj_weight, out_proj_bias)
     if attention is not None and average_attn_weights:
@@ -225,6 +211,40 @@ def multi_head_attention_forward(
     if batched:
         return output, attention
     return output[:, 0], None if attention is None else attention[0]
+
+
+def _separate(q: Array | None, k: Array | None, v: Array | None) -> tuple[Array, Array, Array]:
+    assert q is not None and k is not None and v is not None
+    return q, k, v
+
+
+def _all_heads(
+    projected: Array,
+    bias: Array | None,
+    static: Array | None,
+    num_heads: int,
+    batch: int,
+    add_zero_attn: bool,
+) -> Array:
+    """Keys or values as (N, heads, S, E / heads), with those that the options add."""
+    if static is None:
+        result = _heads(_extended(projected, bias), num_heads)
+    else:
+        result = static.reshape(batch, num_heads, *static.shape[1:])
+    if not add_zero_attn:
+        return result
+    return np.concatenate((result, np.zeros_like(result[:, :, :1])), axis=2)
+
+
+def _attended(
+    q: Array, k: Array, v: Array, mask: Array | None, drop: float, need_weights: bool
+) -> tuple[Array, Array | None]:
+    """What the heads see, and the weights if they are asked for."""
+    if not need_weights:
+        return scaled_dot_product_attention(q, k, v, mask, drop), None
+    scores = np.matmul(q * math.sqrt(1 / q.shape[-1]), k.swapaxes(-2, -1))
+    attention = dropout(softmax(scores if mask is None else scores + mask, -1), drop, drop > 0)
+    return np.matmul(attention, v), attention
 
 
 def _check_heads(query: Array, key: Array, value: Array, embed_dim: int, num_heads: int) -> None:

@@ -173,18 +173,8 @@ def conv_transpose1d(
     dilation: Size = 1,
 ) -> Array:
     """Transposed convolution over one axis; see ``conv_transpose2d``."""
-    return _transposed(
-        "conv_transpose1d",
-        1,
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+    moves = (stride, padding, output_padding, dilation)
+    return _transposed("conv_transpose1d", 1, input, weight, bias, moves, groups)
 
 
 def conv_transpose2d(
@@ -222,18 +212,8 @@ def conv_transpose2d(
     TypeError
         The dtypes differ.
     """
-    return _transposed(
-        "conv_transpose2d",
-        2,
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+    moves = (stride, padding, output_padding, dilation)
+    return _transposed("conv_transpose2d", 2, input, weight, bias, moves, groups)
 
 
 def conv_transpose3d(
@@ -247,18 +227,8 @@ def conv_transpose3d(
     dilation: Size = 1,
 ) -> Array:
     """Transposed convolution over three axes; see ``conv_transpose2d``."""
-    return _transposed(
-        "conv_transpose3d",
-        3,
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
+    moves = (stride, padding, output_padding, dilation)
+    return _transposed("conv_transpose3d", 3, input, weight, bias, moves, groups)
 
 
 def _transposed(
@@ -267,12 +237,10 @@ def _transposed(
     input: Array,
     weight: Array,
     bias: Array | None,
-    stride: Size,
-    padding: Size,
-    output_padding: Size,
+    moves: tuple[Size, Size, Size, Size],
     groups: int,
-    dilation: Size,
 ) -> Array:
+    stride, padding, output_padding, dilation = moves
     batched = check_axes(what, input, rank + 1, _FORMS[rank - 1])
     _check_weight(what, rank, input, weight, bias)
     check_channels(what, input, input.ndim - rank - 1, weight.shape[0])

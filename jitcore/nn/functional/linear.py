@@ -7,7 +7,7 @@ import numpy as np
 from jitcore.nn.arrays import Array
 from jitcore.nn.functional.checks import check_dtype
 
-__all__ = ["bilinear", "linear"]
+__all__ = ["bilinear", "linear", "transposed_linear"]
 
 
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -39,6 +39,32 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
             f"{input.shape}"
         )
     result = np.matmul(input, weight.T)
+    return result if bias is None else result + bias
+
+
+def transposed_linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
+    """``input @ weight + bias``: ``linear`` with its weights as the product reads them.
+
+    Frozen models call it; see ``linear`` for the rest.
+
+    Parameters
+    ----------
+    input : (..., in) array
+    weight : (in, out) array
+    bias : (out,) array, optional
+
+    Returns
+    -------
+    (..., out) array
+    """
+    check_dtype("linear", input, weight)
+    check_dtype("linear", input, bias, "bias")
+    if input.ndim == 0 or input.shape[-1] != weight.shape[0]:
+        raise ValueError(
+            f"linear: expected {weight.shape[0]} features on the last axis, found input of shape "
+            f"{input.shape}"
+        )
+    result = np.matmul(input, weight)
     return result if bias is None else result + bias
 
 

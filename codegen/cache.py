@@ -1,0 +1,273 @@
+"""Object code on disk: what one process has compiled, the next one loads.
+
+A file holds one module and is named by a hash of all that its code depends on, so an entry is never
+out of date: text that would be compiled in another way has another name.  A file begins with a
+checksum of the rest.  Files are written under another name and then renamed, so that no reader
+sees half of one; what is damaged all the same is compiled anew and replaced.
+
+Machine code is only loaded from files of a folder that nobody but this user can write to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+__all__ = ["ObjectCache", "StoredObject", "current", "default_directory"]
+
+_MAGIC: Final = b"jitcore1"
+_CHECKSUM: Final = 32
+_LENGTHS: Final = struct.Struct("<II")
+_HEADER: Final = len(_MAGIC) + _CHECKSUM + _LENGTHS.size
+_SUFFIX: Final = ".object"
+_UNFINISHED: Final = ".part"
+
+_DEFAULT_LIMIT: Final = 512
+"""Megabytes."""
+
+_KEPT: Final = 0.75
+"""The part of the limit that is left after old files were removed."""
+
+_HOUR: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One compiled module.
+
+    Parameters
+    ----------
+    object_code : bytes
+        A relocatable object file.
+    symbols : tuple of str
+        What it defines for others.
+    required : tuple of str
+        The functions of this process that it calls.
+    """
+
+    object_code: bytes
+    symbols: tuple[str, ...]
+    required: tuple[str, ...]
+
+    def to_bytes(self) -> bytes:
+        """The contents of a file."""
+        symbols, required = ("\n".join(names).encode() for names in (self.symbols, self.required))
+        lengths = _LENGTHS.pack(len(symbols), len(required))
+        rest = b"".join([lengths, symbols, required, self.object_code])
+        return b"".join([_MAGIC, hashlib.sha256(rest).digest(), rest])
+
+    @staticmethod
+    def from_bytes(contents: bytes) -> StoredObject | None:
+        """What a file holds, or None where it is damaged."""
+        start = len(_MAGIC) + _CHECKSUM
+        if len(contents) < _HEADER or not contents.startswith(_MAGIC):
+            return None
+        if hashlib.sha256(memoryview(contents)[start:]).digest() != contents[len(_MAGIC) : start]:
+            return None
+        symbols, required = _LENGTHS.unpack_from(contents, start)
+        middle, end = _HEADER + symbols, _HEADER + symbols + required
+        return StoredObject(
+            contents[end:], _names(contents[_HEADER:middle]), _names(contents[middle:end])
+        )
+
+
+def _names(text: bytes) -> tuple[str, ...]:
+    return tuple(text.decode().split("\n")) if text else ()
+
+
+class ObjectCache:
+    """The files of one folder.
+
+    Nothing here raises because of what the folder is or holds: where it cannot be read, nothing is
+    found, and where it cannot be written, nothing is kept.
+
+    Parameters
+    ----------
+    directory : Path
+        Made when the first file is stored.
+    limit : int
+        How many bytes all files may have together; the least recently used are removed.
+    """
+
+    def __init__(self, directory: Path, limit: int) -> None:
+        self.directory = directory
+        self.limit = limit
+        self._size: int | None = None
+
+    def load(self, key: str) -> StoredObject | None:
+        """The module of this key, or None."""
+        path = self._path(key)
+        try:
+            with path.open("rb") as file:
+                if not (self.is_private() and _is_own(os.fstat(file.fileno()))):
+                    return None
+                found = StoredObject.from_bytes(file.read())
+                _note_use(path, os.fstat(file.fileno()).st_mtime)
+        except OSError:
+            return None
+        return found
+
+    def store(self, key: str, module: StoredObject) -> None:
+        """Keep a module under this key."""
+        contents = module.to_bytes()
+        path = self._path(key)
+        unfinished = path.with_name(f"{path.stem}.{os.urandom(8).hex()}{_UNFINISHED}")
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.is_private():
+                return
+            try:
+                descriptor = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(contents)
+                unfinished.replace(path)
+            finally:
+                unfinished.unlink(missing_ok=True)
+        except OSError:
+            return
+        self._keep_limit(len(contents))
+
+    def is_private(self) -> bool:
+        """Whether the folder exists and nobody else can put files there."""
+        try:
+            found = self.directory.stat()
+        except OSError:
+            return False
+        return _is_own(found) and stat.S_ISDIR(found.st_mode)
+
+    def files(self) -> list[tuple[Path, os.stat_result]]:
+        """All modules, those used last at the end."""
+        found = self._entries(_SUFFIX)
+        return sorted(found, key=lambda one: (one[1].st_mtime, one[0].name))
+
+    def size(self) -> int:
+        """The bytes of all modules."""
+        return sum(status.st_size for _, status in self.files())
+
+    def clear(self) -> int:
+        """Remove all modules, and what writers that were killed have left; says how many."""
+        removed = [path for path, _ in self._entries(_SUFFIX) if _remove(path)]
+        self._remove_unfinished(age=0.0)
+        self._size = None
+        return len(removed)
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{key}{_SUFFIX}"
+
+    def _entries(self, suffix: str) -> list[tuple[Path, os.stat_result]]:
+        try:
+            with os.scandir(self.directory) as found:
+                names = [one.name for one in found if one.name.endswith(suffix)]
+        except OSError:
+            return []
+        paths = [self.directory / name for name in names]
+        statuses = [(path, _status(path)) for path in paths]
+        return [(path, status) for path, status in statuses if status is not None]
+
+    def _keep_limit(self, added: int) -> None:
+        """Remove the modules that were used least recently, where there are too many bytes."""
+        self._size = self.size() if self._size is None else self._size + added
+        if self._size <= self.limit:
+            return
+        files = self.files()
+        self._size = sum(status.st_size for _, status in files)
+        for path, status in files:
+            if self._size <= self.limit * _KEPT:
+                break
+            if _remove(path):
+                self._size -= status.st_size
+        self._remove_unfinished(age=_HOUR)
+
+    def _remove_unfinished(self, age: float) -> None:
+        for path, status in self._entries(_UNFINISHED):
+            if time.time() - status.st_mtime >= age:
+                _remove(path)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether this user owns it and no other can write to it."""
+    if sys.platform == "win32":
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _note_use(path: Path, noted: float) -> None:
+    """Note in a file's time that it was used, but not at each use."""
+    if time.time() - noted > _HOUR:
+        os.utime(path)
+
+
+def default_directory() -> Path:
+    """Where the platform keeps caches of this user.
+
+    Raises
+    ------
+    RuntimeError
+        The user has no home.
+    """
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        return (Path(base) if base else Path.home() / "AppData" / "Local") / "jitcore" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "jitcore"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "jitcore"
+
+
+def current() -> ObjectCache | None:
+    """The cache that the environment asks for.
+
+    ``JITCORE_CACHE_DIR`` is the folder, ``JITCORE_CACHE_SIZE`` the limit in megabytes, and with
+    ``JITCORE_CACHE=0`` there is none.
+
+    Raises
+    ------
+    ValueError
+        The limit is no positive number.
+    """
+    if os.environ.get("JITCORE_CACHE", "1") == "0":
+        return None
+    asked = (os.environ.get("JITCORE_CACHE_DIR"), os.environ.get("JITCORE_CACHE_SIZE"))
+    if asked not in _CACHES:
+        _CACHES[asked] = _make(*asked)
+    return _CACHES[asked]
+
+
+_CACHES: dict[tuple[str | None, str | None], ObjectCache | None] = {}
+
+
+def _make(folder: str | None, limit: str | None) -> ObjectCache | None:
+    megabytes = _DEFAULT_LIMIT if limit is None else _positive(limit)
+    try:
+        directory = Path(folder) if folder else default_directory()
+    except RuntimeError:
+        return None
+    return ObjectCache(directory / "objects", megabytes * 2**20)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"JITCORE_CACHE_SIZE is a positive number of megabytes; found {text!r}")
+    return int(text)

@@ -1,0 +1,180 @@
+"""Elements under a mask, one after the other: vectors whose selected lanes are moved together.
+
+======================= ==========================================================================
+``jc_compress_<bytes>``  writes the elements of a source at which the mask is true to a target
+======================= ==========================================================================
+
+Both are contiguous and have the same number of elements, and the target has room for as many as
+are true.  Elements have 1, 2, 4, 8 or 16 bytes; only processors that move lanes in one instruction
+have these functions.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+from jitcore.codegen.engine import (
+    CompiledModule,
+    add_maker,
+    add_symbol,
+    compile_module,
+    has_feature,
+)
+
+__all__ = ["SIZES", "can_compress", "symbol"]
+
+SIZES = (1, 2, 4, 8, 16)
+
+_FEATURES = {1: "avx512vbmi2", 2: "avx512vbmi2"}
+"""What a processor needs for elements of a size, where it is more than ``avx512f``."""
+
+_VECTOR_BITS = 512
+_AT_ONCE = 64
+"""So many places of the mask are looked at together."""
+
+_TEXT = """
+declare VECTOR @llvm.experimental.vector.compress.SUFFIX(VECTOR, <LANES x i1>, VECTOR)
+declare i64 @llvm.ctpop.i64(i64)
+declare i64 @llvm.cttz.i64(i64, i1)
+
+define void @NAME(ptr %mask.memory, i64 %mask.offset, ptr %source.memory, i64 %source.offset,
+                  ptr %target.memory, i64 %target.offset, i64 %length, i64 %count) {
+entry:
+  %mask = getelementptr i8, ptr %mask.memory, i64 %mask.offset
+  %source = getelementptr ELEMENT, ptr %source.memory, i64 %source.offset
+  %target = getelementptr ELEMENT, ptr %target.memory, i64 %target.offset
+  %whole = and i64 %length, -64
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %latch ]
+  %place = phi i64 [ 0, %entry ], [ %place.next, %latch ]
+  %more = icmp slt i64 %i, %whole
+  br i1 %more, label %look, label %rest
+look:
+  %flags.place = getelementptr i8, ptr %mask, i64 %i
+  %flags = load <64 x i8>, ptr %flags.place, align 1
+  %are.true = icmp ne <64 x i8> %flags, zeroinitializer
+  %bits = bitcast <64 x i1> %are.true to i64
+  %none = icmp eq i64 %bits, 0
+  br i1 %none, label %latch, label %some
+some:
+  %first = getelementptr ELEMENT, ptr %source, i64 %i
+  %reach = add i64 %place, 64
+  %is.room = icmp sle i64 %reach, %count
+  br i1 %is.room, label %vectors, label %one
+vectors:
+  ; Wider than any number of lanes, so that every step may cut its own out.
+  %wide = zext i64 %bits to i128
+  %place.0 = add i64 %place, 0
+STEPS
+  br label %latch
+one:
+  %left = phi i64 [ %bits, %some ], [ %left.next, %one ]
+  %here = phi i64 [ %place, %some ], [ %here.next, %one ]
+  %k = call i64 @llvm.cttz.i64(i64 %left, i1 true)
+  %one.place = getelementptr ELEMENT, ptr %first, i64 %k
+  %element = load ELEMENT, ptr %one.place, align 1
+  %here.place = getelementptr ELEMENT, ptr %target, i64 %here
+  store ELEMENT %element, ptr %here.place, align 1
+  %here.next = add i64 %here, 1
+  %less = sub i64 %left, 1
+  %left.next = and i64 %left, %less
+  %are.done = icmp eq i64 %left.next, 0
+  br i1 %are.done, label %latch, label %one
+latch:
+  %place.next = phi i64 [ %place, %look ], [ %place.END, %vectors ], [ %here.next, %one ]
+  %i.next = add i64 %i, 64
+  br label %head
+rest:
+  %j = phi i64 [ %i, %head ], [ %j.next, %rest.latch ]
+  %end = phi i64 [ %place, %head ], [ %end.next, %rest.latch ]
+  %is.left = icmp slt i64 %j, %length
+  br i1 %is.left, label %try, label %done
+try:
+  %flag.place = getelementptr i8, ptr %mask, i64 %j
+  %flag = load i8, ptr %flag.place
+  %is.true = icmp ne i8 %flag, 0
+  br i1 %is.true, label %take, label %rest.latch
+take:
+  %last.place = getelementptr ELEMENT, ptr %source, i64 %j
+  %last = load ELEMENT, ptr %last.place, align 1
+  %end.place = getelementptr ELEMENT, ptr %target, i64 %end
+  store ELEMENT %last, ptr %end.place, align 1
+  %taken = add i64 %end, 1
+  br label %rest.latch
+rest.latch:
+  %end.next = phi i64 [ %end, %try ], [ %taken, %take ]
+  %j.next = add i64 %j, 1
+  br label %rest
+done:
+  ret void
+}
+"""
+
+_STEP = """
+  %shifted.K = lshr i128 %wide, FIRST
+  %few.K = trunc i128 %shifted.K to iELEMENTS
+  %flags.K = bitcast iELEMENTS %few.K to <ELEMENTS x i1>
+  %lanes.K = shufflevector <ELEMENTS x i1> %flags.K, <ELEMENTS x i1> poison, <LANES x i32> ORDER
+  %from.K = getelementptr ELEMENT, ptr %first, i64 FIRST
+  %read.K = load VECTOR, ptr %from.K, align 1
+  %moved.K = call VECTOR @llvm.experimental.vector.compress.SUFFIX(
+    VECTOR %read.K, <LANES x i1> %lanes.K, VECTOR poison)
+  %to.K = getelementptr ELEMENT, ptr %target, i64 %place.K
+  store VECTOR %moved.K, ptr %to.K, align 1
+  %these.K = zext iELEMENTS %few.K to i128
+  %short.K = trunc i128 %these.K to i64
+  %taken.K = call i64 @llvm.ctpop.i64(i64 %short.K)
+  %place.NEXT = add i64 %place.K, %taken.K"""
+
+
+def symbol(itemsize: int) -> str:
+    """The name of the function for elements of a size."""
+    return f"jc_compress_{itemsize}"
+
+
+def can_compress(itemsize: int) -> bool:
+    """Whether this machine has the function."""
+    return itemsize in SIZES and has_feature(_FEATURES.get(itemsize, "avx512f"))
+
+
+@cache
+def _compiled(itemsize: int) -> CompiledModule:
+    name = symbol(itemsize)
+    module = compile_module(_text(itemsize), name=name)
+    add_symbol(name, module.address(name))
+    return module
+
+
+def _make(itemsize: int) -> None:
+    _compiled(itemsize)
+
+
+def _text(itemsize: int) -> str:
+    bits = 8 * min(itemsize, 8)
+    lanes = _VECTOR_BITS // bits
+    elements = _VECTOR_BITS // (8 * itemsize)
+    order = ", ".join(f"i32 {lane * elements // lanes}" for lane in range(lanes))
+    count = _AT_ONCE // elements
+    words = {
+        "LANES": str(lanes),
+        "ELEMENTS": str(elements),
+        "VECTOR": f"<{lanes} x i{bits}>",
+        "SUFFIX": f"v{lanes}i{bits}",
+        "NAME": symbol(itemsize),
+        "ORDER": f"<{order}>",
+        "END": str(count),
+    }
+    steps = [
+        _STEP.replace("FIRST", str(k * elements)).replace(".K", f".{k}").replace("NEXT", str(k + 1))
+        for k in range(count)
+    ]
+    text = _TEXT.replace("STEPS", "".join(steps))
+    for word, replacement in words.items():
+        text = text.replace(word, replacement)
+    # The shorter word last: it is part of another one.
+    return text.replace("ELEMENT", f"i{8 * itemsize}")
+
+
+for _size in SIZES:
+    add_maker(symbol(_size), partial(_make, _size))

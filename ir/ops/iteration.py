@@ -1,0 +1,149 @@
+"""What built-ins do with each element of something whose length only a run tells."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.op import Untypable
+from jitcore.ir.reference import require
+from jitcore.ir.types import FLOAT, LocalListType, TensorType
+
+__all__ = [
+    "all_of",
+    "any_of",
+    "greatest",
+    "greatest_or",
+    "has_compensated_sum",
+    "is_in",
+    "is_long",
+    "require_step",
+    "smallest",
+    "smallest_or",
+    "steps_between",
+    "total",
+]
+
+
+def is_long(x: Value) -> bool:
+    """Whether a loop visits the elements of a value: of an array, a range or a local list.
+
+    Raises
+    ------
+    Untypable
+        It is an array of several dimensions: what Python does with its rows is left to Python.
+    """
+    if isinstance(x.type, TensorType):
+        if x.type.rank != 1:
+            raise Untypable("the rows of an array")
+        return True
+    if isinstance(x.type, LocalListType):
+        return x.type.count is None
+    return _is_open_range(x)
+
+
+def _is_open_range(x: Value) -> bool:
+    node = x.node
+    return (
+        node is not None
+        and node.kind == "prim::range"
+        and not all(value.constant is not None for value in node.inputs)
+    )
+
+
+def has_compensated_sum(x: Value) -> bool:
+    """Whether ``sum`` adds these floats more precisely than ``+`` does."""
+    floats = isinstance(x.type, LocalListType) and x.type.element == FLOAT
+    return floats and sys.version_info >= (3, 12)
+
+
+_OLD = sys.version_info < (3, 12)
+_NO_MIN = "min() arg is an empty sequence" if _OLD else "min() iterable argument is empty"
+_NO_MAX = "max() arg is an empty sequence" if _OLD else "max() iterable argument is empty"
+
+
+def total(x: Iterable[Any], start: Any) -> Any:
+    """``sum``."""
+    for one in x:
+        start = start + one
+    return start
+
+
+def smallest(x: Sequence[Any]) -> Any:
+    """``min``."""
+    require(len(x) > 0, "ValueError", _NO_MIN)
+    found = x[0]
+    for one in x:
+        if one < found:
+            found = one
+    return found
+
+
+def greatest(x: Sequence[Any]) -> Any:
+    """``max``."""
+    require(len(x) > 0, "ValueError", _NO_MAX)
+    found = x[0]
+    for one in x:
+        if one > found:
+            found = one
+    return found
+
+
+def smallest_or(x: Sequence[Any], default: Any) -> Any:
+    """``min`` with a default."""
+    if len(x) == 0:
+        return default
+    found = x[0]
+    for one in x:
+        if one < found:
+            found = one
+    return found
+
+
+def greatest_or(x: Sequence[Any], default: Any) -> Any:
+    """``max`` with a default."""
+    if len(x) == 0:
+        return default
+    found = x[0]
+    for one in x:
+        if one > found:
+            found = one
+    return found
+
+
+def require_step(step: int) -> None:
+    """What ``range`` asks of its step."""
+    require(step != 0, "ValueError", "range() arg 3 must not be zero")
+
+
+def steps_between(start: int, stop: int, step: int) -> int:
+    """The length of a ``range``."""
+    if step > 0:
+        return max((stop - start + step - 1) // step, 0)
+    return max((start - stop - step - 1) // -step, 0)
+
+
+def any_of(x: Iterable[Any]) -> bool:
+    """``any``."""
+    for one in x:  # noqa: SIM110
+        if one:
+            return True
+    return False
+
+
+def all_of(x: Iterable[Any]) -> bool:
+    """``all``."""
+    for one in x:  # noqa: SIM110
+        if not one:
+            return False
+    return True
+
+
+def is_in(x: Any, container: Iterable[Any]) -> bool:
+    """``x in container`` for numbers that are equal to themselves."""
+    for one in container:  # noqa: SIM110
+        if one == x:
+            return True
+    return False

@@ -1,0 +1,248 @@
+"""What the functions of layers become: a few kinds over channels-last arrays, with native kernels.
+
+``nn::product`` is a convolution whose images are (batch, \\*spatial, channels), and a linear layer
+where there are no spatial axes.  Its matrix is packed (``nn::packed``) in panels of as many columns
+as the machine's kernels take at once, whatever that is: (groups, panels, \\*kernel, channels,
+width).  ``nn::window_sum``, ``nn::window_max`` and ``nn::window_mean`` keep channels apart:
+depthwise convolutions and pooling.
+
+All results may be limited, and a product adds a residual first, so that what follows a layer needs
+no pass over memory of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.types import Dim, TensorType
+
+__all__ = ["MAX_TAPS", "NO_LIMITS", "OPS", "is_depthwise", "pack"]
+
+MAX_TAPS = 4096
+"""The kernels take windows of so many elements at most."""
+
+PANEL = 64
+"""The width of the panels that the reference packs: any gives the same results."""
+
+NO_LIMITS = {"low": -math.inf, "high": math.inf}
+
+
+def is_depthwise(shape: Sequence[Dim], groups: int) -> bool:
+    """Whether every channel is convolved with one kernel; of weights (out, in, ...)."""
+    return groups > 1 and shape[0] == groups and shape[1] == 1
+
+
+def _positions(b: Builder, n: Dim, kernel: int, stride: int, around: int, dilation: int) -> Dim:
+    """How many positions a window has along an axis."""
+    if not isinstance(n, int):
+        return b.fresh_dim(("positions", n, kernel, stride, around, dilation))
+    room = n + around - dilation * (kernel - 1) - 1
+    if room < 0:
+        raise Untypable("a kernel larger than the input")
+    return room // stride + 1
+
+
+def _dims(value: Value) -> tuple[Dim, ...]:
+    return tensor(value).dims or ()
+
+
+# Types ------------------------------------------------------------------------------------
+
+
+def _spatial(b: Builder, call: Call) -> tuple[Dim, ...]:
+    """The axes of a result that windows move along."""
+    kernel = call.static("kernel")
+    dims = _dims(call.value("x"))[1:-1] if kernel else ()
+    numbers = zip(
+        dims,
+        kernel,
+        call.static("stride"),
+        map(sum, call.static("padding")),
+        call.static("dilation"),
+        strict=True,
+    )
+    return tuple(_positions(b, *one) for one in numbers)
+
+
+def _attributes(call: Call) -> dict[str, Any]:
+    """The arguments that are no arrays, in the order of the parameters."""
+    names = [one.name for one in call.parameters if one.keyword_only]
+    return {name: call.static(name) for name in names}
+
+
+def _packed_rule(b: Builder, call: Call) -> Value:
+    weight, groups = call.value("weight"), call.static("groups")
+    columns, channels, *kernel = _dims(weight)
+    panels = b.fresh_dim(("panels", columns, groups))
+    dims = (groups, panels, *kernel, channels, b.fresh_dim("width of panels"))
+    type_ = TensorType(tensor(weight).dtype, dims)
+    return b.emit("nn::packed", [weight], {"groups": groups}, type_)
+
+
+def _product_rule(b: Builder, call: Call) -> Value:
+    x = call.value("x")
+    rows = _dims(x)[:1] if call.static("kernel") else _dims(x)[:-1]
+    dims = (*rows, *_spatial(b, call), call.static("columns"))
+    return _emit(b, call, ("x", "packed", "bias", "residual"), dims)
+
+
+def _window_rule(b: Builder, call: Call) -> Value:
+    dims = _dims(call.value("x"))
+    names = tuple(one.name for one in call.parameters if not one.keyword_only)
+    return _emit(b, call, names, (dims[0], *_spatial(b, call), dims[-1]))
+
+
+def _emit(b: Builder, call: Call, names: Sequence[str], dims: tuple[Dim, ...]) -> Value:
+    given = [call.optional(name) for name in names]
+    inputs = [b.constant(None) if one is None else one for one in given]
+    type_ = TensorType(tensor(call.value("x")).dtype, dims)
+    return b.emit(call.kind, inputs, _attributes(call), type_)
+
+
+# What they mean ---------------------------------------------------------------------------
+
+
+def _packed(weight: Any, groups: int) -> Any:
+    return pack(weight, groups, PANEL)
+
+
+def pack(weight: Any, groups: int, width: int) -> Any:
+    """The matrix of a convolution in panels of a width.
+
+    Parameters
+    ----------
+    weight : (out, channels, \\*kernel) array
+    groups, width : int
+
+    Returns
+    -------
+    (groups, panels, \\*kernel, channels, width) array
+        Columns that the weights have not are zeros.
+    """
+    columns = len(weight) // groups
+    panels = -(-columns // width)
+    result = np.zeros((groups, panels * width, *weight.shape[1:]), weight.dtype)
+    result[:, :columns] = weight.reshape(groups, columns, *weight.shape[1:])
+    result = result.reshape(groups, panels, width, *weight.shape[1:])
+    rank = weight.ndim - 2
+    return np.ascontiguousarray(result.transpose(0, 1, *range(4, 4 + rank), 3, 2))
+
+
+def _unpacked(packed: Any, columns: int) -> Any:
+    """(groups, columns, channels, \\*kernel)."""
+    rank = packed.ndim - 4
+    moved = packed.transpose(0, 1, rank + 3, rank + 2, *range(2, rank + 2))
+    return moved.reshape(len(packed), -1, *moved.shape[3:])[:, :columns]
+
+
+def _windows(x: Any, fill: float, attributes: dict[str, Any]) -> Any:
+    """(batch, \\*positions, channels, \\*kernel)."""
+    kernel, dilation = attributes["kernel"], attributes["dilation"]
+    around = ((0, 0), *attributes["padding"], (0, 0))
+    padded = np.pad(x, around, constant_values=fill)
+    spans = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
+    axes = tuple(range(1, 1 + len(kernel)))
+    every = np.lib.stride_tricks.sliding_window_view(padded, spans, axis=axes)
+    steps = [slice(None, None, s) for s in attributes["stride"]]
+    taps = [slice(None, None, d) for d in dilation]
+    return every[(slice(None), *steps, slice(None), *taps)]
+
+
+def _limited(result: Any, attributes: dict[str, Any]) -> Any:
+    low, high = (result.dtype.type(attributes[name]) for name in ("low", "high"))
+    return np.minimum(np.maximum(result, low), high)
+
+
+def _product(x: Any, packed: Any, bias: Any = None, residual: Any = None, **attributes: Any) -> Any:
+    columns, groups = attributes["columns"], len(packed)
+    kernels = _unpacked(packed, columns // groups)
+    if attributes["kernel"]:
+        windows = _windows(x, 0, attributes)
+    else:
+        windows = x
+    rank = len(attributes["kernel"])
+    channels = windows.ndim - rank - 1
+    parts = np.split(windows, groups, axis=channels)
+    axes = tuple(range(channels, windows.ndim))
+    sums = [
+        np.tensordot(part, kernel, (axes, tuple(range(1, kernel.ndim))))
+        for part, kernel in zip(parts, kernels, strict=True)
+    ]
+    result = np.concatenate(sums, axis=-1)
+    result = result if bias is None else result + bias
+    return _limited(result if residual is None else result + residual, attributes)
+
+
+def _window_sum(x: Any, weight: Any, bias: Any = None, **attributes: Any) -> Any:
+    windows = _windows(x, 0, attributes)
+    rank = len(attributes["kernel"])
+    axes = tuple(range(windows.ndim - rank, windows.ndim))
+    result = np.sum(windows * np.moveaxis(weight, -1, 0), axis=axes)
+    return _limited(result if bias is None else result + bias, attributes)
+
+
+def _window_max(x: Any, **attributes: Any) -> Any:
+    windows = _windows(x, -np.inf, attributes)
+    return np.max(windows, axis=tuple(range(x.ndim, windows.ndim)))
+
+
+def _window_mean(x: Any, **attributes: Any) -> Any:
+    windows = _windows(x, 0, attributes)
+    axes = tuple(range(x.ndim, windows.ndim))
+    counts = attributes["divisor"]
+    if counts is None:
+        border = attributes["border"]
+        inside = np.ones(
+            (1, *(n + a + b for n, (a, b) in zip(x.shape[1:-1], border, strict=True)), 1)
+        )
+        missing = [
+            (p[0] - b[0], p[1] - b[1]) for p, b in zip(attributes["padding"], border, strict=True)
+        ]
+        counts = np.sum(_windows(inside, 0, {**attributes, "padding": missing}), axis=axes)
+    return (np.sum(windows, axis=axes) / counts).astype(x.dtype)
+
+
+_GEOMETRY = "*, kernel, stride, padding, dilation"
+
+
+def _row(kind: str, reference: Any, rule: Rule, parameters: str, doc: str) -> Op:
+    return Op(f"nn::{kind}", reference, rule, parameters, doc=doc)
+
+
+OPS: tuple[Op, ...] = (
+    _row("packed", _packed, _packed_rule, "weight, *, groups", "The weights of a product, packed."),
+    _row(
+        "product",
+        _product,
+        _product_rule,
+        f"x, packed, bias=None, residual=None, {_GEOMETRY}, columns, low, high",
+        "Channels-last windows times packed weights, plus bias and residual, limited.",
+    ),
+    _row(
+        "window_sum",
+        _window_sum,
+        _window_rule,
+        f"x, weight, bias=None, {_GEOMETRY}, low, high",
+        "Weighted sums of channels-last windows, each channel for itself.",
+    ),
+    _row(
+        "window_max",
+        _window_max,
+        _window_rule,
+        f"x, {_GEOMETRY}",
+        "The largest of channels-last windows.",
+    ),
+    _row(
+        "window_mean",
+        _window_mean,
+        _window_rule,
+        f"x, {_GEOMETRY}, border, divisor",
+        "The means of channels-last windows.",
+    ),
+)

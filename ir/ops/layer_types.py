@@ -1,0 +1,344 @@
+"""Types of calls of layers' functions that stay one node in typed graphs.
+
+The typed node has the arrays as operands, and all else as attributes under the function's own
+names, with one number for each axis.  It checks its operands itself where their extents are not
+known: dims of the result that depend on such extents are new symbols.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Value
+from jitcore.ir.ops.op import Builder, Call, Rule, Untypable, tensor
+from jitcore.ir.ops.shaping import array_operand
+from jitcore.ir.types import Dim, TensorType
+
+__all__ = [
+    "adaptive_rule",
+    "avg_pool_rule",
+    "convolution_rule",
+    "dropout_rule",
+    "linear_rule",
+    "max_pool_rule",
+]
+__all__ += ["transposed_rule"]
+
+_Sizes = tuple[int, ...]
+
+MAX_BOX = 1024
+"""The kernel adds up a box one number after the other; larger ones deserve more accuracy."""
+
+
+def convolution_rule(rank: int) -> Rule:
+    """``conv1d`` and its like."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x, weight, bias = _operands(call, rank)
+        stride, dilation = _sizes(call, "stride", rank, 1), _sizes(call, "dilation", rank, 1)
+        groups = _number(call.static("groups"), 1)
+        out, inside, *kernel = _dims(weight)
+        _require_equal(_dims(x)[-rank - 1], inside, groups)
+        _require_equal(_dims(bias)[0] if bias else out, out, 1)
+        if isinstance(out, int) and out % groups:
+            raise Untypable("groups that do not divide the output channels")
+        padding = call.static("padding")
+        frame = _frame(padding, kernel, stride, dilation, call, rank)
+        extents = [
+            _positions(b, n, k, s, p, d)
+            for n, k, s, p, d in zip(_dims(x)[-rank:], kernel, stride, frame, dilation, strict=True)
+        ]
+        even = all(total % 2 == 0 for total in frame if total is not None)
+        known = (
+            padding if not even or None in frame else tuple(p // 2 for p in frame if p is not None)
+        )
+        attributes = {"stride": stride, "padding": known, "dilation": dilation, "groups": groups}
+        dims = (*_dims(x)[: -rank - 1], out, *extents)
+        return _emit(b, call, (x, weight, bias), attributes, dims)
+
+    return rule
+
+
+def linear_rule(b: Builder, call: Call) -> Value:
+    """A linear layer whose weights are packed; others are products of matrices by BLAS."""
+    x, packed, bias = call.value("input"), call.optional("packed"), call.optional("bias")
+    weight = array_operand(call.value("weight"))
+    if packed is None:
+        raise Untypable("weights that may change")
+    for other in (weight, bias):
+        if other is not None and tensor(other).dtype != tensor(array_operand(x)).dtype:
+            raise Untypable("operands of different dtypes")
+    columns, terms = _dims(weight)
+    if call.kind == "nn::transposed_linear":
+        columns, terms = terms, columns
+    if not isinstance(columns, int) or not _dims(x):
+        raise Untypable("extents that are not known")
+    _require_equal(_dims(x)[-1], terms, 1)
+    _require_equal(_dims(bias)[0] if bias else columns, columns, 1)
+    return _emit(b, call, (x, weight, bias), {}, (*_dims(x)[:-1], columns))
+
+
+def transposed_rule(rank: int) -> Rule:
+    """``conv_transpose1d`` and its like."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x, weight, bias = _operands(call, rank)
+        stride, dilation = _sizes(call, "stride", rank, 1), _sizes(call, "dilation", rank, 1)
+        cut, extra = _sizes(call, "padding", rank, 0), _sizes(call, "output_padding", rank, 0)
+        groups = _number(call.static("groups"), 1)
+        inside, out, *kernel = _dims(weight)
+        _require_equal(_dims(x)[-rank - 1], inside, 1)
+        if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
+            raise Untypable("more output padding than there is room for")
+        if isinstance(inside, int) and inside % groups:
+            raise Untypable("groups that do not divide the input channels")
+        channels = out * groups if isinstance(out, int) else b.fresh_dim(("times", out, groups))
+        _require_equal(_dims(bias)[0] if bias else channels, channels, 1)
+        extents = [
+            _spread(b, *numbers)
+            for numbers in zip(_dims(x)[-rank:], kernel, stride, cut, dilation, extra, strict=True)
+        ]
+        attributes = {
+            "stride": stride,
+            "padding": cut,
+            "output_padding": extra,
+            "groups": groups,
+            "dilation": dilation,
+        }
+        dims = (*_dims(x)[: -rank - 1], channels, *extents)
+        return _emit(b, call, (x, weight, bias), attributes, dims)
+
+    return rule
+
+
+def max_pool_rule(rank: int) -> Rule:
+    """``max_pool1d`` and its like, without indices."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x = _images(call, rank)
+        if call.static("return_indices") is not False:
+            raise Untypable("pooling that gives indices, too")
+        dilation = _sizes(call, "dilation", rank, 1)
+        attributes, dims = _pooled(b, call, x, rank, dilation)
+        return _emit(b, call, (x,), {**attributes, "dilation": dilation}, dims)
+
+    return rule
+
+
+def avg_pool_rule(rank: int) -> Rule:
+    """``avg_pool1d`` and its like."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x = _images(call, rank)
+        attributes, dims = _pooled(b, call, x, rank, (1,) * rank)
+        attributes["count_include_pad"] = bool(call.static("count_include_pad"))
+        divisor = call.static("divisor_override") if rank > 1 else None
+        if divisor is not None:
+            attributes["divisor_override"] = _number(divisor, 1)
+        return _emit(b, call, (x,), attributes, dims)
+
+    return rule
+
+
+def adaptive_rule(rank: int) -> Rule:
+    """``adaptive_avg_pool1d`` and its like."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x = _images(call, rank)
+        asked = call.static("output_size")
+        sizes = tuple(asked) if isinstance(asked, tuple | list) else (asked,) * rank
+        spatial = _dims(x)[-rank:]
+        if len(sizes) != rank or 0 in spatial:
+            raise Untypable("an output size that does not fit")
+        extents = [
+            n if size is None else _number(size, 0) for size, n in zip(sizes, spatial, strict=True)
+        ]
+        boxes = [
+            n // e
+            for n, e in zip(spatial, extents, strict=True)
+            if isinstance(n, int) and isinstance(e, int) and e and n % e == 0
+        ]
+        is_large = math.prod(boxes) > MAX_BOX and any(extent != 1 for extent in extents)
+        if len(boxes) == rank and (max(boxes) == 1 or is_large):
+            raise Untypable("means of boxes, which are compiled as such")
+        dims = (*_dims(x)[:-rank], *extents)
+        return _emit(b, call, (x,), {"output_size": sizes}, dims)
+
+    return rule
+
+
+def dropout_rule(ranks: tuple[int, ...] | None) -> Rule:
+    """Dropout outside of training, which gives the array itself; of these ranks, or of any."""
+
+    def rule(b: Builder, call: Call) -> Value:
+        x, p = call.value("input"), call.static("p")
+        rank = len(tensor(x).dims or ())
+        if call.static("training") is not False:
+            raise Untypable("dropout in training")
+        if not isinstance(p, int | float) or not 0 <= p <= 1:
+            raise Untypable(f"a probability of {p!r}")
+        if ranks is not None and rank not in ranks:
+            raise Untypable(f"an input with {rank} axes")
+        return x
+
+    return rule
+
+
+# Operands
+
+
+def _operands(call: Call, rank: int) -> tuple[Value, Value, Value | None]:
+    x, weight, bias = _images(call, rank), call.value("weight"), call.optional("bias")
+    if len(_dims(array_operand(weight))) != rank + 2:
+        raise Untypable("weights of another rank")
+    if bias is not None and len(_dims(array_operand(bias))) != 1:
+        raise Untypable("a bias that is no vector")
+    for other in (weight, bias):
+        if other is not None and tensor(other).dtype != tensor(x).dtype:
+            raise Untypable("operands of different dtypes")
+    return x, weight, bias
+
+
+def _images(call: Call, rank: int) -> Value:
+    x = array_operand(call.value("input"))
+    dtype = tensor(x).dtype
+    if dtype is None or dtype.char not in "fd" or not dtype.isnative:
+        raise Untypable(f"dtype {dtype} has no compiled form here")
+    if len(_dims(x)) not in (rank + 1, rank + 2):
+        raise Untypable(f"an input with {len(_dims(x))} axes")
+    return x
+
+
+def _dims(value: Value) -> tuple[Dim, ...]:
+    return tensor(value).dims or ()
+
+
+def _require_equal(extent: Dim, other: Dim, times: int) -> None:
+    """Refuse what is surely wrong; the definition raises the error."""
+    if isinstance(extent, int) and isinstance(other, int) and extent != other * times:
+        raise Untypable(f"{extent} channels where {other * times} are expected")
+
+
+def _number(value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise Untypable(f"{value!r} for a number of {least} or more")
+    return int(value)
+
+
+def _sizes(call: Call, name: str, rank: int, least: int) -> _Sizes:
+    return _checked_sizes(call.static(name), rank, least)
+
+
+def _checked_sizes(value: Any, rank: int, least: int) -> _Sizes:
+    if not isinstance(value, tuple | list):
+        return (_number(value, least),) * rank
+    if len(value) not in (1, rank):
+        raise Untypable(f"{len(value)} numbers for {rank} axes")
+    return tuple(_number(one, least) for one in value) * (rank if len(value) == 1 else 1)
+
+
+# Extents
+
+
+def _frame(
+    padding: Any,
+    kernel: Sequence[Dim],
+    stride: _Sizes,
+    dilation: _Sizes,
+    call: Call,
+    rank: int,
+) -> tuple[int | None, ...]:
+    """How much is added to each axis, on both sides together; None where that is not known."""
+    if padding == "valid":
+        return (0,) * rank
+    if padding == "same":
+        if max(stride) > 1:
+            raise Untypable("padding='same' with a stride")
+        pairs = zip(kernel, dilation, strict=True)
+        return tuple(d * (k - 1) if isinstance(k, int) else None for k, d in pairs)
+    return tuple(2 * p for p in _sizes(call, "padding", rank, 0))
+
+
+def _positions(
+    b: Builder, n: Dim, kernel: Dim, stride: int, frame: int | None, dilation: int
+) -> Dim:
+    """How many positions a window has along an axis."""
+    if not isinstance(n, int) or not isinstance(kernel, int) or frame is None:
+        if frame is None and stride == 1:
+            return n
+        return b.fresh_dim(("positions", n, kernel, stride, frame, dilation))
+    room = n + frame - dilation * (kernel - 1) - 1
+    if room < 0:
+        raise Untypable("a kernel larger than the input")
+    return room // stride + 1
+
+
+def _spread(
+    b: Builder, n: Dim, kernel: Dim, stride: int, cut: int, dilation: int, extra: int
+) -> Dim:
+    if not isinstance(n, int) or not isinstance(kernel, int):
+        return b.fresh_dim(("spread", n, kernel, stride, cut, dilation, extra))
+    extent = (n - 1) * stride + dilation * (kernel - 1) + 1 + extra - 2 * cut
+    if extent <= 0:
+        raise Untypable("padding that leaves nothing")
+    return extent
+
+
+def _pooled(
+    b: Builder, call: Call, x: Value, rank: int, dilation: _Sizes
+) -> tuple[dict[str, Any], tuple[Dim, ...]]:
+    kernel = _sizes(call, "kernel_size", rank, 1)
+    given = call.static("stride")
+    stride = kernel if given is None else _checked_sizes(given, rank, 1)
+    padding = _sizes(call, "padding", rank, 0)
+    ceil_mode = bool(call.static("ceil_mode"))
+    for k, p, d in zip(kernel, padding, dilation, strict=True):
+        if 2 * p > d * (k - 1) + 1:
+            raise Untypable("padding of more than half of the window")
+    extents = [
+        _windows(b, *numbers, ceil_mode)
+        for numbers in zip(_dims(x)[-rank:], kernel, stride, padding, dilation, strict=True)
+    ]
+    attributes = {
+        "kernel_size": kernel,
+        "stride": stride,
+        "padding": padding,
+        "ceil_mode": ceil_mode,
+    }
+    return attributes, (*_dims(x)[:-rank], *extents)
+
+
+def _windows(
+    b: Builder, n: Dim, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
+) -> Dim:
+    """How many windows lie along an axis; see ``max_pool2d`` for ``ceil_mode``."""
+    if not isinstance(n, int):
+        return b.fresh_dim(("windows", n, kernel, stride, padding, dilation, ceil_mode))
+    room = n + 2 * padding - dilation * (kernel - 1) - 1
+    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    if ceil_mode and (count - 1) * stride >= n + padding:
+        count -= 1
+    if count < 1:
+        raise Untypable("a window larger than the input")
+    return count
+
+
+def _emit(
+    b: Builder,
+    call: Call,
+    operands: Sequence[Value | None],
+    attributes: dict[str, Any],
+    dims: tuple[Dim, ...],
+) -> Value:
+    x = operands[0]
+    assert x is not None
+    inputs = [b.constant(None) if one is None else one for one in operands]
+    packed = call.optional("packed")
+    type_ = TensorType(tensor(x).dtype, dims)
+    if packed is None:
+        return b.emit(call.kind, inputs, attributes, type_)
+    return b.emit(call.kind, [*inputs, packed], attributes, type_, ("packed",))

@@ -1,0 +1,1 @@
+"""Passes over frozen graphs: what becomes possible once weights are constants."""

@@ -1,0 +1,102 @@
+"""Arrays that are constant in a frozen graph.
+
+They are inputs of the graph, because that is how compiled code takes arrays, captured from a
+namespace that nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Capture, Constants, Graph, Node, Value
+from jitcore.ir.names import base_name
+from jitcore.ir.types import type_of_constant
+
+__all__ = [
+    "add_array",
+    "array_of",
+    "constant_of",
+    "drop_unused_arrays",
+    "insert_before",
+    "is_constant",
+    "number_of",
+]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def array_of(value: Value) -> Array | None:
+    """The array that a value always is, or None."""
+    if value.node is not None:
+        held = value.constant.attributes["value"] if value.constant else None
+        return held if isinstance(held, np.ndarray) else None
+    if value.block is None or value not in value.block.graph.inputs:
+        return None
+    for capture in value.block.graph.captures:
+        if capture.input is value and isinstance(capture.container, Constants):
+            return capture.value if isinstance(capture.value, np.ndarray) else None
+    return None
+
+
+def constant_of(value: Value) -> Any:
+    """What a value always is; `is_constant` says whether that is known."""
+    if value.constant is not None:
+        return value.constant.attributes["value"]
+    return array_of(value)
+
+
+def is_constant(value: Value) -> bool:
+    """Whether it is known what a value is."""
+    return value.constant is not None or array_of(value) is not None
+
+
+def number_of(value: Value) -> int | float | None:
+    """The Python number that a value always is, or None; bools are no numbers here."""
+    held = value.constant.attributes["value"] if value.constant else None
+    return held if type(held) in (int, float) else None
+
+
+def add_array(graph: Graph, array: Array, name: str) -> Value:
+    """A new constant array, as an input of the graph."""
+    held = np.ascontiguousarray(array).reshape(array.shape)
+    value = graph.block.add_param(type_of_constant(held), name)
+    namespace = Constants({value.name: held})
+    graph.captures.append(
+        Capture(value.name, lambda: held, held, value, container=namespace, key=value.name)
+    )
+    return value
+
+
+def drop_unused_arrays(graph: Graph) -> bool:
+    """Forget the captured arrays and other objects that nothing reads."""
+    unused = {
+        capture.input
+        for capture in graph.captures
+        if capture.input is not None and not capture.input.uses
+    }
+    graph.captures = [one for one in graph.captures if one.input not in unused or one.input is None]
+    graph.block.params = [one for one in graph.block.params if one not in unused]
+    return bool(unused)
+
+
+def insert_before(
+    node: Node, kind: str, inputs: list[Value], like: Node, name: str | None = None
+) -> Node:
+    """A node of ``kind`` right before ``node``, in the place of ``like`` and in its layers.
+
+    The output gets a name like that of ``like``'s output, or ``name``.
+    """
+    assert node.block is not None
+    made = node.block.insert(
+        node.block.nodes.index(node),
+        kind,
+        inputs,
+        outputs=[like.output.type],
+        names=[base_name(like.output.name) if name is None else name],
+        source=like.source,
+    )
+    if "layers" in like.attributes:
+        made.attributes["layers"] = like.attributes["layers"]
+    return made

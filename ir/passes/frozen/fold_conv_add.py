@@ -1,0 +1,68 @@
+"""A constant that is added to what a convolution gives goes into its bias."""
+
+from __future__ import annotations
+
+from jitcore.ir import log
+from jitcore.ir.graph import Graph, Node
+from jitcore.ir.passes.frozen.convolutions import (
+    convolution_of,
+    loop_until_stable,
+    per_channel,
+    replace_convolution,
+    shift_of,
+)
+
+__all__ = ["fold_conv_add"]
+
+_ADDITIONS = frozenset({"prim::add", "prim::iadd", "np::add"})
+_SUBTRACTIONS = frozenset({"prim::sub", "prim::isub", "np::subtract"})
+
+
+def fold_conv_add(graph: Graph) -> bool:
+    """Add a constant to a convolution's bias instead of its results, or subtract it.
+
+    Before, with constant weights ``%w``::
+
+        graph(%x : Float32[n, 3, h, k], %w : Float32[8, 3, 3, 3]):
+          %none : None = prim::Constant[value=None]()
+          %1 : int = prim::Constant[value=1]()
+          %0 : int = prim::Constant[value=0]()
+          %c : float = prim::Constant[value=2.5]()
+          %y : Any = nn::conv2d(%x, %w, %none, %1, %0, %1, %1)
+          %z : Any = prim::sub(%y, %c)
+          return (%z)
+
+    After::
+
+        graph(%x : Float32[n, 3, h, k],
+              %w : Float32[8, 3, 3, 3],
+              %w.1 : Float32[8, 3, 3, 3],
+              %bias : Float32[8]):
+          %none : None = prim::Constant[value=None]()
+          %1 : int = prim::Constant[value=1]()
+          %0 : int = prim::Constant[value=0]()
+          %c : float = prim::Constant[value=2.5]()
+          %z.1 : Any = nn::conv2d(%x, %w.1, %bias, %1, %0, %1, %1)
+          return (%z.1)
+
+    The constant is a number, or an array of the weights' dtype with one number for each channel.
+    Not where anything else reads what the convolution gives.
+    """
+    return loop_until_stable(graph, _fold, _ADDITIONS | _SUBTRACTIONS)
+
+
+def _fold(node: Node) -> bool:
+    if len(node.inputs) != 2 or node.keywords:
+        return False
+    first, second = node.inputs
+    found = convolution_of(first, node)
+    if found is None and node.kind in _ADDITIONS - {"prim::iadd"}:
+        first, second = second, first
+        found = convolution_of(first, node)
+    constant = per_channel(second, found) if found is not None else None
+    if found is None or constant is None:
+        return False
+    log.update("fold_conv_add", lambda: f"fold {node!r} into {found.node!r}")
+    shift = -constant if node.kind in _SUBTRACTIONS else constant
+    replace_convolution(found, node, found.weight, shift_of(found) + shift)
+    return True

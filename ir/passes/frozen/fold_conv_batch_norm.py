@@ -1,0 +1,68 @@
+"""Batch normalization after a convolution goes into its weights."""
+
+from __future__ import annotations
+
+from jitcore.ir import log
+from jitcore.ir.graph import Graph, Node
+from jitcore.ir.passes.frozen.convolutions import (
+    convolution_of,
+    replace_convolution,
+    scaled,
+    shift_of,
+)
+from jitcore.ir.passes.frozen.normalization import normalization_of
+
+__all__ = ["fold_conv_batch_norm"]
+
+
+def fold_conv_batch_norm(graph: Graph) -> bool:
+    """Scale and shift a convolution's weights instead of its results.
+
+    Before, with constant weights ``%w`` and statistics ``%m`` and ``%v``::
+
+        graph(%x : Float32[n, 3, h, k], %w : Float32[8, 3, 3, 3], %m : Float32[8], %v : Float32[8]):
+          %none : None = prim::Constant[value=None]()
+          %1 : int = prim::Constant[value=1]()
+          %0 : int = prim::Constant[value=0]()
+          %false : bool = prim::Constant[value=False]()
+          %eps : float = prim::Constant[value=1e-05]()
+          %y : Any = nn::conv2d(%x, %w, %none, %1, %0, %1, %1)
+          %z : Any = nn::batch_norm(%y, %m, %v, %none, %none, %false, %eps, %eps)
+          return (%z)
+
+    After::
+
+        graph(%x : Float32[n, 3, h, k],
+              %w : Float32[8, 3, 3, 3],
+              %m : Float32[8],
+              %v : Float32[8],
+              %w.1 : Float32[8, 3, 3, 3],
+              %bias : Float32[8]):
+          %none : None = prim::Constant[value=None]()
+          %1 : int = prim::Constant[value=1]()
+          %0 : int = prim::Constant[value=0]()
+          %false : bool = prim::Constant[value=False]()
+          %eps : float = prim::Constant[value=1e-05]()
+          %z.1 : Any = nn::conv2d(%x, %w.1, %bias, %1, %0, %1, %1)
+          return (%z.1)
+
+    Not where anything else reads what the convolution gives, where the batch's own statistics are
+    used, where there surely is no batch axis, or where dtypes or channels differ.
+    """
+    changed = False
+    for node in graph.find_all_nodes("nn::batch_norm"):
+        changed = _fold(node) or changed
+    return changed
+
+
+def _fold(node: Node) -> bool:
+    found = convolution_of(node.inputs[0], node)
+    if found is None or not found.is_batched:
+        return False
+    affine = normalization_of(node, found.weight.shape[0], found.weight.dtype)
+    if affine is None:
+        return False
+    log.update("fold_conv_batch_norm", lambda: f"fold {node!r} into {found.node!r}")
+    bias = (shift_of(found) - affine.mean) * affine.scale + affine.shift
+    replace_convolution(found, node, scaled(found.weight, affine.scale), bias)
+    return True

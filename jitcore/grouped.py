@@ -1,0 +1,30 @@
+"""The graph of what runs: groups, and what the native regions of a host program became."""
+
+from __future__ import annotations
+
+from jitcore.executor import Executor
+from jitcore.ir.graph import Graph
+from jitcore.pipeline import HostPlan, NativePlan
+
+__all__ = ["grouped_graph"]
+
+
+def grouped_graph(executor: Executor) -> Graph | None:
+    """The graph of an executor's youngest specialization; None where nothing has been compiled."""
+    if not executor.specializations:
+        return None
+    return _graph_of(executor.specializations[-1].plan)
+
+
+def _graph_of(plan: NativePlan | HostPlan) -> Graph:
+    if isinstance(plan, NativePlan):
+        return plan.graph
+    graph = plan.graph.copy()
+    kind = "prim::NativeGroup"
+    nodes = zip(plan.graph.find_all_nodes(kind), graph.find_all_nodes(kind), strict=True)
+    for node, shown in nodes:
+        region = plan.regions.get(node)
+        inner = grouped_graph(region) if isinstance(region, Executor) else None
+        if inner is not None:
+            shown.attributes["graph"] = inner
+    return graph

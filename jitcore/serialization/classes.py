@@ -1,0 +1,262 @@
+"""Classes of the user's and their objects as rows of the table."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import sys
+from collections.abc import Iterator
+from enum import Enum, EnumMeta
+from functools import partial
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any
+
+from jitcore.codegen.host_text import is_identifier
+from jitcore.errors import Error, SerializationError
+from jitcore.frontend import is_library
+from jitcore.frontend.constants import function_mark
+from jitcore.ir.types import is_named_tuple
+from jitcore.serialization.attribute_names import method_problem
+from jitcore.serialization.places import shown
+from jitcore.serialization.vocabulary import is_base_class, known_name
+
+if TYPE_CHECKING:
+    from jitcore.serialization.writer import Row, Writer
+
+__all__ = ["FLAGS", "LeftOut", "describe_class", "describe_instance", "is_own_class"]
+
+FLAGS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen", "match_args", "kw_only")
+"""What a dataclass was made with."""
+
+_MADE_BY_PYTHON_TEXT = """
+    __abstractmethods__ __annotations__ __dataclass_fields__ __dataclass_params__ __dict__ __doc__
+    __firstlineno__ __jitcore_mark__ __module__ __orig_bases__ __parameters__ __qualname__
+    __slotnames__ __static_attributes__ __weakref__ _abc_impl
+"""
+_MADE_BY_PYTHON = frozenset(_MADE_BY_PYTHON_TEXT.split())
+_MADE_FOR_DATACLASSES = frozenset({"__match_args__", "__replace__"})
+_MADE_FOR_TUPLES_TEXT = """
+    __getnewargs__ __match_args__ __new__ __replace__ __repr__ __slots__ _asdict _field_defaults
+    _fields _make _replace
+"""
+_MADE_FOR_TUPLES = frozenset(_MADE_FOR_TUPLES_TEXT.split())
+_MADE_FOR_ENUMS_TEXT = """
+    __and__ __invert__ __new__ __or__ __rand__ __ror__ __rxor__ __xor__ _all_bits_ _boundary_
+    _flag_mask_ _generate_next_value_ _hashable_values_ _inverted_ _member_map_ _member_names_
+    _member_type_ _new_member_ _singles_mask_ _unhashable_values_ _unhashable_values_map_
+    _use_args_ _value2member_map_ _value_repr_
+"""
+_MADE_FOR_ENUMS = frozenset(_MADE_FOR_ENUMS_TEXT.split())
+
+
+class LeftOut:
+    """Stands for a member of a class that could not be saved."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        raise Error(f"'{self.name}' is not in the file the class was loaded from: {self.reason}")
+
+
+def is_own_class(value: Any) -> bool:
+    """Whether a value is a class that a Python file of the user's defines."""
+    if not isinstance(value, type) or known_name(value) is not None:
+        return False
+    if type(value) not in (type, abc.ABCMeta) and not isinstance(value, EnumMeta):
+        return False
+    module = sys.modules.get(value.__module__)
+    if module is None:
+        return not value.__module__.startswith("jitcore.")
+    file = getattr(module, "__file__", None)
+    if file is None:
+        # A notebook's, or one that is built into Python.
+        return module.__name__ == "__main__"
+    return not is_library(file) and not module.__name__.startswith("jitcore.")
+
+
+def describe_class(writer: Writer, class_: type) -> Row:
+    """The row of a class: what it is made from, and its methods as functions of the table.
+
+    Raises
+    ------
+    SerializationError
+        It has a base class or fields that cannot be saved.
+    """
+    if not is_identifier(class_.__name__):
+        raise SerializationError(f"cannot save {shown(class_)}: its name is no identifier")
+    row: Row = {
+        "name": class_.__name__,
+        "qualified": class_.__qualname__,
+        "module": class_.__module__,
+        "doc": class_.__doc__ if isinstance(class_.__doc__, str) else None,
+    }
+    if writer.with_digests:
+        row["digest"] = writer.class_digest(class_)
+    if isinstance(class_, EnumMeta):
+        row |= _enum(writer, class_)
+        hidden = _MADE_FOR_ENUMS | set(class_.__members__) | _inherited(class_)
+    elif is_named_tuple(class_):
+        row |= _named_tuple(writer, class_)
+        hidden = _MADE_FOR_TUPLES | set(class_._fields)  # type: ignore[attr-defined]
+    else:
+        row |= _ordinary(writer, class_)
+        hidden = frozenset()
+    row["members"] = list(_members(writer, class_, hidden | _MADE_BY_PYTHON))
+    return row
+
+
+def _inherited(class_: EnumMeta) -> set[str]:
+    """What a new enum gets as copies of what its base class has."""
+    base = class_.__bases__[0]
+    return {name for name, value in vars(class_).items() if getattr(base, name, None) is value}
+
+
+def _enum(writer: Writer, class_: EnumMeta) -> Row:
+    if len(class_.__bases__) != 1 or known_name(class_.__bases__[0]) is None:
+        raise SerializationError(
+            f"cannot save {shown(class_)}: only enums derived from Enum, IntEnum, StrEnum, Flag or "
+            "IntFlag alone can be saved"
+        )
+    members: Any = class_.__members__
+    return {
+        "kind": "enum",
+        "base": known_name(class_.__bases__[0]),
+        "values": [[name, writer.reference(one.value)] for name, one in members.items()],
+    }
+
+
+def _named_tuple(writer: Writer, class_: Any) -> Row:
+    defaults = class_._field_defaults
+    return {
+        "kind": "named tuple",
+        "fields": list(class_._fields),
+        "defaults": [[name, writer.reference(value)] for name, value in defaults.items()],
+    }
+
+
+def _ordinary(writer: Writer, class_: type) -> Row:
+    bases = []
+    for base in class_.__bases__:
+        if not (is_base_class(base) or is_own_class(base)):
+            raise SerializationError(
+                f"cannot save {shown(class_)}: its base class '{base.__qualname__}' is not one "
+                "that a saved program can have"
+            )
+        bases.append(writer.number(base))
+    is_dataclass = "__dataclass_params__" in vars(class_)
+    return {
+        "kind": "class",
+        "bases": bases,
+        "dataclass": _dataclass(writer, class_) if is_dataclass else None,
+    }
+
+
+def _dataclass(writer: Writer, class_: Any) -> Row:
+    params = class_.__dataclass_params__
+    if getattr(params, "slots", False) or "__slots__" in vars(class_):
+        raise SerializationError(f"cannot save {shown(class_)}: a dataclass with slots")
+    own = vars(class_).get("__annotations__", {})
+    fields = [one for one in dataclasses.fields(class_) if one.name in own]
+    return {
+        "flags": {name: bool(getattr(params, name, name == "match_args")) for name in FLAGS},
+        "fields": [_field(writer, one) for one in fields],
+    }
+
+
+def _field(writer: Writer, field: Any) -> Row:
+    row: Row = {
+        "name": field.name,
+        "flags": {
+            "init": field.init,
+            "repr": field.repr,
+            "compare": field.compare,
+            "kw_only": bool(field.kw_only),
+        },
+    }
+    if field.default is not dataclasses.MISSING:
+        row["default"] = writer.reference(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        row["factory"] = writer.reference(field.default_factory)
+    return row
+
+
+def _members(writer: Writer, class_: type, hidden: frozenset[str]) -> Iterator[list[Any]]:
+    """Name, form and references of what a class defines; the form of what is left out says why."""
+    generated = _generated(class_)
+    for name, value in vars(class_).items():
+        if name in hidden or name in generated:
+            continue
+        if isinstance(value, MemberDescriptorType | GetSetDescriptorType):
+            raise SerializationError(f"cannot save {shown(class_)}: it has slots")
+        if not is_identifier(name) or method_problem(name):
+            yield [name, "missing", str(method_problem(name))]
+            continue
+        found, reason = writer.attempt(partial(_member, writer, value))
+        if found is None and name.startswith("__") and name.endswith("__"):
+            # Python calls it without being told to, so that it may be missed anywhere.
+            raise SerializationError(f"cannot save {shown(class_)}: {reason}")
+        yield [name, *found] if found is not None else [name, "missing", reason]
+
+
+def _generated(class_: Any) -> frozenset[str]:
+    """The methods that ``dataclass`` has made, and the defaults of its fields."""
+    if "__dataclass_fields__" not in vars(class_):
+        return frozenset()
+    made = {
+        name
+        for name, value in vars(class_).items()
+        if isinstance(value, FunctionType) and _is_generated(value)
+    }
+    if class_.__hash__ is None:
+        made.add("__hash__")
+    return frozenset(made | set(class_.__dataclass_fields__) | _MADE_FOR_DATACLASSES)
+
+
+def _is_generated(function: FunctionType) -> bool:
+    # Those of dataclass itself have no file, and a wrapper around __repr__ is from the library.
+    return function.__code__.co_filename == "<string>" or is_library(function.__code__.co_filename)
+
+
+def _member(writer: Writer, value: Any) -> list[Any]:
+    if isinstance(value, LeftOut):
+        return ["missing", value.reason]
+    if isinstance(value, property):
+        parts = (value.fget, value.fset, value.fdel)
+        return ["property", [None if one is None else _method(writer, one) for one in parts]]
+    if isinstance(value, staticmethod | classmethod):
+        return [type(value).__name__, _method(writer, value.__func__)]
+    if isinstance(value, FunctionType):
+        return ["method", _method(writer, value)]
+    return ["value", writer.reference(value)]
+
+
+def _method(writer: Writer, function: Any) -> Any:
+    mark = function_mark(function)
+    if mark in ("ignore", "unused"):
+        raise SerializationError(f"{shown(function)} is marked with {mark}")
+    if isinstance(function, FunctionType) and is_library(function.__code__.co_filename):
+        if known_name(function) is None:
+            raise SerializationError(f"{shown(function)} is not the program's own")
+    return writer.reference(function)
+
+
+def describe_instance(writer: Writer, value: Any, number: int) -> Row:
+    """The row of an object of a class that can be saved.
+
+    Raises
+    ------
+    SerializationError
+        It is more than its attributes.
+    """
+    class_ = type(value)
+    outside = writer.outside(value)
+    if outside is not None:
+        return outside
+    bases = [one for one in class_.__mro__ if not is_own_class(one)]
+    if any(one not in (object, abc.ABC) for one in bases) or issubclass(class_, Enum):
+        raise SerializationError(f"cannot save {shown(value)}: it is more than its attributes")
+    found = writer.number(class_)
+    state = [[name, writer.reference(held)] for name, held in vars(value).items()]
+    return {"kind": "instance", "class": found, "attributes": state}

@@ -1,0 +1,267 @@
+"""Script modules from an archive: their attributes, and methods that are graphs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from importlib import import_module
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitcore.errors import Error, SerializationError
+from jitcore.frontend import compile_function
+from jitcore.frontend.constants import is_layer
+from jitcore.frozen_function import FrozenFunction
+from jitcore.ir.graph import Graph
+from jitcore.ir.ops import kind_of
+from jitcore.script import holds
+from jitcore.serialization.attribute_names import attribute_problem
+from jitcore.serialization.fields import Fields
+from jitcore.serialization.layers import GENERATOR, SavedMethod, library_class
+from jitcore.serialization.loaded import (
+    LoadedFunction,
+    SavedProgram,
+    check_program,
+    plain_function,
+    read_numerics,
+)
+from jitcore.serialization.rebuilt import checked_name
+from jitcore.source import has_source
+
+if TYPE_CHECKING:
+    from jitcore.serialization.reader import Reader
+
+__all__ = ["LAYER_BUILDERS", "LoadedMethod", "generator_namespace"]
+
+
+def generator_namespace(place: str) -> dict[str, Any]:
+    """The namespace of a place in jitcore that programs read at each call."""
+    if place != GENERATOR:
+        raise SerializationError(f"the archive names the place {place!r}, which there is not")
+    return vars(import_module(GENERATOR))
+
+
+class LoadedMethod(LoadedFunction):
+    """A method of a module from an archive.
+
+    Where the archive has no graph for the attributes as they are, and the source of the class is
+    at hand, it is compiled from that.
+    """
+
+    def __init__(
+        self, plain: FunctionType, program: SavedProgram, numerics: str | None, owner: Any
+    ) -> None:
+        self._owner = owner
+        super().__init__(plain, program, numerics)
+
+    def _build(self) -> Graph:
+        for graph in self._program.graphs:
+            if holds(graph):
+                return graph
+        function = inspect.getattr_static(self._owner.__jitcore_original__, self.__name__, None)
+        if isinstance(function, FunctionType) and has_source(function):
+            return compile_function(MethodType(function, self._owner), lookup_op=kind_of)
+        return self._program.graph()
+
+
+def _library_layer(reader: Reader, row: Fields, number: int) -> type:
+    return library_class(row.text("name"))
+
+
+def _layer_class(reader: Reader, row: Fields, number: int) -> type:
+    """A class of the program's own, without its code."""
+    base = library_class(row.text("base"))
+    name = checked_name(row, row.text("name"))
+    members: dict[str, Any] = {}
+    for one in row.texts("left_out"):
+        if attribute_problem(checked_name(row, one)):
+            raise SerializationError(f"{row.where} in the archive names the method {one!r}")
+        members[one] = SavedMethod(one)
+    made = type(name, (base,), members)
+    made.__qualname__, made.__module__ = row.text("qualified"), row.text("module")
+    return made
+
+
+def _register(reader: Reader, row: Fields, number: int) -> dict[str, Any]:
+    kinds = import_module("jitcore.nn.registry").Kind.__members__
+    register: dict[str, Any] = {}
+    for name, kind in row.rows("items", 2):
+        if not isinstance(name, str) or not isinstance(kind, str) or kind not in kinds:
+            raise SerializationError(f"{row.where} in the archive is no register of a module")
+        register[name] = kinds[kind]
+    return register
+
+
+def _layer(reader: Reader, row: Fields, number: int) -> Any:
+    """A script module; attributes and methods come when all objects are there."""
+    class_ = reader.object(row.integer("class"))
+    module = import_module("jitcore.nn.module").Module
+    if not isinstance(class_, type) or not issubclass(class_, module):
+        raise SerializationError(f"{row.where} in the archive is of no class of modules")
+    made = import_module("jitcore.module").empty_module(class_)
+
+    def fill() -> None:
+        for name, reference in row.rows("attributes", 2):
+            if not isinstance(name, str) or attribute_problem(name):
+                raise SerializationError(f"{row.where} in the archive has an attribute {name!r}")
+            made.__dict__[name] = reader.value(reference)
+        _check_attributes(row, made.__dict__, {str(one[0]) for one in row.rows("left_out", 2)})
+        _set_frozen(row, made)
+
+    def end() -> None:
+        _check_tree(made, [])
+        for method in row.items("methods") if "methods" in row else ():
+            _add_method(reader, Fields(method, row.where), made)
+
+    reader.fill(fill)
+    reader.end(end)
+    return made
+
+
+_WANTED = {
+    "_registered": dict,
+    "_forward_pre_hooks": dict,
+    "_forward_hooks": dict,
+    "training": bool,
+}
+
+
+def _check_attributes(row: Fields, held: dict[str, Any], dropped: set[str]) -> None:
+    """Raise where a module's attributes are not those that every module has."""
+    problem = SerializationError(f"{row.where} in the archive is no valid module")
+    for name, kind in _WANTED.items():
+        if name == "training" and name not in held:
+            # Freezing takes it away where no method asks for it.
+            continue
+        if type(held.get(name)) is not kind:
+            raise problem
+    if held["_forward_pre_hooks"] or held["_forward_hooks"]:
+        raise problem
+    for name, kind in held["_registered"].items():
+        value = held.get(name)
+        modules = getattr(kind, "name", None) == "MODULE"
+        fits = is_layer(value) if modules else isinstance(value, np.ndarray)
+        if name not in held or name in dropped or not (value is None or fits):
+            raise problem
+
+
+def _check_tree(module: Any, above: Sequence[Any]) -> None:
+    """Raise where a module contains itself."""
+    if any(module is one for one in above):
+        raise SerializationError("a module in the archive contains itself")
+    for inside in module.children():
+        _check_tree(inside, [*above, module])
+
+
+def _set_frozen(row: Fields, made: Any) -> None:
+    found = row.get("frozen") if "frozen" in row else None
+    if found is None:
+        return
+    frozen = Fields(found, row.where)
+    reasons = frozen.get("reasons")
+    made._folded = frozenset(frozen.texts("folded"))
+    made._frozen_summary = frozen.text("summary")
+    if reasons is not None:
+        made._frozen_reasons = {str(name): str(text) for name, text in frozen.rows("reasons", 2)}
+
+
+def _add_method(reader: Reader, row: Fields, owner: Any) -> None:
+    name = checked_name(row, row.text("name"))
+    if "missing" in row:
+        return
+    parameters, defaults = reader.parameters(row)
+    program = SavedProgram(name)
+    plain = plain_function(
+        name,
+        parameters,
+        program.run,
+        qualified=f"{owner.original_name}.{name}",
+        module=owner.__jitcore_original__.__module__,
+        has_default=[bool(one) for one in defaults],
+    )
+    vars(plain)["__jitcore_program__"] = program
+    reader.set_defaults(plain, parameters, defaults)
+    program.graphs = reader.forms(row, len(parameters))
+    plain.__doc__ = program.graphs[0].doc
+
+    def end() -> None:
+        program.settle()
+        check_program(program)
+        if row.get("steps") is not None:
+            owner._compiled_methods[name] = _frozen_method(row, plain, program.graphs[0])
+            return
+        try:
+            owner._compiled_methods[name] = LoadedMethod(plain, program, read_numerics(row), owner)
+        except Error as error:
+            raise SerializationError(f"the method '{name}' in the archive: {error}") from error
+
+    reader.end(end)
+
+
+class LoadedFrozen(FrozenFunction):
+    """A method of a frozen module, which is optimized again when it is first used.
+
+    Optimizing computes what depends on constants alone, so it is running the program.
+    """
+
+    def __init__(
+        self,
+        plain: FunctionType,
+        generic: Graph,
+        steps: list[tuple[str, bool]],
+        numerics: str | None,
+    ) -> None:
+        self._is_waiting = True
+        super().__init__(plain, generic, generic, numerics)
+        self.steps = steps
+
+    def _prepare(self) -> None:
+        if not self._is_waiting:
+            return
+        self._is_waiting = False
+        steps, self.steps = self.steps, []
+        self._exact = self._final = import_module("jitcore.freezing").flat_graph(self.generic)
+        self._forms = []
+        self._reset()
+        known = import_module("jitcore.optimizing").STEPS
+        for name, flag in steps:
+            self.optimize(known[name](self._final.copy(), flag), (name, flag))
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that runs, before any call."""
+        self._prepare()
+        return super().graph
+
+    def current_graph(self) -> Graph:
+        """The graph as it was frozen."""
+        self._prepare()
+        return super().current_graph()
+
+    def _arrange(
+        self, args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        # Every first call comes here, because nothing is compiled before.
+        self._prepare()
+        return super()._arrange(args, keywords)
+
+
+def _frozen_method(row: Fields, plain: FunctionType, generic: Graph) -> FrozenFunction:
+    """A method of a frozen module, to be optimized as it was."""
+    known = import_module("jitcore.optimizing").STEPS
+    steps: list[tuple[str, bool]] = []
+    for name, flag in row.rows("steps", 2):
+        if not isinstance(name, str) or name not in known or not isinstance(flag, bool):
+            raise SerializationError(f"{row.where} in the archive has an unknown step {name!r}")
+        steps.append((name, flag))
+    return LoadedFrozen(plain, generic, steps, read_numerics(row))
+
+
+LAYER_BUILDERS = {
+    "layer": _layer,
+    "layer class": _layer_class,
+    "library layer": _library_layer,
+    "register": _register,
+}

@@ -1,0 +1,235 @@
+"""Classes of an archive, made anew from their description; no code of theirs runs meanwhile."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import dataclasses
+import sys
+from collections.abc import Callable
+from enum import Enum
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from jitcore.codegen.host_text import is_identifier
+from jitcore.errors import SerializationError
+from jitcore.serialization.attribute_names import attribute_problem, method_problem
+from jitcore.serialization.classes import FLAGS, LeftOut, is_own_class
+from jitcore.serialization.fields import Fields
+from jitcore.serialization.literals import is_literal
+from jitcore.serialization.vocabulary import is_base_class, known_object
+from jitcore.serialization.writer import class_digest
+
+if TYPE_CHECKING:
+    from jitcore.serialization.reader import Reader
+
+__all__ = ["CLASS_BUILDERS", "checked_name"]
+
+
+def checked_name(row: Fields, name: Any) -> str:
+    """A text that is an identifier.
+
+    Raises
+    ------
+    SerializationError
+        It is something else.
+    """
+    if not isinstance(name, str) or not is_identifier(name):
+        raise SerializationError(f"{row.where} in the archive has {name!r} for a name")
+    return name
+
+
+def _or_present(build: Callable[[Reader, Fields, int], type]) -> Callable[..., type]:
+    """The class that the process has already, if it is the one described; else a new one."""
+
+    def build_or_find(reader: Reader, row: Fields, number: int) -> type:
+        return _present(row) or build(reader, row, number)
+
+    return build_or_find
+
+
+def _present(row: Fields) -> type | None:
+    """A class of this name that has been imported and is described by the same rows.
+
+    All that such a class consists of could have been made from the archive, so that nothing is run
+    that the archive could not have.
+    """
+    digest = row.get("digest") if "digest" in row else None
+    module = sys.modules.get(row.text("module"))
+    found: Any = module
+    for name in row.text("qualified").split(".") if module is not None else ():
+        found = vars(found).get(name) if isinstance(found, type | ModuleType) else None
+    if digest is None or not isinstance(found, type) or not is_own_class(found):
+        return None
+    return found if class_digest(found) == digest else None
+
+
+def _class(reader: Reader, row: Fields, number: int) -> type:
+    """An ordinary class, or a dataclass; its methods come when all classes are there."""
+    bases = tuple(map(reader.object, row.integers("bases")))
+    if not all(map(_may_be_base, bases)):
+        raise SerializationError(f"{row.where} in the archive has a base class it cannot have")
+    namespace: dict[str, Any] = {"__doc__": row.get("doc")}
+    fields = row.get("dataclass")
+    if fields is not None:
+        fields = Fields(fields, row.where)
+        _add_fields(reader, fields, namespace)
+    try:
+        made = type(checked_name(row, row.text("name")), bases or (object,), namespace)
+        if fields is not None:
+            flags = Fields(fields.mapping("flags"), row.where)
+            made = dataclasses.dataclass(**{name: flags.boolean(name) for name in FLAGS})(made)
+    except (TypeError, ValueError) as error:
+        raise SerializationError(
+            f"{row.where} in the archive is no valid class: {error}"
+        ) from error
+    _finish(reader, row, made)
+    return made
+
+
+def _may_be_base(class_: Any) -> bool:
+    return is_base_class(class_) or is_own_class(class_)
+
+
+def _add_fields(reader: Reader, row: Fields, namespace: dict[str, Any]) -> None:
+    annotations: dict[str, Any] = {}
+    for one in row.items("fields"):
+        field = Fields(one, row.where)
+        name = checked_name(row, field.text("name"))
+        if attribute_problem(name):
+            raise SerializationError(f"{row.where} in the archive has a field {name!r}")
+        annotations[name] = object
+        flags = Fields(field.mapping("flags"), row.where)
+        given: dict[str, Any] = {
+            flag: flags.boolean(flag) for flag in ("init", "repr", "compare", "kw_only")
+        }
+        if "default" in field:
+            given["default"] = reader.value(field.get("default"))
+        if "factory" in field:
+            given["default_factory"] = reader.value(field.get("factory"))
+        namespace[name] = dataclasses.field(**given)
+    namespace["__annotations__"] = annotations
+
+
+def _named_tuple(reader: Reader, row: Fields, number: int) -> type:
+    fields = row.texts("fields")
+    defaults = {str(name): reader.value(value) for name, value in row.rows("defaults", 2)}
+    last = fields[len(fields) - len(defaults) :]
+    if set(last) != set(defaults):
+        raise SerializationError(f"{row.where} in the archive has defaults for other fields")
+    try:
+        # Called by another name: the arguments are not known before.
+        make: Any = collections.namedtuple
+        made: Any = make(
+            checked_name(row, row.text("name")), fields, defaults=[defaults[one] for one in last]
+        )
+    except (TypeError, ValueError) as error:
+        raise SerializationError(f"{row.where} in the archive is no NamedTuple: {error}") from error
+    made.__doc__ = row.get("doc")
+    _finish(reader, row, made)
+    found: type = made
+    return found
+
+
+def _enum(reader: Reader, row: Fields, number: int) -> type:
+    base = row.text("base")
+    if not base.startswith("enum."):
+        raise SerializationError(f"{row.where} in the archive is no enum")
+    values = [
+        (checked_name(row, name), reader.value(value)) for name, value in row.rows("values", 2)
+    ]
+    if not all(is_literal(value) for _, value in values):
+        raise SerializationError(f"{row.where} in the archive has a member that is no literal")
+    try:
+        class_: Any = known_object(base)
+        made: Any = class_(checked_name(row, row.text("name")), values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SerializationError(f"{row.where} in the archive is no enum: {error}") from error
+    _finish(reader, row, made)
+    found: type = made
+    return found
+
+
+def _finish(reader: Reader, row: Fields, made: Any) -> None:
+    """Name a class now, and give it its methods later."""
+    made.__qualname__ = row.text("qualified")
+    made.__module__ = row.text("module")
+
+    def fill() -> None:
+        for member in row.items("members"):
+            if not isinstance(member, list) or len(member) != 3:
+                raise SerializationError(f"{row.where} in the archive has no valid members")
+            name, form, content = member
+            checked_name(row, name)
+            add = _MEMBERS.get(form) if isinstance(form, str) else None
+            problem = method_problem(name) if form != "missing" else None
+            if add is None or problem:
+                raise SerializationError(f"{row.where} in the archive: {problem or form!r}")
+            add(reader, made, name, content)
+
+    reader.fill(fill)
+
+
+def _add_method(reader: Reader, class_: Any, name: str, content: Any) -> None:
+    setattr(class_, name, reader.value(content))
+
+
+def _add_static_method(reader: Reader, class_: Any, name: str, content: Any) -> None:
+    setattr(class_, name, staticmethod(reader.value(content)))
+
+
+def _add_class_method(reader: Reader, class_: Any, name: str, content: Any) -> None:
+    setattr(class_, name, classmethod(reader.value(content)))
+
+
+def _add_property(reader: Reader, class_: Any, name: str, content: Any) -> None:
+    if not isinstance(content, list) or len(content) != 3:
+        raise SerializationError(f"the property {name!r} in the archive is not valid")
+    parts = [None if one is None else reader.value(one) for one in content]
+    setattr(class_, name, property(*parts))
+
+
+def _add_missing(reader: Reader, class_: Any, name: str, content: Any) -> None:
+    if not attribute_problem(name):
+        setattr(class_, name, LeftOut(name, str(content)))
+
+
+_MEMBERS: dict[str, Callable[[Reader, Any, str, Any], None]] = {
+    "classmethod": _add_class_method,
+    "method": _add_method,
+    "missing": _add_missing,
+    "property": _add_property,
+    "staticmethod": _add_static_method,
+    "value": _add_method,
+}
+
+
+def _instance(reader: Reader, row: Fields, number: int) -> Any:
+    """An object of a class of the archive, made without calling anything of it."""
+    class_ = reader.object(row.integer("class"))
+    if not isinstance(class_, type) or issubclass(class_, Enum | abc.ABCMeta):
+        raise SerializationError(f"{row.where} in the archive is no object of a class")
+    try:
+        made: Any = object.__new__(class_)
+        state = made.__dict__
+    except (TypeError, AttributeError) as error:
+        raise SerializationError(f"{row.where} in the archive cannot be made: {error}") from error
+
+    def fill() -> None:
+        for name, value in row.rows("attributes", 2):
+            if attribute_problem(checked_name(row, name)):
+                raise SerializationError(f"{row.where} in the archive has an attribute {name!r}")
+            state[name] = reader.value(value)
+
+    if not is_own_class(class_):
+        raise SerializationError(f"{row.where} in the archive is no object of a class of its own")
+    reader.fill(fill)
+    return made
+
+
+CLASS_BUILDERS = {
+    "class": _or_present(_class),
+    "enum": _or_present(_enum),
+    "instance": _instance,
+    "named tuple": _or_present(_named_tuple),
+}

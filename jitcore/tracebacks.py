@@ -1,0 +1,68 @@
+"""Tracebacks of compiled functions: what a user sees of them are the user's own lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any, TypeVar
+
+from jitcore.codegen.host_places import in_user_code, is_generated
+from jitcore.errors import Error
+
+__all__ = ["for_user", "speaks_for_python"]
+
+AnyException = TypeVar("AnyException", bound=BaseException)
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).parent
+
+
+_SPEAKERS: set[CodeType] = set()
+
+
+def speaks_for_python(function: AnyFunction) -> AnyFunction:
+    """Mark a function of this package whose exceptions are those of the user's call."""
+    _SPEAKERS.add(function.__code__)
+    return function
+
+
+def for_user(error: AnyException) -> AnyException:
+    """An exception that leaves a compiled function, without what this package did in between.
+
+    What this package itself got wrong keeps all of its traceback.
+    """
+    for one in _chain(error):
+        _clean(one)
+    return error
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception and those that led to it, each once."""
+    seen: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and not any(one is other for other in seen):
+            seen.append(one)
+            yield one
+            waiting += [one.__cause__, one.__context__]
+
+
+def _clean(error: BaseException) -> None:
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return
+    file = last.tb_frame.f_code.co_filename
+    is_ours = _is_internal(file) and not is_generated(file)
+    if not is_ours or isinstance(error, Error) or last.tb_frame.f_code in _SPEAKERS:
+        in_user_code(error, _is_internal)
+
+
+def _is_internal(file: str) -> bool:
+    """Whether a file is of the part of the package that runs compiled functions."""
+    parts = Path(file).parts
+    inside = parts[: len(_PACKAGE.parts)] == _PACKAGE.parts
+    return inside and parts[len(_PACKAGE.parts)] != "nn"

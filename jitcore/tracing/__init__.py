@@ -1,0 +1,1 @@
+"""Tracing: a graph from an example run."""

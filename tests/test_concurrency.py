@@ -1,0 +1,158 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Many threads compile and call the same functions; memory stays what it was."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitcore import fusion_strategy, script
+
+TABLE = np.arange(5.0)
+
+
+def chain(x, y):
+    return np.sqrt(abs(x * y + 1)) - y
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def relax(x, steps):
+    y = x.copy()
+    for _ in range(steps):
+        y[1:-1] = 0.5 * (y[:-2] + y[2:])
+    return y
+
+
+def in_place(x):
+    x += TABLE[0]
+    x[x > 1] = 0
+    return x.sum()
+
+
+def several(x, n):
+    parts = []
+    for i in range(n):
+        parts.append(x * i + TABLE[i % 5])
+    return parts, (x.shape, n)
+
+
+def fails(x, i):
+    return x[i] + 1
+
+
+def arguments(random: np.random.Generator) -> list[tuple[Any, tuple[Any, ...]]]:
+    """One round of calls, some of them large enough to run without the GIL."""
+    n = int(random.choice([0, 1, 7, 64, 3000, 40000]))
+    dtype = random.choice([np.float32, np.float64])  # type: ignore[arg-type]
+    x, y = random.random((2, n)).astype(dtype)
+    image = random.random((int(random.integers(1, 60)), 33)).astype(dtype)
+    return [
+        (chain, (x, y)),
+        (chain, (image[::2], image[0])),
+        (softmax, (image,)),
+        (relax, (np.resize(x, n + 3), 5)),
+        (in_place, (image.copy(),)),
+        (several, (y, 3)),
+        (fails, (y, n)),
+    ]
+
+
+def outcome(function: Any, args: tuple[Any, ...]) -> Any:
+    """What a call gives, or the exception it raises, and what it leaves in its arguments."""
+    copies = tuple(arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args)
+    try:
+        result = function(*copies)
+    except IndexError as error:
+        result = repr(error)
+    return result, copies
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    if isinstance(expected, list | tuple):
+        assert type(found) is type(expected) and len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, np.ndarray):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-5 if expected.itemsize == 4 else 1e-12)
+    else:
+        assert type(found) is type(expected)
+        if isinstance(expected, np.floating):
+            assert found == pytest.approx(expected, rel=1e-5)
+        else:
+            assert found == expected
+
+
+@pytest.mark.parametrize("threads", [8])
+def test_threads_compile_and_call_the_same_functions(threads: int) -> None:
+    programs = (chain, softmax, relax, in_place, several, fails)
+    scripted = {program: script(program) for program in programs}
+    start = threading.Barrier(threads)
+
+    def work(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        start.wait()
+        for _ in range(12):
+            for program, args in arguments(random):
+                expected = outcome(program, args)
+                assert_same(outcome(scripted[program], args), expected)
+
+    with fusion_strategy([("STATIC", 6), ("DYNAMIC", 6)]), ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(work, seed) for seed in range(threads)]:
+            future.result()
+
+
+def test_globals_are_rebound_while_others_read_them() -> None:
+    global TABLE
+    function = script(in_place)
+    before, stop = TABLE, threading.Event()
+    function(np.zeros((50, 40)))
+
+    def rebind() -> None:
+        global TABLE
+        while not stop.is_set():
+            TABLE = np.full(5, 0.5)
+
+    thread = threading.Thread(target=rebind)
+    TABLE = np.full(5, 0.5)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert function(np.zeros((50, 40))) == 1000.0
+    finally:
+        stop.set()
+        thread.join()
+        TABLE = before
+
+
+def test_calls_leave_no_memory_behind() -> None:
+    functions = {program: script(program) for program in (chain, softmax, relax, several, fails)}
+    rounds = arguments(np.random.default_rng(5))
+
+    def call(count: int) -> None:
+        for _ in range(count):
+            for program, args in rounds:
+                if program in functions:
+                    outcome(functions[program], args)
+
+    call(20)
+    gc.collect()
+    tracemalloc.start()
+    call(20)
+    gc.collect()
+    before = tracemalloc.get_traced_memory()[0]
+    call(200)
+    gc.collect()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert after - before < 4000, f"{after - before} bytes more after 200 rounds"

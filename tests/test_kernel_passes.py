@@ -1,0 +1,182 @@
+"""How layers become kernels: text in, text out."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pytest
+from test_passes import Pass, check, check_unchanged, examples
+
+import jitcore.nn
+from jitcore.ir.graph import Graph
+from jitcore.ir.interpreter import run
+from jitcore.ir.parser import parse_graph
+from jitcore.ir.passes.channels_last import keep_channels_last
+from jitcore.ir.passes.dce import dead_code_elimination
+from jitcore.ir.passes.epilogues import fuse_epilogues
+from jitcore.ir.passes.expand_layers import expand_layers
+from jitcore.ir.verifier import verify
+
+assert jitcore.nn, "it says what the functions of layers are"
+
+
+@pytest.mark.parametrize("function", [expand_layers, keep_channels_last, fuse_epilogues])
+def test_docstring(function: Pass) -> None:
+    before, after = examples(function)
+    check(function, before, after)
+
+
+def parsed(text: str) -> Graph:
+    graph = parse_graph(textwrap.dedent(text).strip())
+    verify(graph)
+    return graph
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [node.kind for node in graph.nodes() if node.kind != "prim::Constant"]
+
+
+def array(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    rng = np.random.default_rng(sum(shape))
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+CHAIN = """
+    graph(%x : Float32[2, 4, 9, 8], %w : Float32[6, 4, 3, 3], %d : Float32[6, 1, 3, 3],
+          %b : Float32[6], %s : Float32[6, 1, 1]):
+      %0 : None = prim::Constant[value=None]()
+      %1 : Float32 = prim::Constant[value=np.float32(0.0)]()
+      %2 : Float32 = prim::Constant[value=np.float32(0.5)]()
+      %3 : Float32[2, 6, 9, 8] = nn::conv2d[stride=(1, 1), padding=(1, 1), dilation=(1, 1), \
+groups=1](%x, %w, %b)
+      %4 : Float32[2, 6, 9, 8] = np::multiply(%3, %s)
+      %5 : Float32[2, 6, 9, 8] = nn::conv2d[stride=(1, 1), padding=(1, 1), dilation=(1, 1), \
+groups=6](%4, %d, %0)
+      %6 : Float32[2, 6, 9, 8] = np::maximum(%5, %1)
+      %7 : Float32[2, 6, 5, 4] = nn::avg_pool2d[kernel_size=(2, 2), stride=(2, 2), \
+padding=(1, 0), ceil_mode=False, count_include_pad=False](%6)
+      %8 : Float32[2, 6, 5, 4] = np::minimum(%7, %2)
+      %9 : Float32[2, 6] = np::mean[axis=(2, 3), keepdims=False](%8)
+      return (%9, %7)
+"""
+
+
+def test_a_chain_of_layers_changes_the_layout_at_its_ends() -> None:
+    graph = parsed(CHAIN)
+    inputs = [array(2, 4, 9, 8), array(6, 4, 3, 3), array(6, 1, 3, 3), array(6), array(6, 1, 1)]
+    expected = run(graph.copy(), inputs)
+    assert expand_layers(graph) and keep_channels_last(graph)
+    dead_code_elimination(graph)
+    fuse_epilogues(graph)
+    verify(graph)
+    found = kinds(graph)
+    # Those of the image, of the depthwise weights, and of the second result.
+    assert found.count("np::copy") == 3
+    assert found[-1] == "np::mean" or "np::mean" in found
+    assert "np::maximum" not in found
+    for one, two in zip(run(graph, inputs), expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        "%3 : Float32[5, 16] = np::multiply(%2, %r)",
+        "%3 : Float32[5, 16] = np::add(%2, %b)",
+        "%3 : Float32[5, 16] = np::maximum(%2, %r)",
+        "%3 : Float32[5, 16] = np::maximum(%2, %nan)",
+    ],
+)
+def test_what_is_no_epilogue(following: str) -> None:
+    check_unchanged(
+        fuse_epilogues,
+        f"""
+        graph(%x : Float32[5, 8], %p : Float32[1, 1, 8, 16], %r : Float32[5, 16], %b : Float32[16]):
+          %0 : None = prim::Constant[value=None]()
+          %nan : Float32 = prim::Constant[value=np.float32(nan)]()
+          %2 : Float32[5, 16] = nn::product[kernel=(), stride=(), padding=(), dilation=(), \
+columns=16, low=-inf, high=inf](%x, %p, %0, %0)
+          {following}
+          return (%3)
+        """,
+    )
+
+
+def test_a_result_that_is_read_twice_is_no_place_for_an_epilogue() -> None:
+    check_unchanged(
+        fuse_epilogues,
+        """
+        graph(%x : Float32[5, 8], %p : Float32[1, 1, 8, 16], %r : Float32[5, 16]):
+          %0 : None = prim::Constant[value=None]()
+          %2 : Float32[5, 16] = nn::product[kernel=(), stride=(), padding=(), dilation=(), \
+columns=16, low=-inf, high=inf](%x, %p, %0, %0)
+          %3 : Float32[5, 16] = np::add(%2, %r)
+          return (%3, %2)
+        """,
+    )
+
+
+def test_a_residual_that_is_written_stays_outside() -> None:
+    check_unchanged(
+        fuse_epilogues,
+        """
+        graph(%x : Float32[5, 8], %p : Float32[1, 1, 8, 16], %r : Float32[5, 16]):
+          %0 : None = prim::Constant[value=None]()
+          %2 : Float32[5, 16] = nn::product[kernel=(), stride=(), padding=(), dilation=(), \
+columns=16, low=-inf, high=inf](%x, %p, %0, %0)
+          %3 : Float32[5, 16] = np::add(%2, %r)
+          %4 : None = np::store(%r, %3)
+          return (%3)
+        """,
+    )
+
+
+def test_a_second_limit_on_the_wrong_side_of_the_first() -> None:
+    graph = parsed(
+        """
+        graph(%x : Float32[5, 8], %p : Float32[1, 1, 8, 16]):
+          %0 : None = prim::Constant[value=None]()
+          %1 : Float32 = prim::Constant[value=np.float32(1.0)]()
+          %2 : Float32 = prim::Constant[value=np.float32(2.0)]()
+          %3 : Float32[5, 16] = nn::product[kernel=(), stride=(), padding=(), dilation=(), \
+columns=16, low=-inf, high=inf](%x, %p, %0, %0)
+          %4 : Float32[5, 16] = np::minimum(%3, %1)
+          %5 : Float32[5, 16] = np::maximum(%4, %2)
+          return (%5)
+        """
+    )
+    assert fuse_epilogues(graph)
+    assert kinds(graph) == ["nn::product", "np::maximum"]
+
+
+def test_images_that_are_written_keep_their_layout() -> None:
+    check_unchanged(
+        keep_channels_last,
+        """
+        graph(%x : Float32[2, 7, 7, 8]):
+          %0 : Float32 = prim::Constant[value=np.float32(0.0)]()
+          %1 : Float32[2, 8, 7, 7] = np::transpose[axes=(0, 3, 1, 2)](%x)
+          %2 : Float32[2, 8, 7, 7] = np::copy[order="C"](%1)
+          %3 : None = np::store(%2, %0)
+          %4 : Float32[2, 8, 7, 7] = np::maximum(%2, %0)
+          return (%4, %2)
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    "operand",
+    ["%other : Float32[2, 8, 7, 7]", "%other : Float32[7, 7]", "%other : Float32[1, 1, 7, 1]"],
+)
+def test_an_operand_without_a_channels_last_form(operand: str) -> None:
+    check_unchanged(
+        keep_channels_last,
+        f"""
+        graph(%x : Float32[2, 7, 7, 8], {operand}):
+          %1 : Float32[2, 8, 7, 7] = np::transpose[axes=(0, 3, 1, 2)](%x)
+          %2 : Float32[2, 8, 7, 7] = np::copy[order="C"](%1)
+          %4 : Float32[2, 8, 7, 7] = np::add(%2, %other)
+          return (%4)
+        """,
+    )

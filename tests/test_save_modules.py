@@ -1,0 +1,288 @@
+"""Saving and loading modules: attributes, modes, frozen modules, copies, other processes."""
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from saving import reloaded, saved
+from script_modules import LAYERS, Residual, array, assert_same, lenet, mlp, native
+
+import jitcore
+from jitcore import SerializationError, export, freeze, ignore, nn, script
+
+MODELS = {**LAYERS, "lenet": (lenet(), array(2, 1, 28, 28)), "mlp": (mlp(), array(4, 8))}
+MODELS["residual"] = (Residual(3, 4), array(2, 3, 8, 8))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name):
+    model, *args = MODELS[name]
+    scripted = script(copy.deepcopy(model))
+    loaded = reloaded(scripted)
+    assert loaded.code == scripted.code
+    assert str(loaded.graph) == str(scripted.graph)
+    assert repr(loaded) == repr(scripted)
+    assert list(loaded.state_dict()) == list(scripted.state_dict())
+    for mode in (False, True):
+        for one in (scripted, loaded):
+            one.train(mode)
+        nn.manual_seed(3)
+        expected = scripted(*args)
+        nn.manual_seed(3)
+        assert_same(loaded(*args), expected)
+    for key, value in scripted.state_dict().items():
+        np.testing.assert_array_equal(loaded.state_dict()[key], value)
+    assert native(loaded) == native(scripted)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_frozen_models(name):
+    model, *args = MODELS[name]
+    frozen = freeze(script(copy.deepcopy(model).eval()))
+    loaded = reloaded(frozen)
+    assert_same(loaded(*args), frozen(*args))
+    assert loaded.code == frozen.code
+    assert str(loaded.graph) == str(frozen.graph)
+    assert jitcore.dump_alias_db(loaded) == jitcore.dump_alias_db(frozen)
+    assert list(loaded.state_dict()) == list(frozen.state_dict())
+    assert saved(loaded) == saved(frozen)
+
+
+class Counting(nn.Module):
+    weight: np.ndarray
+    total: np.ndarray
+
+    def __init__(self):
+        super().__init__()
+        self.register_parameter("weight", np.full(3, 2.0, np.float32))
+        self.register_buffer("total", np.zeros(3, np.float32))
+        self.register_buffer("passing", np.ones(3, np.float32), persistent=False)
+        self.calls = 0
+        self.names = ["a", "b"]
+        self.options = {"scale": 0.5}
+        self.fallback = None
+
+    def forward(self, x):
+        self.calls += 1
+        self.total += x
+        if self.fallback is not None:
+            return self.fallback
+        return x * self.weight * self.options["scale"] + len(self.names)
+
+    @export
+    def doubled(self, x: Any, times: int = 2) -> Any:
+        return self.forward(x) * times
+
+    def left_out(self):
+        return 3
+
+    @property
+    def size(self):
+        return len(self.weight)
+
+
+def test_attributes_live_on():
+    scripted = script(Counting())
+    loaded = reloaded(scripted)
+    x = np.arange(3, dtype=np.float32)
+    assert_same(loaded(x), scripted(x))
+    assert loaded.calls == 1 and loaded.names == ["a", "b"]
+    np.testing.assert_array_equal(loaded.total, x)
+    loaded.weight[...] = 4.0
+    assert_same(loaded(x), x * 2 + 2)
+    loaded.weight = np.ones(3, np.float32)
+    loaded.names.append("c")
+    assert_same(loaded(x), x * np.float32(0.5) + 3)
+    assert_same(loaded.doubled(x), 2 * (x * np.float32(0.5) + 3))
+    assert_same(loaded.doubled(x, times=3), 3 * (x * np.float32(0.5) + 3))
+    assert list(loaded.state_dict()) == ["weight", "total"]
+    assert [name for name, _ in loaded.named_buffers()] == ["total", "passing"]
+    loaded.load_state_dict(scripted.state_dict())
+    assert_same(loaded.weight, scripted.weight)
+
+
+def test_what_the_file_has_no_graph_for_is_said():
+    loaded = reloaded(script(Counting()))
+    x = np.zeros(3, np.float32)
+    loaded.fallback = x
+    with pytest.raises(jitcore.Error, match=r"'fallback' was None\nSave the module in the"):
+        loaded(x)
+    loaded.fallback = None
+    assert_same(loaded(x), x + 2)
+    for name in ("left_out", "size"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'; it is not in the file"):
+            getattr(loaded, name)
+
+
+class Odd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log = open(os.devnull, "w")
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def test_attributes_that_no_method_needs_are_left_out():
+    model = Odd()
+    loaded = reloaded(script(model))
+    model.log.close()
+    x = array(2, 3)
+    assert_same(loaded(x), model(x))
+    with pytest.raises(AttributeError, match="no attribute 'log'"):
+        loaded.log
+
+
+class Asks(nn.Module):
+    @ignore
+    def python(self, x):
+        return x
+
+    def forward(self, x):
+        return self.python(x)
+
+
+def test_what_cannot_be_saved():
+    with pytest.raises(SerializationError, match="'python'.*\n.*test_save_modules.py:.*\n"):
+        saved(script(Asks()))
+    model = nn.Linear(2, 2)
+    model.register_forward_hook(lambda module, args, result: result)
+    with pytest.raises(SerializationError, match="forward hook"):
+        saved(script(model))
+    with pytest.raises(SerializationError, match="script it first"):
+        saved(nn.Linear(2, 2))
+
+
+def test_shared_modules_and_weights():
+    model: Any = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    model[2] = model[0]
+    loaded = reloaded(script(model))
+    assert loaded[2] is loaded[0] and loaded[1].weight is loaded[0].weight
+    x = array(2, 3)
+    loaded[0].weight += 1
+    model[0].weight += 1
+    assert_same(loaded(x), model(x))
+
+
+def test_another_module_in_a_container():
+    loaded = reloaded(script(mlp()))
+    other = nn.Linear(8, 16)
+    loaded[0] = script(other)
+    expected = mlp()
+    expected.load_state_dict(loaded.state_dict())
+    x = array(4, 8)
+    assert_same(loaded(x), expected(x))
+
+
+def test_loaded_modules_are_saved_pickled_and_used_again():
+    model = script(Gated())
+    loaded = reloaded(model)
+    x = array(4, 3)
+    for again in (reloaded(loaded), pickle.loads(pickle.dumps(loaded)), copy.deepcopy(loaded)):
+        for mode in (True, False):
+            assert_same(again.train(mode)(x), model.train(mode)(x))
+    assert saved(loaded.train()) == saved(model.train())
+    outer = script(Around(loaded))
+    for mode in (True, False):
+        assert_same(reloaded(outer).train(mode)(x), model.train(mode)(x) + 1)
+    with pytest.raises(jitcore.Error, match="freeze a module before it is saved"):
+        freeze(loaded.eval())
+
+
+class Gated(nn.Module):
+    def forward(self, x):
+        return x * 2 if self.training else x
+
+
+class Around(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x) + 1
+
+
+def test_copies_of_loaded_modules():
+    loaded = reloaded(script(Counting()))
+    x = np.ones(3, np.float32)
+    deep, shallow = copy.deepcopy(loaded), copy.copy(loaded)
+    assert shallow.weight is loaded.weight and deep.weight is not loaded.weight
+    loaded.weight[...] = 10.0
+    assert_same(shallow(x), loaded(x))
+    assert_same(deep(x), np.full(3, 3.0, np.float32))
+    shallow.weight = np.zeros(3, np.float32)
+    assert_same(shallow(x), np.full(3, 2.0, np.float32))
+    assert_same(loaded(x), np.full(3, 7.0, np.float32))
+
+
+MODEL = """
+import numpy as np
+from jitcore import nn, script
+
+class Block(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(size, size), nn.BatchNorm1d(size), nn.ReLU())
+        self.skip = True
+
+    def forward(self, x):
+        y = self.inner(x)
+        return x + y if self.skip else y
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        nn.manual_seed(1)
+        self.blocks = nn.ModuleList([Block(4), Block(4)])
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.drop(x)
+
+model = script(Model())
+"""
+
+REPORT = """
+import numpy as np
+from jitcore import nn
+x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+nn.manual_seed(2)
+print(model(x).tolist())
+print(model.eval()(x).tolist(), model.blocks[1](x).tolist())
+print(model)
+print(model.code)
+print({name: value.tolist() for name, value in model.state_dict().items()})
+"""
+
+
+def run(folder, text):
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", textwrap.dedent(text)]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_a_process_without_the_source(tmp_path):
+    source = tmp_path / "models.py"
+    source.write_text(MODEL, encoding="utf-8")
+    expected = run(tmp_path, "from models import model\nmodel.save('m.jit')\n" + REPORT)
+    source.unlink()
+    load = partial(run, tmp_path)
+    assert load("import jitcore\nmodel = jitcore.load('m.jit')\n" + REPORT) == expected
