@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["axis_order", "order_number"]
+__all__ = ["axis_order", "order_number", "ranked"]
 
 
 def axis_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -22,8 +22,19 @@ def axis_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     lengths = [
         0 if extent == 1 else abs(stride) for extent, stride in zip(shape, strides, strict=True)
     ]
-    known = sorted({length for length in lengths if length})
-    return tuple(known.index(length) + 1 if length else 0 for length in lengths)
+    return ranked(lengths)
+
+
+def ranked(numbers: Sequence[int]) -> tuple[int, ...]:
+    """The place of each number among those that are not 0, which stays 0.
+
+    Examples
+    --------
+    >>> ranked((40, 0, 8, 40))
+    (2, 0, 1, 2)
+    """
+    known = sorted({number for number in numbers if number})
+    return tuple(known.index(number) + 1 if number else 0 for number in numbers)
 
 
 def order_number(axes: Sequence[int], itemsize: int) -> int:

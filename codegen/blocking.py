@@ -47,7 +47,7 @@ from jitcore.codegen.loops import (
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, multiply
 from jitcore.codegen.lowering.ranges import Linear
 from jitcore.codegen.rewriting import unused_name, with_blocks
-from jitcore.codegen.traversal import calls_c, expressions, variables, walk
+from jitcore.codegen.traversal import bound_names, calls_c, expressions, variables, walk
 
 __all__ = ["BLOCK_BYTES", "block_steps"]
 
@@ -72,7 +72,7 @@ def block_steps(statements: Sequence[Stmt], notes: list[str]) -> list[Stmt]:
     notes : list of str
         Takes a line for each loop that is cut.
     """
-    names = {one.var.name for one in walk(statements) if isinstance(one, Let | For)}
+    names = bound_names(statements)
 
     def blocked(statement: Stmt) -> Stmt:
         changed = with_blocks(statement, lambda block: [blocked(one) for one in block])
@@ -167,7 +167,7 @@ def _is_part(statement: Stmt, extent: Expr) -> bool:
 def _stays_inside(body: Sequence[Stmt]) -> bool:
     """Whether a nest only computes and stores, and changes no variable of its surroundings."""
     inside = list(walk(body))
-    bound = {one.var.name for one in inside if isinstance(one, Let)}
+    bound = bound_names(body)
     return all(
         isinstance(one, Comment | Let | Store | For | If)
         or (isinstance(one, Assign) and one.var.name in bound)
@@ -185,26 +185,22 @@ def _are_independent(
     written = {one.root for one in accesses if one.is_write}
     if "" in written or not written:
         return False
-    touching = [one for one in accesses if one.root in written or not one.root]
+    touching = {one for one in accesses if one.root in written or not one.root}
     most = int(extent.value) - 1 if isinstance(extent, Const) else None
-    pairs = {
-        (x, y) for x in touching if x.is_write for y in touching if x.root == y.root or not y.root
-    }
-    return all(_stay_apart(x, y, step, steps, most) for x, y in pairs)
+    return all(
+        _stay_apart(x, y, step, steps, most)
+        for x in touching
+        if x.is_write
+        for y in touching
+        if x.root == y.root or not y.root
+    )
 
 
 def _stay_apart(x: Access, y: Access, step: str, steps: int | None, most: int | None) -> bool:
     """Whether two accesses only ever meet in the same element."""
-    if (
-        x.place is None
-        or y.place is None
-        or (x.root, x.pointer, x.dtype)
-        != (
-            y.root,
-            y.pointer,
-            y.dtype,
-        )
-    ):
+    if (x.root, x.pointer, x.dtype) != (y.root, y.pointer, y.dtype):
+        return False
+    if x.place is None or y.place is None:
         return False
     stride, per_step = _factor(x.place, ELEMENT), _factor(x.place, step)
     difference = x.place.plus(y.place, -1)

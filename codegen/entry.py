@@ -296,10 +296,7 @@ class _EntryWriter:
         """The number of elements that the arrays have together."""
         code, total = self._code, "0"
         for array in self._found.arrays:
-            size = "1"
-            for dim in array.dims:
-                size = code.value(f"mul i64 {size}, {dim}")
-            total = code.value(f"add i64 {total}, {size}")
+            total = code.value(f"add i64 {total}, {code.product('1', array.dims)}")
         return total
 
     def _restore_thread(self, state: str | None) -> None:

@@ -73,6 +73,12 @@ class EntryCode(Instructions):
             return ""
         return self.value(call)
 
+    def product(self, first: str, factors: Sequence[str]) -> str:
+        """The product of int64s."""
+        for factor in factors:
+            first = self.value(f"mul i64 {first}, {factor}")
+        return first
+
     def same(self, value: str, other: str, type_: str = "ptr") -> str:
         """Whether two values are equal."""
         return self.value(f"icmp eq {type_} {value}, {other}")
@@ -286,9 +292,7 @@ def _extent(code: EntryCode, array: _ArrayFields) -> tuple[str, str]:
     low = high = code.value(f"ptrtoint ptr {array.data} to i64")
     itemsize = array.param.dtype.itemsize
     if not array.strides:
-        size = str(itemsize)
-        for dim in array.dims:
-            size = code.value(f"mul i64 {size}, {dim}")
+        size = code.product(str(itemsize), array.dims)
         return low, code.value(f"add i64 {high}, {size}")
     for dim, stride in zip(array.dims, array.strides, strict=True):
         last = code.value(f"sub i64 {dim}, 1")

@@ -31,13 +31,12 @@ from jitcore.codegen.loops import (
     Do,
     For,
     Function,
-    If,
-    Let,
     Return,
     Stmt,
     While,
 )
-from jitcore.codegen.traversal import free_variables, walk
+from jitcore.codegen.rewriting import with_blocks
+from jitcore.codegen.traversal import bound_names, free_variables, walk
 
 __all__ = ["outline"]
 
@@ -74,25 +73,9 @@ class _Outliner:
 
     def statement(self, statement: Stmt) -> Stmt:
         """A statement, or the call that does the same."""
-        match statement:
-            case For():
-                if _is_movable(statement):
-                    return self.call(statement)
-                body = self.block(statement.body)
-                return For(
-                    statement.var,
-                    statement.start,
-                    statement.stop,
-                    body,
-                    statement.step,
-                    statement.parallel,
-                )
-            case While(head, condition, body):
-                return While(self.block(head), condition, self.block(body))
-            case If(condition, then, orelse, unlikely):
-                return If(condition, self.block(then), self.block(orelse), unlikely)
-            case _:
-                return statement
+        if isinstance(statement, For) and _is_movable(statement):
+            return self.call(statement)
+        return with_blocks(statement, self.block)
 
     def call(self, nest: For) -> Do:
         """Move a nest into a function of its own; what it reads become parameters."""
@@ -117,9 +100,8 @@ def _is_movable(loop: For) -> bool:
 
 def _stands_alone(loop: For) -> bool:
     """Whether control leaves the loop only at its end, and no variable outside is changed."""
-    inside = list(walk([loop]))
-    bound = {one.var.name for one in inside if isinstance(one, Let)}
+    bound = bound_names([loop])
     return not any(
         isinstance(one, Return) or (isinstance(one, Assign) and one.var.name not in bound)
-        for one in inside
+        for one in walk([loop])
     )

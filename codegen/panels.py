@@ -21,7 +21,7 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,22 +36,21 @@ from jitcore.codegen.loops import (
     For,
     If,
     Let,
-    Load,
     Return,
     Stmt,
     Store,
     Var,
 )
-from jitcore.codegen.lowering.arithmetic import (
-    ZERO,
-    add,
-    integer,
-    minimum,
-    multiply,
-    subtract,
-)
+from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, multiply, subtract
 from jitcore.codegen.rewriting import unused_name, with_blocks
-from jitcore.codegen.traversal import calls_c, expressions, loads, variables, walk
+from jitcore.codegen.traversal import (
+    bound_names,
+    calls_c,
+    expressions,
+    loads_in,
+    variables,
+    walk,
+)
 
 __all__ = ["LEAST_BYTES", "PANEL_BYTES", "multiply_by_panels"]
 
@@ -78,8 +77,7 @@ def multiply_by_panels(statements: Sequence[Stmt], notes: list[str]) -> list[Stm
     notes : list of str
         Takes a line for each of the matrices.
     """
-    names = {one.var.name for one in walk(statements) if isinstance(one, Let | For)}
-    return _Panels(names, notes).block(statements)
+    return _Panels(bound_names(statements), notes).block(statements)
 
 
 @dataclass(slots=True)
@@ -214,13 +212,13 @@ def _computes(nest: For, product: _Product) -> bool:
         return False
     (store,) = stores
     name = product.matrix.name
-    is_read = any(load.root in (name, "") for load in _loads(nest))
+    is_read = any(load.root in (name, "") for load in loads_in([nest]))
     return store.pointer == product.matrix and store.index == nest.var and not is_read
 
 
 def _may_be_first(statement: Stmt, nest: For) -> bool:
     """Whether a statement after the nest may run before it."""
-    read = {load.root for load in _loads(nest)}
+    read = {load.root for load in loads_in([nest])}
     match statement:
         case Comment():
             return True
@@ -244,10 +242,6 @@ def _may_be_first(statement: Stmt, nest: For) -> bool:
 
 def _leaves(statements: Sequence[Stmt]) -> bool:
     return bool(statements) and isinstance(statements[-1], Return)
-
-
-def _loads(nest: For) -> Iterator[Load]:
-    return (load for one in walk([nest]) for x in expressions(one) for load in loads(x))
 
 
 def _moved(statement: Stmt, first: Var) -> Stmt:

@@ -29,7 +29,16 @@ from jitcore.codegen.loops import (
     While,
 )
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, maximum, multiply, subtract
-from jitcore.codegen.traversal import blocks, children, expressions, free_variables, variables, walk
+from jitcore.codegen.traversal import (
+    blocks,
+    bound_names,
+    children,
+    expressions,
+    free_variables,
+    takes_memory,
+    variables,
+    walk,
+)
 
 __all__ = ["UNKNOWN_TRIPS", "part_function", "slot_index", "work_of"]
 
@@ -55,25 +64,19 @@ def work_of(loop: For) -> Expr | None:
     if not loop.parallel or loop.step != 1 or not _can_be_cut(loop):
         return None
     trips = maximum(subtract(loop.stop, loop.start), ZERO)
-    return multiply(trips, _work(loop.body, _bound(loop.body), _spans(loop.body)))
+    return multiply(trips, _work(loop.body, bound_names(loop.body), _spans(loop.body)))
 
 
 def _can_be_cut(loop: For) -> bool:
-    bound = _bound([loop])
+    bound = bound_names([loop])
     for statement in walk(loop.body):
         if isinstance(statement, Return | Do):
             return False
         if isinstance(statement, Assign) and statement.var.name not in bound:
             return False
-        if any(map(_takes_memory, expressions(statement))):
+        if any(map(takes_memory, expressions(statement))):
             return False
     return not _jumps_out(loop.body)
-
-
-def _takes_memory(expression: Expr) -> bool:
-    if isinstance(expression, Call) and expression.external and expression.dtype == "ptr":
-        return True
-    return any(map(_takes_memory, children(expression)))
 
 
 def _jumps_out(body: Sequence[Stmt]) -> bool:
@@ -84,10 +87,6 @@ def _jumps_out(body: Sequence[Stmt]) -> bool:
         if isinstance(statement, If) and any(map(_jumps_out, blocks(statement))):
             return True
     return False
-
-
-def _bound(statements: Sequence[Stmt]) -> set[str]:
-    return {one.var.name for one in walk(statements) if isinstance(one, Let | For)}
 
 
 def _spans(statements: Sequence[Stmt]) -> dict[tuple[Expr, Expr], Const]:

@@ -31,7 +31,7 @@ import threading
 
 from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
 
-__all__ = ["LEAST_WORK", "get_num_threads", "set_num_threads"]
+__all__ = ["LEAST_WORK", "available_cores", "checked_count", "get_num_threads", "set_num_threads"]
 
 LEAST_WORK = 250_000
 """Loops with less work are not worth waking workers for: about 40 microseconds."""
@@ -286,18 +286,25 @@ _module: CompiledModule | None = None
 _count: int | None = None
 
 
-def _available() -> int:
+def available_cores() -> int:
     """The number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
+def checked_count(count: int) -> int:
+    """A number of threads; ValueError where there would be none."""
+    if count < 1:
+        raise ValueError(f"the number of threads is at least 1; found {count}")
+    return count
+
+
 def _wanted() -> int:
     """What ``JITCORE_NUM_THREADS`` asks for, or all cores."""
     text = os.environ.get("JITCORE_NUM_THREADS")
     if text is None:
-        return _available()
+        return available_cores()
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"JITCORE_NUM_THREADS is a positive integer; found {text!r}")
     return int(text)
@@ -347,9 +354,7 @@ def set_num_threads(count: int) -> int:
     1
     """
     global _count
-    if count < 1:
-        raise ValueError(f"the number of threads is at least 1; found {count}")
-    previous, _count = get_num_threads(), count
+    previous, _count = get_num_threads(), checked_count(count)
     if _module is not None:
         _call("jc_set_threads", count)
     return previous

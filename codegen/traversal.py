@@ -26,11 +26,14 @@ from jitcore.codegen.loops import (
 
 __all__ = [
     "blocks",
+    "bound_names",
     "calls_c",
     "children",
     "expressions",
     "free_variables",
     "loads",
+    "loads_in",
+    "takes_memory",
     "variables",
     "walk",
 ]
@@ -55,6 +58,13 @@ def children(x: Expr) -> tuple[Expr, ...]:
 def calls_c(x: Expr) -> bool:
     """Whether an expression calls a C function."""
     return (isinstance(x, Call) and x.external) or any(map(calls_c, children(x)))
+
+
+def takes_memory(x: Expr) -> bool:
+    """Whether an expression calls a C function that gives a pointer."""
+    if isinstance(x, Call) and x.external and x.dtype == "ptr":
+        return True
+    return any(map(takes_memory, children(x)))
 
 
 def loads(x: Expr) -> Iterator[Load]:
@@ -108,16 +118,24 @@ def expressions(statement: Stmt) -> tuple[Expr, ...]:
             return ()
 
 
+def loads_in(statements: Sequence[Stmt]) -> Iterator[Load]:
+    """All loads of statements, of the inner ones too."""
+    return (load for one in walk(statements) for x in expressions(one) for load in loads(x))
+
+
+def bound_names(statements: Sequence[Stmt]) -> set[str]:
+    """The names that statements, and those inside of them, bind."""
+    return {one.var.name for one in walk(statements) if isinstance(one, Let | For)}
+
+
 def free_variables(statements: Sequence[Stmt]) -> tuple[Var, ...]:
     """The variables that statements read and do not bind, each once."""
     found: dict[str, Var] = {}
-    bound: set[str] = set()
     for statement in walk(statements):
         for expression in expressions(statement):
             for var in _vars(expression):
                 found.setdefault(var.name, var)
-        if isinstance(statement, Let | For):
-            bound.add(statement.var.name)
+    bound = bound_names(statements)
     return tuple(var for name, var in found.items() if name not in bound)
 
 

@@ -173,14 +173,10 @@ def _layer_function(node: Node) -> Effects:
     writes = [
         number
         for name, numbers in row.writes_if.items()
-        if name in arguments and not _is_false(arguments[name])
+        if name in arguments and arguments[name].constant_value is not False
         for number in numbers
     ]
     return Effects(_all(node), tuple(writes), (0,) if row.view else ())
-
-
-def _is_false(value: Value) -> bool:
-    return value.constant is not None and value.constant.attributes["value"] is False
 
 
 def _consumer(node: Node) -> Effects:
@@ -246,8 +242,7 @@ def _raise(node: Node) -> Effects:
 
 
 def _call(node: Node) -> Effects:
-    callee = node.inputs[0].constant
-    held = callee.attributes["value"] if callee is not None else None
+    held = node.inputs[0].constant_value
     if isinstance(held, type) and issubclass(held, BaseException) and held.__module__ == "builtins":
         return Effects(keeps=_all(node)[1:])
     if any(held is one for one in (format, str, repr)):

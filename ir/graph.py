@@ -63,6 +63,12 @@ class Value:
         node = self.node
         return node if node is not None and node.kind == "prim::Constant" else None
 
+    @property
+    def constant_value(self) -> Any:
+        """What the constant that makes this value holds; None of all other values."""
+        constant = self.constant
+        return None if constant is None else constant.attributes["value"]
+
     def replace_all_uses_with(self, other: Value) -> None:
         """Make every user read ``other``.
 
@@ -163,6 +169,28 @@ class Node:
         block = Block(self.graph, self)
         self.blocks.append(block)
         return block
+
+    def insert_before(
+        self,
+        kind: str,
+        inputs: Sequence[Value] = (),
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        outputs: Sequence[Type] = (ANY,),
+        names: Sequence[str] = (),
+        source: SourceRange | None = None,
+    ) -> Node:
+        """Insert a node right before this one, whose place in the source it has by default."""
+        assert self.block is not None
+        return self.block.insert(
+            self.block.nodes.index(self),
+            kind,
+            inputs,
+            attributes,
+            outputs=outputs,
+            names=names,
+            source=source or self.source,
+        )
 
     def drop_inputs(self) -> None:
         """Forget all inputs, here and in every nested block."""
@@ -371,6 +399,12 @@ class Graph:
                     yield from walk(inner)
 
         return walk(self.block)
+
+    def blocks(self) -> Iterator[Block]:
+        """All blocks, each before those inside of it."""
+        yield self.block
+        for node in self.nodes():
+            yield from node.blocks
 
     def find_all_nodes(self, kind: str) -> list[Node]:
         """All nodes of a kind, nested ones too."""

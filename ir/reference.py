@@ -91,13 +91,13 @@ _NUMBER = re.compile(r"-?\d+")
 _OPERAND = re.compile(r"\$(\d+)")
 
 
-@lru_cache(maxsize=1024)
 def _left_to_python(function: AnyFunction) -> AnyFunction:
     """Mark a function that programs call: it is not compiled with them."""
     function.__jitcore_mark__ = "ignore"  # type: ignore[attr-defined]
     return function
 
 
+@lru_cache(maxsize=1024)
 def parse_index(text: str) -> tuple[IndexPart, ...]:
     """The parts of an index: ``"1:-1, $0, None"`` gives a slice, an operand and a new axis.
 

@@ -31,6 +31,11 @@ _SHOWN = 4
 
 _KINDS = ("STATIC", "DYNAMIC")
 
+_RECURSION = (
+    "it calls itself, and to look at the arguments again at each level would cost more than "
+    "compiled code saves"
+)
+
 
 @dataclass(slots=True)
 class Explanation:
@@ -93,7 +98,7 @@ def explain_call(
     inputs = (*bound, *captured)
     earlier = list(executor.specializations)
     begin = time.perf_counter()
-    found = executor.specialization(inputs)
+    found = None if function.is_recursive else executor.specialization(inputs)
     compiled = time.perf_counter()
     most_memory_in_use()
     before = memory_in_use()
@@ -105,7 +110,10 @@ def explain_call(
     compilation = compiled - begin if is_new else 0.0
     report = Explanation(result, seconds, compilation, _bytes_moved(bound, captured, result), peak)
     report.lines.append(f"{plain.__qualname__}{inspect.signature(plain)}")
-    report.lines.extend(_fate(executor, found, inputs, earlier, compilation))
+    if function.is_recursive:
+        report.lines.extend(wrapped("runs in Python, as it is: ", _RECURSION))
+    else:
+        report.lines.extend(_fate(executor, found, inputs, earlier, compilation))
     if changed:
         report.lines.append(f"The graph was built anew, as {' and '.join(changed)} has changed.")
     if found is not None:

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType, TracebackType
 from typing import Any, Generic, TypeVar
 
+from jitcore.codegen.threads import available_cores, checked_count
 from jitcore.errors import CompilationError
 from jitcore.frontend import is_library
 from jitcore.frontend.constants import function_mark, is_layer
@@ -275,13 +276,13 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def get_num_interop_threads() -> int:
-    """The number of threads that run forked tasks; at first that of the cores.
+    """The number of threads that run forked tasks; at first that of the cores this process may use.
 
     Returns
     -------
     int
     """
-    return _count or os.cpu_count() or 1
+    return _count or available_cores()
 
 
 def set_num_interop_threads(count: int) -> int:
@@ -310,10 +311,8 @@ def set_num_interop_threads(count: int) -> int:
     2
     """
     global _count, _pool
-    if count < 1:
-        raise ValueError(f"the number of threads is at least 1; found {count}")
     with _lock:
-        previous, _count = get_num_interop_threads(), count
+        previous, _count = get_num_interop_threads(), checked_count(count)
         if _pool is not None:
             _pool.shutdown(wait=False)
             _pool = None

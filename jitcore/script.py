@@ -8,7 +8,7 @@ import inspect
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -80,6 +80,26 @@ def compile_argument(function: Any) -> Graph | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The graph for some values of what a function captures, and how its calls begin.
+
+    Parameters
+    ----------
+    graph : Graph
+    executor : Executor
+    is_direct : bool
+        Entries check all that the graph assumes.
+    is_recursive : bool
+        The graph calls the function itself.
+    """
+
+    graph: Graph
+    executor: Executor
+    is_direct: bool
+    is_recursive: bool
+
+
 class ScriptFunction:
     """A compiled function; calling it gives what the plain function gives.
 
@@ -122,15 +142,15 @@ class ScriptFunction:
         )
         self._reference = weakref.ref(self)
         _alive.add(self)
-        self._forms: list[tuple[Graph, Executor, bool]] = []
+        self._forms: list[_Form] = []
         self._reset()
 
     def _reset(self) -> None:
         """Build the graph, and an executor for it, with the globals as they are now."""
-        self._graph = self._build()
-        guards = tuple(filter(None, map(capture_guard, self._graph.captures)))
-        self._executor = Executor(
-            self._graph,
+        graph = self._build()
+        guards = tuple(filter(None, map(capture_guard, graph.captures)))
+        executor = Executor(
+            graph,
             name=self.__name__,
             fallback=self._plain,
             captures=guards,
@@ -139,29 +159,23 @@ class ScriptFunction:
             miss=self._miss,
             publish=self._publish,
         )
-        self._guarded = len(guards) == len(self._graph.captures)
-        self._forms = [*self._forms[1 - MAX_FORMS :], (self._graph, self._executor, self._guarded)]
+        is_direct = self._is_simple and len(guards) == len(graph.captures)
+        form = _Form(graph, executor, is_direct, _calls(graph, self))
+        self._forms = [*self._forms[1 - MAX_FORMS :], form]
+        self._take_up(form)
+
+    def _take_up(self, form: _Form) -> None:
+        """Run the graph of a form from now on."""
+        self._form, self._graph, self._executor = form, form.graph, form.executor
         self._publish()
 
     def _publish(self) -> None:
         """Have calls begin at the youngest entry, if entries check all that the graph assumes."""
-        direct = self._guarded and self._is_simple
-        call: Any = self._executor.entry if direct else ScriptFunction.__call__
-        if self._calls_itself(self._graph):
+        call: Any = self._executor.entry if self._form.is_direct else ScriptFunction.__call__
+        if self._form.is_recursive:
             # Looking at the arguments again at each level would cost more than compiled code saves.
             call = staticmethod(self.__wrapped_function__)
         setattr(type(self), "__call__", call)  # noqa: B010  # mypy takes it for a method
-
-    def _calls_itself(self, graph: Graph) -> bool:
-        """Whether the function, or what it calls, calls it again."""
-        for node in graph.nodes():
-            held = node.attributes.get("value")
-            if isinstance(held, functools.partial) and held.func is self:
-                return True
-            called = node.attributes.get("graph")
-            if isinstance(called, Graph) and self._calls_itself(called):
-                return True
-        return False
 
     def _build(self) -> Graph:
         """The graph of the source."""
@@ -170,9 +184,8 @@ class ScriptFunction:
     def _choose(self) -> None:
         """Take up the graph that fits the globals as they are now; build one if none does."""
         for form in self._forms:
-            if holds(form[0]):
-                self._graph, self._executor, self._guarded = form
-                self._publish()
+            if holds(form.graph):
+                self._take_up(form)
                 return
         self._reset()
 
@@ -217,6 +230,11 @@ class ScriptFunction:
     ) -> None:
         """Write the function to a file that needs no source to be loaded; see `jitcore.save`."""
         import_module("jitcore.serialization").save(self, file, _extra_files)
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether the function calls itself: Python runs it then."""
+        return self._form.is_recursive
 
     @property
     def is_final(self) -> bool:
@@ -367,6 +385,18 @@ def holds(graph: Graph) -> bool:
     return all(one.input is not None or one.read() is one.value for one in graph.captures)
 
 
+def _calls(graph: Graph, function: ScriptFunction) -> bool:
+    """Whether a graph, or what it calls, calls a function as recursion does."""
+    for node in graph.nodes():
+        held = node.attributes.get("value")
+        if isinstance(held, functools.partial) and held.func is function:
+            return True
+        called = node.attributes.get("graph")
+        if isinstance(called, Graph) and _calls(called, function):
+            return True
+    return False
+
+
 def _checked_class(class_: type) -> type:
     """A class whose methods can all be compiled, for use in compiled functions."""
     for member in vars(class_).values():
@@ -422,7 +452,7 @@ def warmup(function: Any, *args: Any, **kwargs: Any) -> None:
     function.graph_for(*args, **kwargs)
 
 
-@contextmanager
+@contextlib.contextmanager
 def no_direct_calls() -> Iterator[None]:
     """Have all calls of the functions that there are pass through `take_call`."""
     functions = list(_alive)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from op_samples import OpInfo
 from opinfos_arrangements import arrangements_rows, contractions_rows, diagonals_rows
-from opinfos_arrays import creation_rows, indexing_rows, shapes_rows
+from opinfos_arrays import indexing_rows, shapes_rows
+from opinfos_creation import creation_rows
 from opinfos_elementwise import casts_rows, special_rows, ufuncs_rows
 from opinfos_layers import layers_rows
 from opinfos_numeric import (

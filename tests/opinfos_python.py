@@ -86,27 +86,38 @@ _FLOAT_PAIRS = (
     (float("inf"), 2.0), (2.0, float("inf")), (float("nan"), 0.0), (1e300, 3.0), (5.5, 0.0),
     (np.float32(1.5), 3),
 )  # fmt: skip
+_ANYTHING: tuple[tuple[Any, ...], ...] = (
+    (0,), (3,), (-2.5,), (0.0,), (True,), (None,), ((),), ((1, 2),), ("",), (1j,), (np.float32(2),),
+    (np.int8(0),), (np.ones(1),), (np.zeros((1, 1)),), (np.ones(3),), ([1],), ({},),
+)  # fmt: skip
+_NUMERIC = (
+    (7,), (-7,), (2.5,), (-2.5,), (3.5,), (True,), (1e20,), (float("nan"),), (float("inf"),),
+    (2**62,), (1 + 2j,), (np.float32(2.5),), (np.int8(-3),), (np.uint64(2**63),), (np.ones(()),),
+    (np.ones((1, 1)),), (np.ones(3),),
+)  # fmt: skip
 
 
 def python_rows() -> Iterator[OpInfo]:
-    anything: tuple[tuple[Any, ...], ...] = (
-                (0,), (3,), (-2.5,), (0.0,), (True,), (None,), ((),), ((1, 2),), ("",), (1j,),
-                (np.float32(2),), (np.int8(0),), (np.ones(1),), (np.zeros((1, 1)),),
-                (np.ones(3),), ([1],), ({},),
-    )  # fmt: skip
-    numeric = ((7,), (-7,), (2.5,), (-2.5,), (3.5,), (True,), (1e20,), (float("nan"),),
-               (float("inf"),), (2**62,), (1 + 2j,), (np.float32(2.5),), (np.int8(-3),),
-               (np.uint64(2**63),), (np.ones(()),), (np.ones((1, 1)),), (np.ones(3),))  # fmt: skip
-    yield row("prim::bool", "bool(i)", "1 if i else 2", numbers=anything)
-    yield row("prim::not_", "not i", numbers=anything)
-    yield row("prim::is_", "i is None", "i is i", numbers=anything)
+    yield from _truth_rows()
+    yield from _numbers_rows()
+    yield from _loops_rows()
+    yield from _objects_rows()
+
+
+def _truth_rows() -> Iterator[OpInfo]:
+    yield row("prim::bool", "bool(i)", "1 if i else 2", numbers=_ANYTHING)
+    yield row("prim::not_", "not i", numbers=_ANYTHING)
+    yield row("prim::is_", "i is None", "i is i", numbers=_ANYTHING)
     yield row("prim::is_", "flag is True", numbers=((True,), (False,), (1,)))
-    yield row("prim::isnot", "i is not None", numbers=anything)
+    yield row("prim::isnot", "i is not None", numbers=_ANYTHING)
     yield row("prim::in_", "i in (1, 2, 3)", "i in [1, 2.5]", numbers=((2,), (7,), (2.5,), (True,)))
     yield row("prim::notin", "i not in (1, 2, 3)", numbers=((2,), (7,), (2.0,)))
     yield row("prim::len", "len(x)", "len((x, 1))", "len(range(2, len(x)))", layouts=True)
+
+
+def _numbers_rows() -> Iterator[OpInfo]:
     for name in ("int", "float", "complex", "abs", "round"):
-        yield row(f"prim::{name}", f"{name}(i)", numbers=numeric)
+        yield row(f"prim::{name}", f"{name}(i)", numbers=_NUMERIC)
     yield row("prim::abs", "abs(x)", "abs(s)", dtypes=DTYPES, complex_ulp=4)
     yield row("prim::complex", "complex(a, b)", numbers=((1.5, 2), (1, -0.0)))
     yield row("prim::round", "round(a, 2)", numbers=((1.2345,), (7,)))
@@ -120,6 +131,9 @@ def python_rows() -> Iterator[OpInfo]:
     yield row(
         "prim::divmod", "divmod(i, a)", numbers=((7, 2), (-7, 2), (7.5, -2), (1, 0), (1.0, 0))
     )
+
+
+def _loops_rows() -> Iterator[OpInfo]:
     yield row(
         "prim::range",
         "n = 0\nfor k in range(i, j, 3):\n    n = n * 3 + k\nreturn n",
@@ -155,15 +169,18 @@ def python_rows() -> Iterator[OpInfo]:
     for name in ("sum", "min", "max"):
         yield row(f"prim::{name}", f"{name}(v)")
         yield row(f"prim::{name}", f"{name}(range(i, j))", numbers=ranges)
+
+
+def _objects_rows() -> Iterator[OpInfo]:
     yield row("prim::tuple", "tuple(v.shape)", "tuple([v, 1])", "tuple(range(3))")
     yield row(
         "prim::isinstance",
         "isinstance(i, int)",
         "isinstance(i, (float, np.ndarray))",
         "isinstance(i, np.floating)",
-        numbers=anything,
+        numbers=_ANYTHING,
     )
-    yield row("prim::type", "type(i)", "type(i) is float", numbers=anything)
+    yield row("prim::type", "type(i)", "type(i) is float", numbers=_ANYTHING)
     yield row("prim::TupleConstruct", "(x, 1, (s, None))", "a, b = s, t\nreturn b, a")
     yield row("prim::ListConstruct", "[s, t]", "[x, x]")
     yield row("prim::slice", "x[slice(1, None)]", "k = slice(0, 2)\nreturn x[k, k]")

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from op_samples import OpInfo, row
 
 __all__ = ["linalg_rows", "reductions_rows"]
 
+_WIDE = {"dtypes": "?bBilfdD", "layouts": True}
+
+
+def _forms(name: str, *more: str, method: bool = True) -> tuple[str, ...]:
+    texts = [
+        f"np.{name}(x)",
+        f"np.{name}(x, axis=0)",
+        f"np.{name}(x, axis=-1, keepdims=True)",
+        f"np.{name}(x, keepdims=True)",
+        f"np.{name}(x.T, axis=1)",
+        f"np.{name}(x, axis=5)",
+    ]
+    if method:
+        texts += [f"x.{name}()", f"x.{name}(1)"]
+    return (*texts, *more)
+
 
 def reductions_rows() -> Iterator[OpInfo]:
-    def forms(name: str, *more: str, method: bool = True) -> tuple[str, ...]:
-        texts = [
-            f"np.{name}(x)",
-            f"np.{name}(x, axis=0)",
-            f"np.{name}(x, axis=-1, keepdims=True)",
-            f"np.{name}(x, keepdims=True)",
-            f"np.{name}(x.T, axis=1)",
-            f"np.{name}(x, axis=5)",
-        ]
-        if method:
-            texts += [f"x.{name}()", f"x.{name}(1)"]
-        return (*texts, *more)
+    yield from _sums_rows()
+    yield from _extremes_rows()
+    yield from _moments_rows()
+    yield from _scans_rows()
 
-    wide = {"dtypes": "?bBilfdD", "layouts": True}
+
+def _sums_rows() -> Iterator[OpInfo]:
     for name in ("sum", "prod"):
-        texts = forms(
+        texts = _forms(
             name,
             f"np.{name}(x, axis=(0, 1))",
             f"np.{name}(x, dtype=np.float64)",
@@ -42,11 +52,16 @@ def reductions_rows() -> Iterator[OpInfo]:
             f"np.{name}([s, t])",
             f"np.{name}(x, axis=())",
         )
-        yield row(f"np::{name}", *texts, reduction=True, **wide)
+        yield row(f"np::{name}", *texts, reduction=True, **_WIDE)
+
+
+def _extremes_rows() -> Iterator[OpInfo]:
     for name in ("min", "max"):
         yield row(
             f"np::{name}",
-            *forms(name, f"np.{name}(x, axis=(0, 1))", f"np.{name}(s)", f"np.{name}(x, initial=2)"),
+            *_forms(
+                name, f"np.{name}(x, axis=(0, 1))", f"np.{name}(s)", f"np.{name}(x, initial=2)"
+            ),
             f"np.{name}(x[:0], axis=0, initial=2)",
             f"np.{name}(x[:0], initial=2.5)",
             f"np.{name}(x, initial=300)",
@@ -54,28 +69,31 @@ def reductions_rows() -> Iterator[OpInfo]:
             f"np.{name}(x, where=mask, initial=1, axis=1, keepdims=True)",
             f"np.{name}(x, where=mask)",
             f"x.{name}(where=mask[0], initial=True)",
-            **wide,
+            **_WIDE,
         )
     for name in ("all", "any"):
         chosen = (f"np.{name}(x, where=mask)", f"x.{name}(axis=0, where=mask[:, :1])")
-        texts = forms(name, f"np.{name}(s)", f"np.{name}(x > 0, axis=1)", *chosen)
-        yield row(f"np::{name}", *texts, **wide)
+        texts = _forms(name, f"np.{name}(s)", f"np.{name}(x > 0, axis=1)", *chosen)
+        yield row(f"np::{name}", *texts, **_WIDE)
     for name in ("argmin", "argmax"):
         more = (f"np.{name}(a=x)", f"np.{name}(x, 0, None)", f"np.{name}(x, 0, places)")
-        yield row(f"np::{name}", *forms(name, *more), **wide)
-    yield row("np::count_nonzero", *forms("count_nonzero", method=False), **wide)
+        yield row(f"np::{name}", *_forms(name, *more), **_WIDE)
+    yield row("np::count_nonzero", *_forms("count_nonzero", method=False), **_WIDE)
+
+
+def _moments_rows() -> Iterator[OpInfo]:
     yield row(
         "np::mean",
-        *forms("mean", "np.mean(x, axis=(0, 1))", "np.mean(x, dtype=np.float32)"),
+        *_forms("mean", "np.mean(x, axis=(0, 1))", "np.mean(x, dtype=np.float32)"),
         "np.mean(x, where=mask)",
         "np.mean(x, axis=1, keepdims=True, where=mask)",
         "x.mean(axis=0, where=mask[:1])",
         "np.mean(x, where=~mask & mask)",
         reduction=True,
-        **wide,
+        **_WIDE,
     )
     for name in ("var", "std"):
-        texts = forms(
+        texts = _forms(
             name,
             f"np.{name}(x, ddof=1)",
             f"np.{name}(x, axis=0, ddof=1)",
@@ -86,16 +104,16 @@ def reductions_rows() -> Iterator[OpInfo]:
         )
         yield row(
             f"np::{name}",
-            *(one.replace("x", "p") for one in texts if "x." not in one),
+            *(re.sub(r"\bx\b", "p", one) for one in texts),
             reduction=True,
-            **wide,
+            **_WIDE,
         )
-    yield row("np::ptp", *forms("ptp", method=False), **wide)
+    yield row("np::ptp", *_forms("ptp", method=False), **_WIDE)
     for name in ("nansum", "nanprod"):
-        yield row(f"np::{name}", *forms(name, method=False), reduction=True, **wide)
+        yield row(f"np::{name}", *_forms(name, method=False), reduction=True, **_WIDE)
     for name in ("nanmean", "nanvar", "nanstd"):
-        texts = forms(name, method=False)
-        yield row(f"np::{name}", *texts, reduction=True, **wide)
+        texts = _forms(name, method=False)
+        yield row(f"np::{name}", *texts, reduction=True, **_WIDE)
         if name != "nanmean":
             yield row(
                 f"np::{name}",
@@ -104,6 +122,9 @@ def reductions_rows() -> Iterator[OpInfo]:
                 reduction=True,
                 dtypes="lfd",
             )
+
+
+def _scans_rows() -> Iterator[OpInfo]:
     for name in ("cumsum", "cumprod"):
         yield row(
             f"np::{name}",
@@ -114,7 +135,7 @@ def reductions_rows() -> Iterator[OpInfo]:
             f"np.{name}(x, axis=1, dtype=np.float64)",
             f"np.{name}(x, axis=3)",
             reduction=True,
-            **wide,
+            **_WIDE,
         )
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import subprocess
+import sys
+import textwrap
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jitcore
 
-__all__ = ["entries_of", "rebuilt", "reloaded", "saved"]
+__all__ = ["entries_of", "rebuilt", "reloaded", "run_in", "saved"]
 
 MANIFEST = "manifest.json"
 
@@ -49,3 +54,13 @@ def rebuilt(entries: Mapping[str, bytes], **changes: Any) -> bytes:
             if name != MANIFEST:
                 archive.writestr(name, data)
     return file.getvalue()
+
+
+def run_in(folder: Path, text: str) -> str:
+    """What a new process of Python prints when it runs a text in a folder."""
+    path = os.pathsep.join(filter(None, [str(folder), *sys.path]))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", textwrap.dedent(text)]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout

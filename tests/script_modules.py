@@ -2,6 +2,7 @@
 """Layers and models for the tests of scripted and of frozen modules."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from jitcore import nn
@@ -25,6 +26,16 @@ def assert_same(found, expected):
         assert_allclose(np.asarray(found), np.asarray(expected), rtol=2e-5, atol=2e-6)
     else:
         assert found == expected
+
+
+def assert_same_error(found, expected, *args, error=(ValueError, TypeError), match=None):
+    """Both raise the same error, with notes of the same layers."""
+    with pytest.raises(error, match=match) as wanted:
+        expected(*args)
+    with pytest.raises(wanted.type) as raised:
+        found(*args)
+    assert str(raised.value) == str(wanted.value)
+    assert raised.value.__notes__ == wanted.value.__notes__
 
 
 def native(scripted):

@@ -127,3 +127,15 @@ def test_code_with_its_constants_runs() -> None:
     namespace = dict(constants)
     exec(code, namespace)
     np.testing.assert_equal(namespace["shifted"](x), shifted(x))
+
+
+@script
+def factorial(n):
+    return 1 if n <= 1 else n * factorial(n - 1)
+
+
+def test_explain_says_that_recursion_runs_in_python() -> None:
+    report = factorial.explain(5)
+    assert report.result == 120 and factorial.is_recursive
+    assert "runs in Python, as it is: it calls itself" in str(report)
+    assert factorial.specializations == [] and "specialization" not in str(report)

@@ -41,16 +41,6 @@ def test_digits(example: ModuleType, capsys: pytest.CaptureFixture[str]) -> None
     assert "transposed_linear" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("example", ["digits"], indirect=True)
-def test_digits_without_scikit_learn(
-    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["digits.py"])
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    example.main()
-    assert "pip install" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("example", ["resnet18"], indirect=True)
 def test_resnet18(example: ModuleType) -> None:
     nn.manual_seed(0)
@@ -64,11 +54,18 @@ def test_resnet18(example: ModuleType) -> None:
         np.testing.assert_allclose(found, scores["NumPy"], 1e-4, 1e-4)
 
 
-@pytest.mark.parametrize("example", ["resnet18"], indirect=True)
-def test_resnet18_without_matplotlib(
-    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("example", "library"),
+    [("digits", "sklearn"), ("resnet18", "matplotlib")],
+    indirect=["example"],
+)
+def test_without_an_optional_library(
+    example: ModuleType,
+    library: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["resnet18.py"])
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(sys, "argv", [f"{example.__name__}.py"])
+    monkeypatch.setitem(sys.modules, library, None)
     example.main()
     assert "pip install" in capsys.readouterr().out

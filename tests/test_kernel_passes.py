@@ -73,7 +73,7 @@ def test_a_chain_of_layers_changes_the_layout_at_its_ends() -> None:
     found = kinds(graph)
     # Those of the image, of the depthwise weights, and of the second result.
     assert found.count("np::copy") == 3
-    assert found[-1] == "np::mean" or "np::mean" in found
+    assert "np::mean" in found
     assert "np::maximum" not in found
     for one, two in zip(run(graph, inputs), expected, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
@@ -86,6 +86,8 @@ def test_a_chain_of_layers_changes_the_layout_at_its_ends() -> None:
         "%3 : Float32[5, 16] = np::add(%2, %b)",
         "%3 : Float32[5, 16] = np::maximum(%2, %r)",
         "%3 : Float32[5, 16] = np::maximum(%2, %nan)",
+        # The residual is written afterwards.
+        "%3 : Float32[5, 16] = np::add(%2, %r)\n          %4 : None = np::store(%r, %3)",
     ],
 )
 def test_what_is_no_epilogue(following: str) -> None:
@@ -113,21 +115,6 @@ def test_a_result_that_is_read_twice_is_no_place_for_an_epilogue() -> None:
 columns=16, low=-inf, high=inf](%x, %p, %0, %0)
           %3 : Float32[5, 16] = np::add(%2, %r)
           return (%3, %2)
-        """,
-    )
-
-
-def test_a_residual_that_is_written_stays_outside() -> None:
-    check_unchanged(
-        fuse_epilogues,
-        """
-        graph(%x : Float32[5, 8], %p : Float32[1, 1, 8, 16], %r : Float32[5, 16]):
-          %0 : None = prim::Constant[value=None]()
-          %2 : Float32[5, 16] = nn::product[kernel=(), stride=(), padding=(), dilation=(), \
-columns=16, low=-inf, high=inf](%x, %p, %0, %0)
-          %3 : Float32[5, 16] = np::add(%2, %r)
-          %4 : None = np::store(%r, %3)
-          return (%3)
         """,
     )
 

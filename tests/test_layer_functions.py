@@ -7,8 +7,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import numpy as np
 import pytest
+from script_modules import array, assert_same_error
 
 from checking import function_from_source
 from jitcore import nn, script
@@ -20,10 +20,6 @@ from jitcore.ir.types import ANY, TensorType
 from jitcore.nn import functional as F
 
 SPATIAL = (9, 8, 7)
-
-
-def array(*shape, dtype="f4"):
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("op", OPS, ids=[op.kind for op in OPS])
@@ -113,9 +109,4 @@ def test_errors_of_calls_with_extents_that_are_not_known_name_the_layers():
     for length in range(5, 9):
         scripted(array(2, 3, length))
     for wrong in (array(2, 4, 9), array(2, 3, 2), array(7)):
-        with pytest.raises(ValueError, match="conv1d") as expected:
-            model(wrong)
-        with pytest.raises(ValueError, match="conv1d") as found:
-            scripted(wrong)
-        assert str(found.value) == str(expected.value)
-        assert found.value.__notes__ == expected.value.__notes__
+        assert_same_error(scripted, model, wrong, error=ValueError, match="conv1d")

@@ -7,14 +7,11 @@ import io
 import math
 import os
 import re
-import subprocess
-import sys
-import textwrap
 from typing import Any
 
 import numpy as np
 import pytest
-from saving import entries_of, rebuilt, reloaded, saved
+from saving import entries_of, rebuilt, reloaded, run_in, saved
 
 import jitcore
 from jitcore import SerializationError, ignore, script, unused
@@ -340,16 +337,6 @@ def program(x, mode: Optional[Mode] = None):
 """
 
 
-def run(folder, text):
-    """What Python prints when it runs a text in a folder."""
-    path = os.pathsep.join(filter(None, sys.path))
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", textwrap.dedent(text)]
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
-
-
 REPORT = """
 import numpy as np
 x = np.linspace(-1, 1, 5)
@@ -365,8 +352,8 @@ def test_a_process_without_the_source(tmp_path):
     source = tmp_path / "model.py"
     source.write_text(PROGRAM, encoding="utf-8")
     save = "\nfrom model import program\nprogram.save('program.jit')\n"
-    expected = run(tmp_path, save + REPORT)
+    expected = run_in(tmp_path, save + REPORT)
     source.unlink()
     load = "\nimport jitcore\nprogram = jitcore.load('program.jit')\n"
-    assert run(tmp_path, load + REPORT) == expected
+    assert run_in(tmp_path, load + REPORT) == expected
     assert "return np.exp(-x * x)" in expected and expected.endswith("True\n")

@@ -6,15 +6,12 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import subprocess
-import sys
-import textwrap
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from saving import reloaded, saved
+from saving import reloaded, run_in, saved
 from script_modules import LAYERS, Residual, array, assert_same, lenet, mlp, native
 
 import jitcore
@@ -270,19 +267,10 @@ print({name: value.tolist() for name, value in model.state_dict().items()})
 """
 
 
-def run(folder, text):
-    path = os.pathsep.join(filter(None, sys.path))
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", textwrap.dedent(text)]
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
-
-
 def test_a_process_without_the_source(tmp_path):
     source = tmp_path / "models.py"
     source.write_text(MODEL, encoding="utf-8")
-    expected = run(tmp_path, "from models import model\nmodel.save('m.jit')\n" + REPORT)
+    expected = run_in(tmp_path, "from models import model\nmodel.save('m.jit')\n" + REPORT)
     source.unlink()
-    load = partial(run, tmp_path)
+    load = partial(run_in, tmp_path)
     assert load("import jitcore\nmodel = jitcore.load('m.jit')\n" + REPORT) == expected

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import io
 import math
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
 from saved_subjects import SUBJECTS
-from saving import entries_of, reloaded, saved
+from saving import entries_of, reloaded, run_in, saved
 
 import jitcore
 from jitcore import script
@@ -185,32 +182,23 @@ def test_classes_that_differ_are_made_anew(tmp_path):
     """
     first, second = (textwrap.dedent(module.format(more=more)) for more in ("y: float", "z: float"))
     (tmp_path / "model.py").write_text(first, encoding="utf-8")
-    run(tmp_path, "import model; model.make.save('p.jit'); assert model.make(1.0).y == 2.0")
+    run_in(tmp_path, "import model; model.make.save('p.jit'); assert model.make(1.0).y == 2.0")
     check = """
     import jitcore, model
     found = jitcore.load('p.jit')(1.0)
     print(type(found) is model.Point, found)
     """
-    assert run(tmp_path, check) == "True Point(x=1.0, y=2.0)\n"
+    assert run_in(tmp_path, check) == "True Point(x=1.0, y=2.0)\n"
     (tmp_path / "model.py").write_text(second, encoding="utf-8")
-    assert run(tmp_path, check) == "False Point(x=1.0, y=2.0)\n"
-
-
-def run(folder: Path, text: str) -> str:
-    """What Python prints when it runs a text in a folder."""
-    lines = [f"import sys; sys.path[:0] = {[str(folder), *sys.path]!r}", textwrap.dedent(text)]
-    command = [sys.executable, "-B", "-c", "\n".join(lines)]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    assert run_in(tmp_path, check) == "False Point(x=1.0, y=2.0)\n"
 
 
 def test_inspection_shows_everything_and_runs_nothing(tmp_path):
     path = tmp_path / "model.jit"
     jitcore.save(SUBJECTS["model"], path, {"labels.txt": "a\nb"})
-    text = run(
+    text = run_in(
         tmp_path,
-        "import runpy; sys.argv = ['jitcore', 'inspect', 'model.jit']\n"
+        "import runpy, sys; sys.argv = ['jitcore', 'inspect', 'model.jit']\n"
         "runpy.run_module('jitcore', run_name='__main__', alter_sys=True)",
     )
     assert text.startswith("script module Model, ")
@@ -226,7 +214,7 @@ def test_inspection_shows_everything_and_runs_nothing(tmp_path):
     ):
         assert part in text, part
     jitcore.save(SUBJECTS["classes"], path)
-    text = run(
+    text = run_in(
         tmp_path,
         "from jitcore.serialization.inspection import inspect_file\n"
         "print(inspect_file('model.jit'))",

@@ -8,6 +8,7 @@ import typing
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import special
 
 import jitcore
 from jitcore import Error, TracerWarning, trace
@@ -482,7 +483,6 @@ def test_an_array_from_outside_is_written():
 
 
 def test_foreign_ufuncs():
-    special = pytest.importorskip("scipy.special")
     check(lambda x: special.erf(x) + 1, (array(3),), (array(4),))
 
 

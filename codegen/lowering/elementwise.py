@@ -30,6 +30,7 @@ from jitcore.codegen.lowering.operands import (
     Operand,
     Order,
     Pair,
+    column_major,
 )
 from jitcore.codegen.lowering.orders import copied_order
 from jitcore.codegen.lowering.ranges import Linear
@@ -118,7 +119,7 @@ def _order_like(lowering: Lowering, node: Node) -> Order | None:
         return None
     if node.attributes["order"] == "A":
         model = lowering.array(node.inputs[-1])
-        return tuple(range(1, model.rank + 1)) if lowering.is_fortran(model) else None
+        return column_major(model.rank) if lowering.is_fortran(model) else None
     model = lowering.operand(node.inputs[-1])
     return copied_order(model) if isinstance(model, (ArrayRef, Lazy)) else None
 

@@ -22,9 +22,7 @@ def known_means(lowering: Lowering, variance: Node) -> ArrayRef | None:
             continue
         if _is_same(mean, variance) and _is_read_later(mean, variance):
             found = lowering.operand(mean.output)
-            analysis = AliasAnalysis(variance.graph)
-            written = map(analysis.has_writers, (mean.output, variance.inputs[0]))
-            if isinstance(found, ArrayRef) and not any(written):
+            if isinstance(found, ArrayRef) and not _is_written(mean):
                 return found
     return None
 
@@ -38,6 +36,12 @@ def _is_same(mean: Node, variance: Node) -> bool:
     types = (mean.inputs[0].type, mean.output.type, variance.output.type)
     dtypes = {one.dtype for one in types if isinstance(one, TensorType)}
     return len(dtypes) == 1 and block.nodes.index(mean) < block.nodes.index(variance)
+
+
+def _is_written(mean: Node) -> bool:
+    """Whether anything writes to the means, or to the elements that they are of."""
+    analysis = AliasAnalysis(mean.graph)
+    return any(map(analysis.has_writers, (mean.output, mean.inputs[0])))
 
 
 def _is_read_later(mean: Node, variance: Node) -> bool:

@@ -17,7 +17,7 @@ from jitcore.codegen.lowering.arithmetic import (
 )
 from jitcore.codegen.lowering.elements import Elements, Index, store
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
-from jitcore.codegen.lowering.orders import Rearranger, walk_order
+from jitcore.codegen.lowering.orders import Rearranger, preferred_axes
 from jitcore.codegen.lowering.state import Lowering
 
 __all__ = ["INDEX_NAMES", "collapse", "nest", "write"]
@@ -144,7 +144,7 @@ def nest(
 
 def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None:
     """One nest that writes values, all of the same extents, to arrays."""
-    ways = {walk_order(target) for target, _ in pairs}
+    ways = {preferred_axes(target) for target, _ in pairs}
     axes = ways.pop()
     if not ways and axes != tuple(range(len(axes))):
         rearranged = Rearranger(lowering, axes)

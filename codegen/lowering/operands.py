@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +31,7 @@ __all__ = [
     "Static",
     "arrays_in",
     "bottom_up",
+    "column_major",
     "row_major",
     "values_in",
     "walked_axes",
@@ -100,6 +101,11 @@ def row_major(rank: int) -> Order:
     return tuple(range(rank, 0, -1))
 
 
+def column_major(rank: int) -> Order:
+    """Fortran order."""
+    return tuple(range(1, rank + 1))
+
+
 def walked_axes(order: Order) -> tuple[int, ...]:
     """The axes from the largest stride to the smallest."""
     return tuple(sorted(range(len(order)), key=lambda axis: -order[axis]))
@@ -162,10 +168,14 @@ class ArrayRef:
             and self.offset == other.offset
             and self.dims == other.dims
             and self.dtype == other.dtype
-            and all(
-                one == two or dim == ONE
-                for one, two, dim in zip(self.strides, other.strides, self.dims, strict=True)
-            )
+            and self.has_strides(other.strides)
+        )
+
+    def has_strides(self, strides: Sequence[Expr]) -> bool:
+        """Whether these are its strides, but for axes of extent 1."""
+        return all(
+            one == two or dim == ONE
+            for one, two, dim in zip(self.strides, strides, self.dims, strict=True)
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from jitcore.codegen.array_orders import ranked
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.broadcasting import Modes
@@ -41,7 +42,6 @@ __all__ = [
     "order_of",
     "preferred_axes",
     "reduced_order",
-    "walk_order",
 ]
 
 MAX_UNKNOWN = 6
@@ -280,20 +280,10 @@ def lasting_order(array: ArrayRef) -> Order | None:
     is_stretched = any(one == 0 and dim != ONE for one, dim in zip(order, array.dims, strict=True))
     if is_row_major(order) and not is_stretched:
         return row_major(array.rank)
-    known = sorted({one for one in order if one})
-    return tuple(known.index(one) + 1 if one else 0 for one in order)
+    return ranked(order)
 
 
 # Walking ----------------------------------------------------------------------------------
-
-
-def walk_order(array: ArrayRef) -> tuple[int, ...]:
-    """The axes of an array from the outermost loop to the innermost, for its memory's sake."""
-    axes = tuple(range(array.rank))
-    if array.order is None:
-        return axes
-    order = _without_ones(array.order, array.dims)
-    return axes if is_row_major(order) else walked_axes(iterated_order([order], array.rank))
 
 
 def preferred_axes(operand: ArrayRef | Lazy) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from jitcore.codegen.lowering.operands import (
     Owner,
     Pair,
     Static,
+    column_major,
     row_major,
 )
 from jitcore.codegen.lowering.state import NULL, RESULTS, Lowering
@@ -142,7 +143,7 @@ def _order(layout: Layout | None, rank: int) -> Order | None:
         return layout
     if layout == "strided":
         return None
-    return tuple(range(1, rank + 1)) if layout == "F" else row_major(rank)
+    return column_major(rank) if layout == "F" else row_major(rank)
 
 
 def _scalar_dtype(type_: Type) -> np.dtype[Any]:

@@ -357,19 +357,12 @@ class Lowering:
 
     def is_contiguous(self, array: ArrayRef) -> bool:
         """Whether an array is surely in C order without gaps."""
-        expected = self.strides(array.dims)
-        return all(
-            one == two or dim == ONE
-            for one, two, dim in zip(array.strides, expected, array.dims, strict=True)
-        )
+        return array.has_strides(self.strides(array.dims))
 
     def is_fortran(self, array: ArrayRef) -> bool:
         """Whether an array is surely in Fortran order without gaps, and not in C order."""
-        expected = tuple(reversed(self.strides(array.dims[::-1])))
-        return not self.is_contiguous(array) and all(
-            one == two or dim == ONE
-            for one, two, dim in zip(array.strides, expected, array.dims, strict=True)
-        )
+        expected = self.strides(array.dims[::-1])[::-1]
+        return not self.is_contiguous(array) and array.has_strides(expected)
 
     def allocate(
         self,

@@ -88,9 +88,8 @@ def _store(lowering: Lowering, node: Node) -> Operand:
 
 def fit_value(lowering: Lowering, node: Node, target: ArrayRef) -> Lazy:
     """What a store writes, in the extents of its target."""
-    dims = _dims(lowering.operand(node.inputs[1]))
-    message = _message(node, lowering.operand(node.inputs[1]), target)
-    modes = fit_dims(lowering, dims, target.dims, message)
+    value = lowering.operand(node.inputs[1])
+    modes = fit_dims(lowering, _dims(value), target.dims, _message(node, value, target))
     # Looked up once more: a check of the extents may have computed it.
     return _broadcast(node, lowering.operand(node.inputs[1]), target, modes)
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitcore.codegen.loops import (
-    Call,
-    Comment,
-    Expr,
-    For,
-    If,
-    Let,
-    Stmt,
-    While,
-)
-from jitcore.codegen.traversal import children, expressions, variables
+from jitcore.codegen.loops import Comment, Let, Stmt
+from jitcore.codegen.rewriting import with_blocks
+from jitcore.codegen.traversal import expressions, takes_memory, variables
 
 __all__ = ["tidy"]
 
@@ -33,12 +25,14 @@ def _swept(statements: Sequence[Stmt], read: set[str]) -> list[Stmt]:
             continue
         for expression in expressions(statement):
             read.update(variables(expression))
-        kept.append(_nested(statement, read))
+        kept.append(with_blocks(statement, lambda block: _swept(block, read)))
     return _without_idle_comments(list(reversed(kept)))
 
 
 def _is_idle(statement: Let, read: set[str]) -> bool:
-    return statement.var.name not in read and not statement.mutable and is_pure(statement.value)
+    is_read = statement.var.name in read or statement.mutable
+    # Other C functions are mathematical ones.
+    return not is_read and not takes_memory(statement.value)
 
 
 def _without_idle_comments(statements: Sequence[Stmt]) -> list[Stmt]:
@@ -51,34 +45,3 @@ def _without_idle_comments(statements: Sequence[Stmt]) -> list[Stmt]:
     if kept and isinstance(kept[-1], Comment):
         kept.pop()
     return kept
-
-
-def _nested(statement: Stmt, read: set[str]) -> Stmt:
-    """The statement with its blocks swept."""
-    match statement:
-        case For():
-            body = _swept(statement.body, read)
-            return For(
-                statement.var,
-                statement.start,
-                statement.stop,
-                body,
-                statement.step,
-                statement.parallel,
-            )
-        case While():
-            return While(
-                _swept(statement.head, read), statement.condition, _swept(statement.body, read)
-            )
-        case If():
-            orelse = _swept(statement.orelse, read)
-            then = _swept(statement.then, read)
-            return If(statement.condition, then, orelse, statement.unlikely)
-    return statement
-
-
-def is_pure(expression: Expr) -> bool:
-    """Whether an expression may be dropped: it calls no C function but mathematical ones."""
-    if isinstance(expression, Call) and expression.external and expression.dtype == "ptr":
-        return False
-    return all(is_pure(child) for child in children(expression))

@@ -46,6 +46,7 @@ from jitcore.codegen.lowering.operands import (
     Slice,
     row_major,
 )
+from jitcore.codegen.lowering.orders import aligned_order
 from jitcore.codegen.lowering.ranges import Linear
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
@@ -423,13 +424,14 @@ def _broadcast_to(lowering: Lowering, node: Node) -> Operand:
     strides: list[Expr] = [ZERO] * missing
     for stride, mode in zip(base.strides, modes, strict=True):
         strides.append(lowering.emitter.shared("stride", stretched(stride, mode)))
-    order = base.order
-    if any(mode is not None and mode != ZERO for mode in modes):
-        order = None
-    if order is not None:
-        own = (0 if mode == ZERO else one for one, mode in zip(order, modes, strict=True))
-        order = ((0,) * missing) + tuple(own)
-    return lowering.view(base, dims=dims, strides=tuple(strides), order=order)
+    is_known = all(mode is None or mode == ZERO for mode in modes)
+    order = base.order if is_known else None
+    return lowering.view(
+        base,
+        dims=dims,
+        strides=tuple(strides),
+        order=None if order is None else aligned_order(order, modes, len(dims)),
+    )
 
 
 def _part(lowering: Lowering, node: Node) -> Operand:

@@ -47,7 +47,7 @@ from jitcore.codegen.printers.llvm_instructions import (
 )
 from jitcore.codegen.printers.loop_hints import loop_hints
 from jitcore.codegen.threads import LEAST_WORK
-from jitcore.codegen.traversal import walk
+from jitcore.codegen.traversal import loads_in, walk
 from jitcore.codegen.writer import one_line
 
 __all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symbol"]
@@ -527,40 +527,11 @@ def _extension(dtype: str) -> str:
     return ""
 
 
-def _roots(node: Any, found: dict[str, None]) -> None:
-    """Collect the names of roots in statements and expressions, in order."""
-    if isinstance(node, list | tuple):
-        for item in node:
-            _roots(item, found)
-        return
-    if isinstance(node, Load | Store) and node.root:
-        found[node.root] = None
-    for name in _CHILDREN.get(type(node), ()):
-        _roots(getattr(node, name), found)
-
-
-_CHILDREN: dict[type, tuple[str, ...]] = {
-    Let: ("value",),
-    Assign: ("value",),
-    Store: ("pointer", "index", "value"),
-    For: ("start", "stop", "body"),
-    While: ("head", "condition", "body"),
-    If: ("condition", "then", "orelse"),
-    Return: ("value",),
-    Do: ("call",),
-    Unary: ("x",),
-    Binary: ("x", "y"),
-    Select: ("condition", "x", "y"),
-    Cast: ("x",),
-    Load: ("pointer", "index"),
-    Call: ("args",),
-}
-
-
 def _alias_scopes(module: _Module, function: Function) -> dict[str, str]:
     """The metadata of accesses by root: in its own scope, and in none of the others'."""
-    found: dict[str, None] = {}
-    _roots(function.body, found)
+    stores = [one.root for one in walk(function.body) if isinstance(one, Store)]
+    loads = [one.root for one in loads_in(function.body)]
+    found = dict.fromkeys(root for root in stores + loads if root)
     if len(found) < 2:
         return {}
     domain = module.metadata("distinct !{{self}}")

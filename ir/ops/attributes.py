@@ -90,7 +90,7 @@ def _method_rule(b: Builder, call: Call) -> Value:
     x, name = call.value("x"), call.static("name")
     if isinstance(x.type, TupleType) and x.type.named:
         return _named_tuple_method(b, x, call)
-    held = x.constant.attributes["value"] if x.constant is not None else None
+    held = x.constant_value
     if isinstance(held, np.dtype) and name == "type" and not call.bound.get("keywords"):
         return b.call_python(held.type, call.bound.get("values", []))
     if not isinstance(x.type, TensorType):

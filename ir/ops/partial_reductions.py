@@ -22,8 +22,7 @@ def is_given(call: Call, name: str) -> bool:
     """Whether a call says more than NumPy's default."""
     found = call.bound.get(name, np._NoValue)
     if isinstance(found, Value):
-        found = np._NoValue if found.constant is None else found.constant.attributes["value"]
-        return found is not np._NoValue or call.value(name).constant is None
+        found = found.constant_value
     return found is not np._NoValue
 
 
@@ -65,7 +64,7 @@ def mask_of(b: Builder, call: Call, x: Value) -> Value | None:
     if not is_given(call, "where"):
         return None
     value = call.value("where")
-    if value.constant is not None and value.constant.attributes["value"] is True:
+    if value.constant_value is True:
         return None
     type_, dims = value.type, tensor(x).dims or ()
     if not isinstance(type_, TensorType) or type_.dtype != np.bool_ or not type_.dims or not dims:

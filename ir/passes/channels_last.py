@@ -162,16 +162,8 @@ class _Pass:
         type_ = like.type
         assert isinstance(type_, TensorType) and type_.dims is not None
         dims = type_.dims if axes is None else tuple(type_.dims[axis] for axis in axes)
-        assert place.block is not None
-        number = place.block.nodes.index(place)
-        made = place.block.insert(
-            number,
-            kind,
-            inputs,
-            attributes,
-            outputs=(TensorType(type_.dtype, dims),),
-            source=place.source,
-        )
+        outputs = (TensorType(type_.dtype, dims),)
+        made = place.insert_before(kind, inputs, attributes, outputs=outputs)
         made.origin = place.origin
         self.made.add(made.output)
         return made.output

@@ -24,7 +24,7 @@ MAX_KNOWN = 32
 
 def known_number(value: Value) -> int | None:
     """The number that a constant is; None of all else."""
-    held = None if value.constant is None else value.constant.attributes["value"]
+    held = value.constant_value
     return held if isinstance(held, int) else None
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.types import TensorType
 
 __all__ = ["fuse_epilogues"]
 
@@ -93,7 +92,7 @@ def _with_residual(
 
 def _limited(product: Node, node: Node, other: Value) -> tuple[list[Value], dict[str, Any]] | None:
     """The product with a limit more."""
-    limit = other.constant.attributes["value"] if other.constant is not None else None
+    limit = other.constant_value
     if node.kind == "np::add" or not isinstance(limit, float | np.floating) or limit != limit:
         return None
     low, high = product.attributes["low"], product.attributes["high"]
@@ -109,15 +108,10 @@ def _limited(product: Node, node: Node, other: Value) -> tuple[list[Value], dict
 def _replace(
     node: Node, product: Node, inputs: list[Value], attributes: dict[str, Any], made: set[Value]
 ) -> None:
-    assert node.block is not None and isinstance(node.output.type, TensorType)
     log.update("epilogues", lambda: f"{node!r} becomes part of {product!r}")
-    new = node.block.insert(
-        node.block.nodes.index(node),
-        product.kind,
-        inputs,
-        attributes,
-        outputs=(node.output.type,),
-        source=product.source,
+    outputs = (node.output.type,)
+    new = node.insert_before(
+        product.kind, inputs, attributes, outputs=outputs, source=product.source
     )
     new.origin = product.origin
     made.add(new.output)

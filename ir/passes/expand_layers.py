@@ -301,9 +301,7 @@ def _insert(
 def _insert_value(
     node: Node, kind: str, inputs: Sequence[Value], attributes: dict[str, Any], type_: Type
 ) -> Value:
-    assert node.block is not None
-    place = node.block.nodes.index(node)
-    made = node.block.insert(place, kind, inputs, attributes, outputs=(type_,), source=node.source)
+    made = node.insert_before(kind, inputs, attributes, outputs=(type_,))
     made.origin = node.origin
     return made.output
 
@@ -322,7 +320,7 @@ def _reshaped(node: Node, x: Value, dims: Sizes) -> Value:
 
 
 def _none(node: Node) -> Value:
-    return _insert_value(node, "prim::Constant", [], {"value": None}, NONE)
+    return _constant(node, None, NONE)
 
 
 def _transposed(node: Node, x: Value, axes: Sequence[int]) -> Value:

@@ -139,9 +139,8 @@ def _is_harmless(use: Use) -> bool:
     if isinstance(node, Block) or node.kind in _OF_ALL_ELEMENTS | _MEMBERSHIP:
         return True
     if node.kind == "prim::Call":
-        callee = node.inputs[0].constant
-        held = None if callee is None else callee.attributes["value"]
-        return any(held is one for one in _READERS)
+        callee = node.inputs[0].constant_value
+        return any(callee is one for one in _READERS)
     return node.kind in _READING_KINDS
 
 

@@ -181,10 +181,7 @@ class _Update:
         type_: Type,
         attributes: dict[str, object] | None = None,
     ) -> Value:
-        place = self.block.nodes.index(self.update)
-        node = self.block.insert(
-            place, kind, inputs, attributes, outputs=(type_,), source=self.update.source
-        )
+        node = self.update.insert_before(kind, inputs, attributes, outputs=(type_,))
         node.origin = self.update.origin
         return node.output
 

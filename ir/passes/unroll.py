@@ -61,8 +61,7 @@ def _trip_count(loop: Node) -> int | None:
 
 
 def _is_true(value: Value) -> bool:
-    node = value.constant
-    return value.type == BOOL and node is not None and node.attributes["value"] is True
+    return value.type == BOOL and value.constant_value is True
 
 
 def _is_worth_it(block: Block, trips: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -22,6 +23,7 @@ __all__ = [
     "NeedsCell",
     "Statics",
     "default_statics",
+    "python_call",
 ]
 
 
@@ -147,6 +149,16 @@ class Compiler(Protocol):
         site: CallSite,
     ) -> Compiled:
         """The graph of a function that is defined inside the one that calls it."""
+
+
+def python_call(function: Any, *args: Any, **keywords: Any) -> functools.partial[Any]:
+    """A function of the same name that Python calls anew, as recursion does.
+
+    What specialization finds as a function, it would inline, again and again.
+    """
+    made = functools.partial(function, *args, **keywords)
+    vars(made).update(__name__=function.__name__, __qualname__=function.__qualname__)
+    return made
 
 
 def default_statics(function: FunctionType, path: str) -> dict[str, Static]:

@@ -15,7 +15,13 @@ from typing import Any
 from jitcore import markers
 from jitcore.errors import Error, UnsupportedError
 from jitcore.frontend.bindings import parameter_names
-from jitcore.frontend.callees import CallSite, Compiled, LocalScope, default_statics
+from jitcore.frontend.callees import (
+    CallSite,
+    Compiled,
+    LocalScope,
+    default_statics,
+    python_call,
+)
 from jitcore.frontend.constants import (
     final_graph,
     function_mark,
@@ -26,7 +32,7 @@ from jitcore.frontend.constants import (
 )
 from jitcore.frontend.expressions import Expressions
 from jitcore.frontend.final_graphs import captured_statics, is_final, parameters_of
-from jitcore.frontend.layers import layer_class, stored_by_layer, stored_names
+from jitcore.frontend.layers import HOOKS, layer_class, stored_by_layer, stored_names
 from jitcore.frontend.names import Static, stored_variables
 from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
 from jitcore.ir.classes import MISSING
@@ -43,8 +49,6 @@ _FORGETFUL = (sorted, min, max, sum, any, all, list, tuple, set, dict, functools
 
 _MAKES_OBJECTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 """Functions whose calls give an object that runs the code later."""
-
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 
 _FORGETFUL_METHODS = ("sort", "join", "extend", "update")
 
@@ -159,11 +163,7 @@ class Calls(Expressions):
         if static.receiver is not None:
             arguments = arguments.after(self.static_value(static.receiver))
             callee = function
-        # What specialization finds as a function, it would inline, again and again.
-        again = functools.partial(callee)
-        functools.update_wrapper(again, function, ("__name__", "__qualname__"), ())
-        del again.__dict__["__wrapped__"]
-        return self._emit_call_with("prim::Call", arguments, [self.constant(again)])
+        return self._emit_call_with("prim::Call", arguments, [self.constant(python_call(callee))])
 
     def _compiled_graph(self, static: Static) -> Any:
         """The compiled function without a source, a trace, that is called; None of all else."""
@@ -225,9 +225,10 @@ class Calls(Expressions):
     def _call_layer(self, node: ast.Call, static: Static) -> Value:
         """A call of a layer: of its ``forward``, unless hooks come before or after."""
         forward = self.layer_attribute(static, "forward")
-        if forward is not None and self._compiled_graph(forward) is not None:
-            return self._call_graph(node, forward, self._compiled_graph(forward))
-        hooks = [self.layer_attribute(static, name) for name in _HOOKS]
+        compiled = None if forward is None else self._compiled_graph(forward)
+        if forward is not None and compiled is not None:
+            return self._call_graph(node, forward, compiled)
+        hooks = [self.layer_attribute(static, name) for name in HOOKS]
         for one in hooks:
             if one is not None:
                 self.record(one)

@@ -98,10 +98,10 @@ class _Compilation:
     def root(self, function: FunctionType, layer: Any) -> Graph:
         """The graph of the function that the user asked for."""
         try:
+            parameters = parameter_names(read_source(function).node.args)
+            own = parameters[0] if layer is not None else ""
+            statics = {own: root_static(layer, own)} if own else {}
             while True:
-                parameters = parameter_names(read_source(function).node.args)
-                own = parameters[0] if layer is not None else ""
-                statics = {own: root_static(layer, own)} if own else {}
                 try:
                     graph = self._compile(function, statics).graph
                 except NeedsCell as found:

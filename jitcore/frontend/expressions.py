@@ -14,7 +14,7 @@ from jitcore.frontend.static_items import StaticItems
 from jitcore.ir.graph import Value
 from jitcore.ir.types import ANY, BOOL, STR
 
-__all__ = ["BINARY", "Expressions"]
+__all__ = ["BINARY", "COMPARISONS", "UNARY", "Expressions"]
 
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -32,9 +32,9 @@ BINARY: dict[type[ast.operator], str] = {
     ast.BitXor: "xor",
 }
 
-_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
+UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
 
-_COMPARISONS: dict[type[ast.cmpop], str] = {
+COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "eq",
     ast.NotEq: "ne",
     ast.Lt: "lt",
@@ -147,7 +147,7 @@ class Expressions(StaticItems):
             value = operand.value
             if isinstance(value, int | float | complex) and not isinstance(value, bool):
                 return self.constant(-value)
-        return self.value(f"prim::{_UNARY[type(node.op)]}", self.emit(operand))
+        return self.value(f"prim::{UNARY[type(node.op)]}", self.emit(operand))
 
     def _BoolOp(self, node: ast.BoolOp) -> Value:
         return self._bool_chain(node.values, conjunction=isinstance(node.op, ast.And))
@@ -181,7 +181,7 @@ class Expressions(StaticItems):
         """The comparisons from ``index`` on; the rest runs only where this one holds."""
         operator = node.ops[index]
         right = self.emit(node.comparators[index])
-        kind = f"prim::{_COMPARISONS[type(operator)]}"
+        kind = f"prim::{COMPARISONS[type(operator)]}"
         type_ = BOOL if isinstance(operator, _ALWAYS_BOOL) else ANY
         result = self.node(kind, (left, right), outputs=(type_,)).output
         if index == len(node.ops) - 1:

@@ -21,6 +21,7 @@ from jitcore.ir.graph import Constants
 from jitcore.source import has_source, read_source
 
 __all__ = [
+    "HOOKS",
     "Frozen",
     "after_class",
     "elements",
@@ -31,6 +32,9 @@ __all__ = [
     "stored_by_layer",
     "stored_names",
 ]
+
+HOOKS = ("_forward_pre_hooks", "_forward_hooks")
+"""The attributes of layers that hold what is called before and after ``forward``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,7 @@ def stored_by_layer(layer: Any) -> Iterator[str]:
                 setter = function.fset if isinstance(function, property) else function
                 if isinstance(setter, FunctionType):
                     yield from stored_names(setter)
-        for hooks in (one._forward_pre_hooks, one._forward_hooks):
-            for hook in hooks.values():
+        for name in HOOKS:
+            for hook in getattr(one, name).values():
                 if isinstance(hook.function, FunctionType):
                     yield from stored_names(hook.function)

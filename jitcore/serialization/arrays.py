@@ -188,7 +188,7 @@ def _header(data: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any
 def _viewed(stored: Array, note: Fields) -> Array:
     shape, strides = note.integers("shape"), note.integers("strides")
     offset = note.integer("offset")
-    problem = SerializationError(f"{note.where} in the archive describes no view of its file")
+    problem = note.problem("describes no view of its file")
     try:
         dtype: Any = np.lib.format.descr_to_dtype(_as_descr(note.get("dtype")))
     except (ValueError, TypeError, RecursionError) as error:

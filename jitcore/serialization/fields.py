@@ -45,11 +45,12 @@ class Fields:
     def __init__(self, value: object, where: str) -> None:
         self.where = where
         if not isinstance(value, dict):
-            self._fail("is no JSON object")
+            raise self.problem("is no JSON object")
         self._held: Mapping[str, Any] = value
 
-    def _fail(self, what: str) -> NoReturn:
-        raise SerializationError(f"{self.where} in the archive {what}")
+    def problem(self, what: str) -> SerializationError:
+        """The error to raise for an object that is not what it should be."""
+        return SerializationError(f"{self.where} in the archive {what}")
 
     def __contains__(self, name: str) -> bool:
         return name in self._held
@@ -57,13 +58,13 @@ class Fields:
     def get(self, name: str) -> Any:
         """A field of any type."""
         if name not in self._held:
-            self._fail(f"has no field '{name}'")
+            raise self.problem(f"has no field '{name}'")
         return self._held[name]
 
     def _typed(self, name: str, kind: type, what: str) -> Any:
         found = self.get(name)
         if type(found) is not kind:
-            self._fail(f"has a field '{name}' that is no {what}")
+            raise self.problem(f"has a field '{name}' that is no {what}")
         return found
 
     def text(self, name: str) -> str:
@@ -96,7 +97,7 @@ class Fields:
         found = self.items(name)
         for row in found:
             if type(row) is not list or len(row) != width:
-                self._fail(f"has a field '{name}' whose items are no lists of {width}")
+                raise self.problem(f"has a field '{name}' whose items are no lists of {width}")
         return found
 
     def texts(self, name: str) -> list[str]:
@@ -109,5 +110,5 @@ class Fields:
 
     def _item(self, name: str, value: Any, kind: type) -> Any:
         if type(value) is not kind:
-            self._fail(f"has a field '{name}' with an item that is no {kind.__name__}")
+            raise self.problem(f"has a field '{name}' with an item that is no {kind.__name__}")
         return value

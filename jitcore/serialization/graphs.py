@@ -18,6 +18,7 @@ from typing import Any
 from jitcore.codegen.host_text import is_identifier
 from jitcore.errors import SerializationError
 from jitcore.frontend.constants import constant_type, is_layer
+from jitcore.frontend.expressions import BINARY, COMPARISONS, UNARY
 from jitcore.ir.graph import Graph, Node, SourceRange
 from jitcore.ir.literals import UnresolvedObject, qualified_name
 from jitcore.ir.names import all_values
@@ -210,10 +211,6 @@ class _Form:
     optional: frozenset[str] = frozenset()
 
 
-def _is_name(node: Node, value: Any) -> bool:
-    return isinstance(value, str) and is_identifier(value)
-
-
 def _is_text(node: Node, value: Any) -> bool:
     return isinstance(value, str)
 
@@ -270,16 +267,19 @@ def _is_starred(node: Node, value: Any) -> bool:
 _NOTED: Mapping[str, Callable[[Node, Any], bool]] = {"scope": _is_text, "starred": _is_starred}
 _PLAIN = _Form({})
 
-_OPERATORS = "add sub mul truediv floordiv mod pow matmul lshift rshift and_ or_ xor"
-_AUGMENTED = "iadd isub imul itruediv ifloordiv imod ipow imatmul ilshift irshift iand_ ior_ ixor"
-_UNARY = "neg pos invert not_ bool type size"
-_COMPARISONS = "eq ne lt le gt ge is_ isnot in_ notin"
-_OTHERS = """neg pos invert not_ bool eq ne lt le gt ge is_ isnot in_ notin TupleConstruct
-ListConstruct SetConstruct DictConstruct slice getitem setitem delitem Call Raise FormatString If
-Loop For Try"""
+_AUGMENTED = tuple(f"i{one}" for one in BINARY.values())
+_OPERANDS: dict[str, int] = {
+    **{f"prim::{one}": 2 for one in (*BINARY.values(), *_AUGMENTED, *COMPARISONS.values())},
+    **{f"prim::{one}": 1 for one in (*UNARY.values(), "not_", "bool")},
+}
+"""How many operands Python's operators take."""
+
+_OTHERS = """TupleConstruct ListConstruct SetConstruct DictConstruct slice getitem setitem delitem
+Call Raise FormatString If Loop For Try"""
 
 _FORMS: dict[str, _Form] = {
-    **{f"prim::{one}": _PLAIN for one in f"{_OPERATORS} {_AUGMENTED} {_OTHERS}".split()},
+    **dict.fromkeys(_OPERANDS, _PLAIN),
+    **{f"prim::{one}": _PLAIN for one in _OTHERS.split()},
     **{op.kind: _PLAIN for op in TABLE.values() if op.functions},
     **{f"nn::{name}": _PLAIN for name in layers.NAMES},
     "prim::Constant": _Form({"value": _is_value}),
@@ -297,9 +297,9 @@ _FORMS: dict[str, _Form] = {
 """The kinds that the front end makes, with their attributes."""
 
 _INPUTS: dict[str, tuple[int, int | None]] = {
-    **{f"prim::{one}": (2, 2) for one in f"{_OPERATORS} {_AUGMENTED}".split()},
-    **{f"prim::{one}": (1, 1) for one in _UNARY.split()},
-    **{f"prim::{one}": (2, 2) for one in _COMPARISONS.split()},
+    **{kind: (count, count) for kind, count in _OPERANDS.items()},
+    "prim::type": (1, 1),
+    "prim::size": (1, 1),
     "prim::getitem": (2, 2),
     "prim::setitem": (3, 3),
     "prim::delitem": (2, 2),

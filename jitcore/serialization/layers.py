@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitcore.errors import CompilationError, SerializationError
 from jitcore.frontend.constants import is_layer
-from jitcore.frontend.layers import layer_class
+from jitcore.frontend.layers import HOOKS, layer_class
 from jitcore.frozen_function import FrozenFunction
 from jitcore.ir.graph import Graph
 from jitcore.script import ScriptFunction
@@ -38,7 +38,6 @@ __all__ = [
 GENERATOR = "jitcore.nn.generator"
 """The place of the generator that dropout draws from, which is looked up at each call."""
 
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 _NEVER_NEEDED = ("__init__", "extra_repr", "reset_parameters")
 """Methods that no compiled code calls and that a loaded module has from its base class."""
 
@@ -191,7 +190,7 @@ def describe_layer(writer: Writer, layer: Any, number: int) -> Row:
     """
     writer.layers.add(layer)
     held = layer.__dict__
-    for name in _HOOKS:
+    for name in HOOKS:
         for hook in held.get(name, {}).values():
             raise SerializationError(
                 f"cannot save {shown(layer)} with a forward hook: {shown(hook.function)} is called "

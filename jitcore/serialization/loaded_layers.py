@@ -13,6 +13,7 @@ import numpy as np
 from jitcore.errors import Error, SerializationError
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import is_layer
+from jitcore.frontend.layers import HOOKS
 from jitcore.frozen_function import FrozenFunction
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
@@ -24,7 +25,6 @@ from jitcore.serialization.loaded import (
     LoadedFunction,
     SavedProgram,
     check_program,
-    plain_function,
     read_numerics,
 )
 from jitcore.serialization.rebuilt import checked_name
@@ -77,7 +77,7 @@ def _layer_class(reader: Reader, row: Fields, number: int) -> type:
     members: dict[str, Any] = {}
     for one in row.texts("left_out"):
         if attribute_problem(checked_name(row, one)):
-            raise SerializationError(f"{row.where} in the archive names the method {one!r}")
+            raise row.problem(f"names the method {one!r}")
         members[one] = SavedMethod(one)
     made = type(name, (base,), members)
     made.__qualname__, made.__module__ = row.text("qualified"), row.text("module")
@@ -89,7 +89,7 @@ def _register(reader: Reader, row: Fields, number: int) -> dict[str, Any]:
     register: dict[str, Any] = {}
     for name, kind in row.rows("items", 2):
         if not isinstance(name, str) or not isinstance(kind, str) or kind not in kinds:
-            raise SerializationError(f"{row.where} in the archive is no register of a module")
+            raise row.problem("is no register of a module")
         register[name] = kinds[kind]
     return register
 
@@ -99,13 +99,13 @@ def _layer(reader: Reader, row: Fields, number: int) -> Any:
     class_ = reader.object(row.integer("class"))
     module = import_module("jitcore.nn.module").Module
     if not isinstance(class_, type) or not issubclass(class_, module):
-        raise SerializationError(f"{row.where} in the archive is of no class of modules")
+        raise row.problem("is of no class of modules")
     made = import_module("jitcore.module").empty_module(class_)
 
     def fill() -> None:
         for name, reference in row.rows("attributes", 2):
             if not isinstance(name, str) or attribute_problem(name):
-                raise SerializationError(f"{row.where} in the archive has an attribute {name!r}")
+                raise row.problem(f"has an attribute {name!r}")
             made.__dict__[name] = reader.value(reference)
         _check_attributes(row, made.__dict__, {str(one[0]) for one in row.rows("left_out", 2)})
         _set_frozen(row, made)
@@ -122,22 +122,21 @@ def _layer(reader: Reader, row: Fields, number: int) -> Any:
 
 _WANTED = {
     "_registered": dict,
-    "_forward_pre_hooks": dict,
-    "_forward_hooks": dict,
+    **dict.fromkeys(HOOKS, dict),
     "training": bool,
 }
 
 
 def _check_attributes(row: Fields, held: dict[str, Any], dropped: set[str]) -> None:
     """Raise where a module's attributes are not those that every module has."""
-    problem = SerializationError(f"{row.where} in the archive is no valid module")
+    problem = row.problem("is no valid module")
     for name, kind in _WANTED.items():
         if name == "training" and name not in held:
             # Freezing takes it away where no method asks for it.
             continue
         if type(held.get(name)) is not kind:
             raise problem
-    if held["_forward_pre_hooks"] or held["_forward_hooks"]:
+    if any(held[name] for name in HOOKS):
         raise problem
     for name, kind in held["_registered"].items():
         value = held.get(name)
@@ -171,20 +170,9 @@ def _add_method(reader: Reader, row: Fields, owner: Any) -> None:
     name = checked_name(row, row.text("name"))
     if "missing" in row:
         return
-    parameters, defaults = reader.parameters(row)
-    program = SavedProgram(name)
-    plain = plain_function(
-        name,
-        parameters,
-        program.run,
-        qualified=f"{owner.original_name}.{name}",
-        module=owner.__jitcore_original__.__module__,
-        has_default=[bool(one) for one in defaults],
-    )
-    vars(plain)["__jitcore_program__"] = program
-    reader.set_defaults(plain, parameters, defaults)
-    program.graphs = reader.forms(row, len(parameters))
-    plain.__doc__ = program.graphs[0].doc
+    module = owner.__jitcore_original__.__module__
+    plain, program, fill = reader.function(row, f"{owner.original_name}.{name}", module)
+    fill()
 
     def end() -> None:
         program.settle()
@@ -254,7 +242,7 @@ def _frozen_method(row: Fields, plain: FunctionType, generic: Graph) -> FrozenFu
     steps: list[tuple[str, bool]] = []
     for name, flag in row.rows("steps", 2):
         if not isinstance(name, str) or name not in known or not isinstance(flag, bool):
-            raise SerializationError(f"{row.where} in the archive has an unknown step {name!r}")
+            raise row.problem(f"has an unknown step {name!r}")
         steps.append((name, flag))
     return LoadedFrozen(plain, generic, steps, read_numerics(row))
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.errors import SerializationError
+from jitcore.frontend.callees import python_call
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.function_values import Maker
 from jitcore.ir.classes import class_attribute
@@ -103,11 +104,11 @@ class Reader:
         if number in self._objects:
             return self._objects[number]
         if number in self._begun:
-            raise SerializationError(f"object {number} in the archive contains itself")
+            raise row.problem("contains itself")
         self._begun.add(number)
         build = _BUILDERS.get(row.text("kind"))
         if build is None:
-            raise SerializationError(f"object {number} in the archive is of an unknown kind")
+            raise row.problem("is of an unknown kind")
         made = build(self, row, number)
         return self._objects.setdefault(number, made)
 
@@ -151,15 +152,37 @@ class Reader:
         for name, kind, default in row.rows("parameters", 3):
             fine = isinstance(name, str) and kind in kinds if isinstance(kind, str) else False
             if not fine or not isinstance(default, list) or len(default) > 1:
-                raise SerializationError(f"{row.where} in the archive has no valid parameters")
+                raise row.problem("has no valid parameters")
             parameters.append((name, kinds[kind]))
             defaults.append(default)
         return parameters, defaults
 
-    def set_defaults(
+    def function(
+        self, row: Fields, qualified: str, module: str
+    ) -> tuple[FunctionType, SavedProgram, Callable[[], None]]:
+        """A plain function that runs its graphs, the program with these, and what reads them."""
+        parameters, defaults = self.parameters(row)
+        program = SavedProgram(row.text("name"))
+        plain = plain_function(
+            program.name,
+            parameters,
+            program.run,
+            qualified=qualified,
+            module=module,
+            has_default=[bool(one) for one in defaults],
+        )
+        vars(plain)["__jitcore_program__"] = program
+
+        def fill() -> None:
+            self._set_defaults(plain, parameters, defaults)
+            program.graphs = self.forms(row, len(parameters))
+            plain.__doc__ = program.graphs[0].doc
+
+        return plain, program, fill
+
+    def _set_defaults(
         self, function: FunctionType, parameters: list[Parameter], defaults: list[list[Any]]
     ) -> None:
-        """Give a function the defaults of its parameters."""
         values = [(*one, self.values(found)) for one, found in zip(parameters, defaults)]  # noqa: B905
         positional = [
             found[0] for _, kind, found in values if found and kind is not kind.KEYWORD_ONLY
@@ -179,7 +202,7 @@ class Reader:
         """The graphs of a function, with what their inputs stand for."""
         forms = [Fields(one, row.where) for one in row.items("forms")]
         if not forms:
-            raise SerializationError(f"{row.where} in the archive has no graph")
+            raise row.problem("has no graph")
         return [self._form(one, parameters, variables) for one in forms]
 
     def _form(self, form: Fields, parameters: int, variables: dict[str, Any] | None) -> Graph:
@@ -219,7 +242,7 @@ class Reader:
         if "variable" in source:
             name = source.text("variable")
             if variables is None or name not in variables:
-                raise SerializationError(f"{source.where} in the archive reads another's variable")
+                raise source.problem("reads another's variable")
             return held_capture(path, variables, name)
         if "place" in source:
             return held_capture(path, generator_namespace(source.text("place")), "_generator")
@@ -238,7 +261,7 @@ def _set_names(graph: Graph, form: Fields) -> None:
     """Give graphs the names and docstrings that the text of a graph has no place for."""
     for one, (name, doc) in zip(all_graphs(graph), form.rows("names", 2), strict=False):
         if not isinstance(name, str) or not isinstance(doc, str | None):
-            raise SerializationError(f"{form.where} in the archive has no valid names")
+            raise form.problem("has no valid names")
         one.name, one.doc = name, doc
 
 
@@ -295,7 +318,7 @@ def _tuple(reader: Reader, row: Fields, number: int) -> Any:
     class_ = reader.object(row.integer("class"))
     fields = vars(class_).get("_fields") if isinstance(class_, type) else None
     if not isinstance(fields, tuple) or len(fields) != len(items) or not is_named_tuple(class_):
-        raise SerializationError(f"{row.where} in the archive is no NamedTuple")
+        raise row.problem("is no NamedTuple")
     return tuple.__new__(class_, items)
 
 
@@ -303,7 +326,7 @@ def _member(reader: Reader, row: Fields, number: int) -> Any:
     class_ = reader.object(row.integer("class"))
     name = row.text("name")
     if not isinstance(class_, EnumMeta) or name not in class_.__members__:
-        raise SerializationError(f"{row.where} in the archive is no member of an enum")
+        raise row.problem("is no member of an enum")
     return class_.__members__[name]
 
 
@@ -327,14 +350,14 @@ def _outside(reader: Reader, row: Fields, number: int) -> Any:
 def _bound_method(reader: Reader, row: Fields, number: int) -> Any:
     class_ = reader.object(row.integer("self"))
     if not isinstance(class_, type):
-        raise SerializationError(f"{row.where} in the archive is no method of a class")
+        raise row.problem("is no method of a class")
     if row.get("function") is None:
         if not is_named_tuple(class_):
-            raise SerializationError(f"{row.where} in the archive is no method of a class")
+            raise row.problem("is no method of a class")
         return class_._make  # type: ignore[attr-defined]
     function = reader.object(row.integer("function"))
     if not isinstance(function, FunctionType):
-        raise SerializationError(f"{row.where} in the archive is no method of a class")
+        raise row.problem("is no method of a class")
     member = class_attribute(class_, function.__name__)
     # A class that the process has already has its own function.
     return MethodType(getattr(member, "__func__", function), class_)
@@ -343,13 +366,10 @@ def _bound_method(reader: Reader, row: Fields, number: int) -> Any:
 def _partial(reader: Reader, row: Fields, number: int) -> Any:
     function = reader.value(row.get("function"))
     if not isinstance(function, FunctionType | ScriptFunction | type):
-        raise SerializationError(f"{row.where} in the archive calls what is no function")
+        raise row.problem("calls what is no function")
     keywords = {str(name): reader.value(one) for name, one in row.rows("keywords", 2)}
-    made = functools.partial(function, *reader.values(row.items("arguments")), **keywords)
-    if row.boolean("named"):
-        functools.update_wrapper(made, function, ("__name__", "__qualname__"), ())
-        del vars(made)["__wrapped__"]
-    return made
+    make = python_call if row.boolean("named") else functools.partial
+    return make(function, *reader.values(row.items("arguments")), **keywords)
 
 
 def _annotation(reader: Reader, row: Fields, number: int) -> Any:
@@ -358,23 +378,12 @@ def _annotation(reader: Reader, row: Fields, number: int) -> Any:
 
 def _function(reader: Reader, row: Fields, number: int) -> Any:
     """A script function, or a plain one; its graph is read later."""
-    parameters, defaults = reader.parameters(row)
-    program = SavedProgram(row.text("name"))
-    plain = plain_function(
-        program.name,
-        parameters,
-        program.run,
-        qualified=row.text("qualified"),
-        module=row.text("module"),
-        has_default=[bool(one) for one in defaults],
-    )
-    vars(plain)["__jitcore_program__"] = program
-    made: Any = LoadedFunction.__new__(LoadedFunction) if row.boolean("script") else plain
-
-    def fill() -> None:
-        reader.set_defaults(plain, parameters, defaults)
-        program.graphs = reader.forms(row, len(parameters))
-        plain.__doc__ = program.graphs[0].doc
+    plain, program, fill = reader.function(row, row.text("qualified"), row.text("module"))
+    made: Any = plain
+    if row.boolean("script"):
+        made = LoadedFunction.__new__(LoadedFunction)
+        # A recursive call is made, with this name, before the function is.
+        functools.update_wrapper(made, plain)
 
     def end() -> None:
         program.settle()

@@ -35,7 +35,7 @@ def checked_name(row: Fields, name: Any) -> str:
         It is something else.
     """
     if not isinstance(name, str) or not is_identifier(name):
-        raise SerializationError(f"{row.where} in the archive has {name!r} for a name")
+        raise row.problem(f"has {name!r} for a name")
     return name
 
 
@@ -68,7 +68,7 @@ def _class(reader: Reader, row: Fields, number: int) -> type:
     """An ordinary class, or a dataclass; its methods come when all classes are there."""
     bases = tuple(map(reader.object, row.integers("bases")))
     if not all(map(_may_be_base, bases)):
-        raise SerializationError(f"{row.where} in the archive has a base class it cannot have")
+        raise row.problem("has a base class it cannot have")
     namespace: dict[str, Any] = {"__doc__": row.get("doc")}
     fields = row.get("dataclass")
     if fields is not None:
@@ -80,9 +80,7 @@ def _class(reader: Reader, row: Fields, number: int) -> type:
             flags = Fields(fields.mapping("flags"), row.where)
             made = dataclasses.dataclass(**{name: flags.boolean(name) for name in FLAGS})(made)
     except (TypeError, ValueError) as error:
-        raise SerializationError(
-            f"{row.where} in the archive is no valid class: {error}"
-        ) from error
+        raise row.problem(f"is no valid class: {error}") from error
     _finish(reader, row, made)
     return made
 
@@ -97,7 +95,7 @@ def _add_fields(reader: Reader, row: Fields, namespace: dict[str, Any]) -> None:
         field = Fields(one, row.where)
         name = checked_name(row, field.text("name"))
         if attribute_problem(name):
-            raise SerializationError(f"{row.where} in the archive has a field {name!r}")
+            raise row.problem(f"has a field {name!r}")
         annotations[name] = object
         flags = Fields(field.mapping("flags"), row.where)
         given: dict[str, Any] = {
@@ -116,7 +114,7 @@ def _named_tuple(reader: Reader, row: Fields, number: int) -> type:
     defaults = {str(name): reader.value(value) for name, value in row.rows("defaults", 2)}
     last = fields[len(fields) - len(defaults) :]
     if set(last) != set(defaults):
-        raise SerializationError(f"{row.where} in the archive has defaults for other fields")
+        raise row.problem("has defaults for other fields")
     try:
         # Called by another name: the arguments are not known before.
         make: Any = collections.namedtuple
@@ -124,7 +122,7 @@ def _named_tuple(reader: Reader, row: Fields, number: int) -> type:
             checked_name(row, row.text("name")), fields, defaults=[defaults[one] for one in last]
         )
     except (TypeError, ValueError) as error:
-        raise SerializationError(f"{row.where} in the archive is no NamedTuple: {error}") from error
+        raise row.problem(f"is no NamedTuple: {error}") from error
     made.__doc__ = row.get("doc")
     _finish(reader, row, made)
     found: type = made
@@ -134,17 +132,17 @@ def _named_tuple(reader: Reader, row: Fields, number: int) -> type:
 def _enum(reader: Reader, row: Fields, number: int) -> type:
     base = row.text("base")
     if not base.startswith("enum."):
-        raise SerializationError(f"{row.where} in the archive is no enum")
+        raise row.problem("is no enum")
     values = [
         (checked_name(row, name), reader.value(value)) for name, value in row.rows("values", 2)
     ]
     if not all(is_literal(value) for _, value in values):
-        raise SerializationError(f"{row.where} in the archive has a member that is no literal")
+        raise row.problem("has a member that is no literal")
     try:
         class_: Any = known_object(base)
         made: Any = class_(checked_name(row, row.text("name")), values)
     except (KeyError, TypeError, ValueError) as error:
-        raise SerializationError(f"{row.where} in the archive is no enum: {error}") from error
+        raise row.problem(f"is no enum: {error}") from error
     _finish(reader, row, made)
     found: type = made
     return found
@@ -158,7 +156,7 @@ def _finish(reader: Reader, row: Fields, made: Any) -> None:
     def fill() -> None:
         for member in row.items("members"):
             if not isinstance(member, list) or len(member) != 3:
-                raise SerializationError(f"{row.where} in the archive has no valid members")
+                raise row.problem("has no valid members")
             name, form, content = member
             checked_name(row, name)
             add = _MEMBERS.get(form) if isinstance(form, str) else None
@@ -208,21 +206,21 @@ def _instance(reader: Reader, row: Fields, number: int) -> Any:
     """An object of a class of the archive, made without calling anything of it."""
     class_ = reader.object(row.integer("class"))
     if not isinstance(class_, type) or issubclass(class_, Enum | abc.ABCMeta):
-        raise SerializationError(f"{row.where} in the archive is no object of a class")
+        raise row.problem("is no object of a class")
     try:
         made: Any = object.__new__(class_)
         state = made.__dict__
     except (TypeError, AttributeError) as error:
-        raise SerializationError(f"{row.where} in the archive cannot be made: {error}") from error
+        raise row.problem(f"cannot be made: {error}") from error
 
     def fill() -> None:
         for name, value in row.rows("attributes", 2):
             if attribute_problem(checked_name(row, name)):
-                raise SerializationError(f"{row.where} in the archive has an attribute {name!r}")
+                raise row.problem(f"has an attribute {name!r}")
             state[name] = reader.value(value)
 
     if not is_own_class(class_):
-        raise SerializationError(f"{row.where} in the archive is no object of a class of its own")
+        raise row.problem("is no object of a class of its own")
     reader.fill(fill)
     return made
 

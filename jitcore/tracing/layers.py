@@ -17,7 +17,7 @@ import numpy as np
 
 from jitcore.errors import CompilationError
 from jitcore.frontend import compile_function
-from jitcore.frontend.layers import layer_class
+from jitcore.frontend.layers import HOOKS, layer_class
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
 from jitcore.ir.ops.layers import layer_kind
@@ -31,8 +31,6 @@ from jitcore.tracing.tracer import Tracer
 from jitcore.tracing.values import has_traced
 
 __all__ = ["layer_patches"]
-
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 
 
 @functools.cache
@@ -112,7 +110,7 @@ def _graph_of_layer(layer: Module, twin: Module) -> Graph | None:
     """The graph of the ``forward`` of a layer of ours, with all that is in it; None of others."""
     for one in layer.modules():
         ours = type(one).__module__.startswith("jitcore.nn.")
-        if not ours or isinstance(one, ScriptModule) or any(getattr(one, hook) for hook in _HOOKS):
+        if not ours or isinstance(one, ScriptModule) or any(getattr(one, hook) for hook in HOOKS):
             return None
     function = inspect.getattr_static(layer_class(layer), "forward")
     try:

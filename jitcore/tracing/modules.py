@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.frontend.layers import HOOKS
 from jitcore.module import ScriptModule, set_graph_methods, twin
 from jitcore.nn.module import Module
 from jitcore.tracing.checking import check_trace
@@ -62,7 +63,7 @@ def trace_methods(
         return module
     made = twin(module, {})
     # They are in the trace.
-    made.__dict__ |= {"_forward_pre_hooks": {}, "_forward_hooks": {}}
+    made.__dict__ |= {name: {} for name in HOOKS}
     traced = {
         name: _trace_method(module, made, name, examples, checks, tolerance, strict=strict)
         for name, (examples, checks) in methods.items()

@@ -153,8 +153,9 @@ def trace_module(
     others = list(check_inputs or ())
     methods = {}
     for name, value in inputs.items():
-        checks = [example(one[name]) for one in others if name in one] or [example(value)]
-        methods[name] = (example(value), checks if check_trace else [])
+        examples = example(value)
+        checks = [example(one[name]) for one in others if name in one] or [examples]
+        methods[name] = (examples, checks if check_trace else [])
     modules = import_module("jitcore.tracing.modules")
     with paused():
         return modules.trace_methods(mod, methods, check_tolerance, strict=strict)

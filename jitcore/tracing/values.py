@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.frontend.expressions import BINARY, UNARY
 from jitcore.ir.graph import Value
 from jitcore.ir.types import is_named_tuple
 from jitcore.tracing.state import Recorder, active, is_idle
@@ -310,38 +311,21 @@ def _unary(kind: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
     return lambda self: _recorded(kind, function, (self,))
 
 
-_ARITHMETIC = {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "truediv": "truediv",
-    "floordiv": "floordiv",
-    "mod": "mod",
-    "matmul": "matmul",
-    "lshift": "lshift",
-    "rshift": "rshift",
-    "and": "and_",
-    "or": "or_",
-    "xor": "xor",
-}
-"""Python's names of the operators, and their kinds."""
-
-
 def _add_operators() -> None:
-    for name, kind in _ARITHMETIC.items():
+    for kind in BINARY.values():
+        name = kind.rstrip("_")
         function = getattr(operator, kind)
-        setattr(Traced, f"__{name}__", _binary(f"prim::{kind}", function))
+        if kind != "pow":  # It may have a modulus.
+            setattr(Traced, f"__{name}__", _binary(f"prim::{kind}", function))
         setattr(Traced, f"__r{name}__", _reflected(f"prim::{kind}", function))
         in_place = getattr(operator, f"i{name}")
         setattr(Traced, f"__i{name}__", _binary(f"prim::i{kind}", in_place))
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         function = getattr(operator, name)
         setattr(Traced, f"__{name}__", _binary(f"prim::{name}", function))
-    for name in ("neg", "pos", "invert"):
+    for name in UNARY.values():
         function = getattr(operator, name)
         setattr(Traced, f"__{name}__", _unary(f"prim::{name}", function))
-    setattr(Traced, "__rpow__", _reflected("prim::pow", operator.pow))  # noqa: B010
-    setattr(Traced, "__ipow__", _binary("prim::ipow", operator.ipow))  # noqa: B010
     setattr(Traced, "__abs__", _unary("prim::abs", builtins.abs))  # noqa: B010
     setattr(Traced, "__divmod__", _binary("prim::divmod", builtins.divmod))  # noqa: B010
     setattr(Traced, "__rdivmod__", _reflected("prim::divmod", builtins.divmod))  # noqa: B010

@@ -19,9 +19,10 @@ __all__ = [
     "array_of",
     "constant_of",
     "drop_unused_arrays",
-    "insert_before",
+    "insert_layer",
     "is_constant",
     "number_of",
+    "replace_by_constant",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,7 +31,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def array_of(value: Value) -> Array | None:
     """The array that a value always is, or None."""
     if value.node is not None:
-        held = value.constant.attributes["value"] if value.constant else None
+        held = value.constant_value
         return held if isinstance(held, np.ndarray) else None
     if value.block is None or value not in value.block.graph.inputs:
         return None
@@ -42,9 +43,7 @@ def array_of(value: Value) -> Array | None:
 
 def constant_of(value: Value) -> Any:
     """What a value always is; `is_constant` says whether that is known."""
-    if value.constant is not None:
-        return value.constant.attributes["value"]
-    return array_of(value)
+    return array_of(value) if value.constant is None else value.constant_value
 
 
 def is_constant(value: Value) -> bool:
@@ -54,7 +53,7 @@ def is_constant(value: Value) -> bool:
 
 def number_of(value: Value) -> int | float | None:
     """The Python number that a value always is, or None; bools are no numbers here."""
-    held = value.constant.attributes["value"] if value.constant else None
+    held = value.constant_value
     return held if type(held) in (int, float) else None
 
 
@@ -81,22 +80,22 @@ def drop_unused_arrays(graph: Graph) -> bool:
     return bool(unused)
 
 
-def insert_before(
-    node: Node, kind: str, inputs: list[Value], like: Node, name: str | None = None
-) -> Node:
-    """A node of ``kind`` right before ``node``, in the place of ``like`` and in its layers.
+def insert_layer(node: Node, kind: str, inputs: list[Value], name: str | None = None) -> Node:
+    """A function of layers right before another one, in its place in the source and its layers.
 
-    The output gets a name like that of ``like``'s output, or ``name``.
+    The output gets a name like that of the other one's, or ``name``.
     """
-    assert node.block is not None
-    made = node.block.insert(
-        node.block.nodes.index(node),
-        kind,
-        inputs,
-        outputs=[like.output.type],
-        names=[base_name(like.output.name) if name is None else name],
-        source=like.source,
-    )
-    if "layers" in like.attributes:
-        made.attributes["layers"] = like.attributes["layers"]
+    name = base_name(node.output.name) if name is None else name
+    made = node.insert_before(kind, inputs, outputs=[node.output.type], names=[name])
+    if "layers" in node.attributes:
+        made.attributes["layers"] = node.attributes["layers"]
     return made
+
+
+def replace_by_constant(node: Node, value: Any) -> None:
+    """Put a ``prim::Constant`` in the place of a node."""
+    made = node.insert_before(
+        "prim::Constant", (), {"value": value}, outputs=[type_of_constant(value)]
+    )
+    node.output.replace_all_uses_with(made.output)
+    node.destroy()

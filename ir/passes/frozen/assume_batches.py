@@ -106,7 +106,7 @@ _COMPARISONS = frozenset(f"prim::{name}" for name in ("eq", "ne", "in_", "notin"
 
 
 def _ints(value: Value) -> tuple[int, ...]:
-    held = value.constant.attributes["value"] if value.constant else None
+    held = value.constant_value
     several = held if isinstance(held, tuple) else (held,)
     return tuple(one for one in several if type(one) is int)
 

@@ -109,23 +109,12 @@ def _join_reshapes(inner: Node, outer: Node) -> bool:
 
 
 def _call_instead(node: Node, method: str, value: Value, numbers: list[int]) -> bool:
-    block = node.block
-    assert block is not None
-    position = block.nodes.index(node)
     constants = [
-        block.insert(
-            position + offset, "prim::Constant", (), {"value": number}, outputs=[INT]
-        ).output
-        for offset, number in enumerate(numbers)
+        node.insert_before("prim::Constant", (), {"value": number}, outputs=[INT]).output
+        for number in numbers
     ]
-    made = block.insert(
-        position + len(numbers),
-        "prim::CallMethod",
-        [value, *constants],
-        {"name": method},
-        outputs=[node.output.type],
-        source=node.source,
-    )
+    inputs, attributes = [value, *constants], {"name": method}
+    made = node.insert_before("prim::CallMethod", inputs, attributes, outputs=[node.output.type])
     log.update("cancel_transposes", lambda: f"{made!r} in the place of {node!r}")
     node.output.replace_all_uses_with(made.output)
     node.destroy()
@@ -155,7 +144,7 @@ def _numbers(node: Node) -> tuple[int, ...] | None:
     made = values[0].node if len(values) == 1 else None
     if made is not None and made.kind == "prim::TupleConstruct":
         values = made.inputs
-    held = [one.constant.attributes["value"] if one.constant else None for one in values]
+    held = [one.constant_value for one in values]
     if len(held) == 1 and isinstance(held[0], tuple):
         held = list(held[0])
     numbers = tuple(one for one in held if type(one) is int)

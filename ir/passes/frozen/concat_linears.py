@@ -1,4 +1,4 @@
-"""Linear maps of one array are one linear map."""
+"""Weighted maps of one array are one linear map."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from jitcore.ir import log
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.names import base_name
-from jitcore.ir.passes.frozen.arrays import add_array, insert_before
-from jitcore.ir.passes.frozen.linears import Array, Linear, linear_at
+from jitcore.ir.passes.frozen.arrays import add_array, insert_layer
+from jitcore.ir.passes.frozen.linears import linear_at
 from jitcore.ir.passes.frozen.readers import is_only_read, writes_nothing
+from jitcore.ir.passes.frozen.weights import Array, Weighted
 from jitcore.ir.types import ANY, ELLIPSIS, INT, NONE, SLICE, TupleType, Type
 
 __all__ = ["concat_linears"]
@@ -60,22 +61,17 @@ def concat_linears(graph: Graph) -> bool:
     that leaves the graph, or is written, becomes a copy.
     """
     changed = False
-    for block in _blocks(graph.block):
+    for block in list(graph.blocks()):
         for group in _groups(block):
             _join(group)
             changed = True
     return changed
 
 
-def _blocks(block: Block) -> list[Block]:
-    inner = [one for node in block.nodes for body in node.blocks for one in _blocks(body)]
-    return [block, *inner]
-
-
-def _groups(block: Block) -> list[list[Linear]]:
-    """Linear maps of one value, each with as many features of the same dtype."""
-    groups: list[list[Linear]] = []
-    latest: dict[tuple[Value, object, int], list[Linear]] = {}
+def _groups(block: Block) -> list[list[Weighted]]:
+    """Weighted maps of one value, each with as many features of the same dtype."""
+    groups: list[list[Weighted]] = []
+    latest: dict[tuple[Value, object, int], list[Weighted]] = {}
     for node in block.nodes:
         if not writes_nothing(node):
             latest = {}
@@ -89,7 +85,7 @@ def _groups(block: Block) -> list[list[Linear]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _join(group: Sequence[Linear]) -> None:
+def _join(group: Sequence[Weighted]) -> None:
     first = group[0].node
     graph = first.graph
     log.update("concat_linears", lambda: f"join {len(group)} maps of %{first.inputs[0].name}")
@@ -97,7 +93,7 @@ def _join(group: Sequence[Linear]) -> None:
     bias = first.inputs[2]
     if any(one.bias is not None for one in group):
         bias = add_array(graph, np.concatenate([_bias(one) for one in group]), "bias")
-    joined = insert_before(first, first.kind, [first.inputs[0], weight, bias], first, "")
+    joined = insert_layer(first, first.kind, [first.inputs[0], weight, bias], "")
     ends = accumulate((len(one.weight) for one in group), initial=0)
     for one, (start, stop) in zip(group, pairwise(ends), strict=True):
         part = _part(first, joined.output, start, stop, one.node)
@@ -106,14 +102,12 @@ def _join(group: Sequence[Linear]) -> None:
         one.node.destroy()
 
 
-def _bias(linear: Linear) -> Array:
+def _bias(linear: Weighted) -> Array:
     return np.zeros(len(linear.weight), linear.weight.dtype) if linear.bias is None else linear.bias
 
 
 def _part(place: Node, value: Value, start: int, stop: int, linear: Node) -> Value:
     """Some of the features, for whoever reads what ``linear`` gives."""
-    assert place.block is not None
-    block = place.block
 
     def emit(
         kind: str,
@@ -122,15 +116,8 @@ def _part(place: Node, value: Value, start: int, stop: int, linear: Node) -> Val
         name: str = "",
         attributes: dict[str, object] | None = None,
     ) -> Value:
-        place_now = block.nodes.index(place)
-        made = block.insert(
-            place_now,
-            kind,
-            inputs,
-            attributes,
-            outputs=[type_],
-            names=[name],
-            source=linear.source,
+        made = place.insert_before(
+            kind, inputs, attributes, outputs=[type_], names=[name], source=linear.source
         )
         return made.output
 

@@ -12,10 +12,15 @@ from jitcore.ir.graph import Graph, Node
 from jitcore.ir.interpreter import evaluate
 from jitcore.ir.names import base_name
 from jitcore.ir.ops import TABLE
-from jitcore.ir.passes.frozen.arrays import add_array, array_of, constant_of, is_constant
+from jitcore.ir.passes.frozen.arrays import (
+    add_array,
+    array_of,
+    constant_of,
+    is_constant,
+    replace_by_constant,
+)
 from jitcore.ir.passes.frozen.ranks import METADATA
 from jitcore.ir.passes.frozen.readers import is_only_read, method_of
-from jitcore.ir.types import type_of_constant
 
 __all__ = ["fold_constants"]
 
@@ -91,17 +96,7 @@ def _fold(node: Node) -> bool:
     if not _is_plain(result):
         return False
     log.update("fold_constants", lambda: f"{node!r} is {result!r}")
-    assert node.block is not None
-    made = node.block.insert(
-        node.block.nodes.index(node),
-        "prim::Constant",
-        (),
-        {"value": result},
-        outputs=[type_of_constant(result)],
-        source=node.source,
-    )
-    node.output.replace_all_uses_with(made.output)
-    node.destroy()
+    replace_by_constant(node, result)
     return True
 
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
-from jitcore.ir.passes.frozen.convolutions import (
-    convolution_of,
-    loop_until_stable,
-    per_channel,
-    replace_convolution,
-    shift_of,
-)
+from jitcore.ir.passes.frozen.convolutions import convolution_and_constant
+from jitcore.ir.passes.frozen.weights import fold_each, replace_layer
 
 __all__ = ["fold_conv_add"]
 
@@ -48,21 +43,15 @@ def fold_conv_add(graph: Graph) -> bool:
     The constant is a number, or an array of the weights' dtype with one number for each channel.
     Not where anything else reads what the convolution gives.
     """
-    return loop_until_stable(graph, _fold, _ADDITIONS | _SUBTRACTIONS)
+    return fold_each(graph, _ADDITIONS | _SUBTRACTIONS, _fold)
 
 
 def _fold(node: Node) -> bool:
-    if len(node.inputs) != 2 or node.keywords:
+    pair = convolution_and_constant(node, commutes=node.kind in _ADDITIONS - {"prim::iadd"})
+    if pair is None:
         return False
-    first, second = node.inputs
-    found = convolution_of(first, node)
-    if found is None and node.kind in _ADDITIONS - {"prim::iadd"}:
-        first, second = second, first
-        found = convolution_of(first, node)
-    constant = per_channel(second, found) if found is not None else None
-    if found is None or constant is None:
-        return False
+    found, constant = pair
     log.update("fold_conv_add", lambda: f"fold {node!r} into {found.node!r}")
     shift = -constant if node.kind in _SUBTRACTIONS else constant
-    replace_convolution(found, node, found.weight, shift_of(found) + shift)
+    replace_layer(found, node, found.weight, found.shift + shift)
     return True

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
-from jitcore.ir.passes.frozen.convolutions import (
-    convolution_of,
-    replace_convolution,
-    scaled,
-    shift_of,
-)
-from jitcore.ir.passes.frozen.normalization import normalization_of
+from jitcore.ir.passes.frozen.convolutions import convolution_of
+from jitcore.ir.passes.frozen.normalization import normalized
+from jitcore.ir.passes.frozen.weights import fold_each, replace_layer
 
 __all__ = ["fold_conv_batch_norm"]
 
@@ -49,20 +45,16 @@ def fold_conv_batch_norm(graph: Graph) -> bool:
     Not where anything else reads what the convolution gives, where the batch's own statistics are
     used, where there surely is no batch axis, or where dtypes or channels differ.
     """
-    changed = False
-    for node in graph.find_all_nodes("nn::batch_norm"):
-        changed = _fold(node) or changed
-    return changed
+    return fold_each(graph, ("nn::batch_norm",), _fold)
 
 
 def _fold(node: Node) -> bool:
     found = convolution_of(node.inputs[0], node)
     if found is None or not found.is_batched:
         return False
-    affine = normalization_of(node, found.weight.shape[0], found.weight.dtype)
-    if affine is None:
+    new = normalized(found, node)
+    if new is None:
         return False
     log.update("fold_conv_batch_norm", lambda: f"fold {node!r} into {found.node!r}")
-    bias = (shift_of(found) - affine.mean) * affine.scale + affine.shift
-    replace_convolution(found, node, scaled(found.weight, affine.scale), bias)
+    replace_layer(found, node, *new)
     return True

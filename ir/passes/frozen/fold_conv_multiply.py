@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
-from jitcore.ir.passes.frozen.convolutions import (
-    convolution_of,
-    loop_until_stable,
-    per_channel,
-    replace_convolution,
-    scaled,
-    shift_of,
-)
+from jitcore.ir.passes.frozen.convolutions import convolution_and_constant
+from jitcore.ir.passes.frozen.weights import fold_each, replace_layer, scaled
 
 __all__ = ["fold_conv_multiply"]
 
@@ -49,22 +43,16 @@ def fold_conv_multiply(graph: Graph) -> bool:
     none of them is zero where it divides.  Not where anything else reads what the convolution
     gives.
     """
-    return loop_until_stable(graph, _fold, _PRODUCTS | _QUOTIENTS)
+    return fold_each(graph, _PRODUCTS | _QUOTIENTS, _fold)
 
 
 def _fold(node: Node) -> bool:
-    if len(node.inputs) != 2 or node.keywords:
+    divides, commutes = node.kind in _QUOTIENTS, node.kind in _PRODUCTS - {"prim::imul"}
+    pair = convolution_and_constant(node, commutes=commutes, nonzero=divides)
+    if pair is None:
         return False
-    first, second = node.inputs
-    found = convolution_of(first, node)
-    if found is None and node.kind in _PRODUCTS - {"prim::imul"}:
-        first, second = second, first
-        found = convolution_of(first, node)
-    divides = node.kind in _QUOTIENTS
-    constant = per_channel(second, found, nonzero=divides) if found is not None else None
-    if found is None or constant is None:
-        return False
+    found, constant = pair
     log.update("fold_conv_multiply", lambda: f"fold {node!r} into {found.node!r}")
     factor = 1 / constant if divides else constant
-    replace_convolution(found, node, scaled(found.weight, factor), shift_of(found) * factor)
+    replace_layer(found, node, scaled(found.weight, factor), found.shift * factor)
     return True

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
-from jitcore.ir.names import base_name
-from jitcore.ir.passes.frozen.arrays import add_array, insert_before
 from jitcore.ir.passes.frozen.linears import linear_of
-from jitcore.ir.passes.frozen.normalization import normalization_of
+from jitcore.ir.passes.frozen.normalization import normalized
 from jitcore.ir.passes.frozen.ranks import rank_of
+from jitcore.ir.passes.frozen.weights import fold_each, replace_layer
 
 __all__ = ["fold_linear_batch_norm"]
 
@@ -46,32 +43,16 @@ def fold_linear_batch_norm(graph: Graph) -> bool:
     else reads what the linear map gives, where the batch's own statistics are used, or where
     dtypes or channels differ.
     """
-    changed = False
-    for node in graph.find_all_nodes("nn::batch_norm"):
-        changed = _fold(node) or changed
-    return changed
+    return fold_each(graph, ("nn::batch_norm",), _fold)
 
 
 def _fold(node: Node) -> bool:
     found = linear_of(node.inputs[0], node)
     if found is None or rank_of(found.node.output) != 2:
         return False
-    affine = normalization_of(node, found.weight.shape[0], found.weight.dtype)
-    if affine is None:
+    new = normalized(found, node)
+    if new is None:
         return False
     log.update("fold_linear_batch_norm", lambda: f"fold {node!r} into {found.node!r}")
-    weight = found.weight.astype(np.float64) * affine.scale[:, None]
-    bias = np.zeros(len(weight)) if found.bias is None else found.bias.astype(np.float64)
-    bias = (bias - affine.mean) * affine.scale + affine.shift
-    old, graph, dtype = found.node, node.graph, found.weight.dtype
-    inputs = [
-        old.inputs[0],
-        add_array(graph, weight.astype(dtype), base_name(old.inputs[1].name)),
-        add_array(graph, bias.astype(dtype), "bias"),
-    ]
-    made = insert_before(old, old.kind, inputs, old, base_name(node.output.name))
-    node.output.replace_all_uses_with(made.output)
-    node.destroy()
-    old.output.replace_all_uses_with(made.output)
-    old.destroy()
+    replace_layer(found, node, *new)
     return True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from jitcore.ir.graph import Graph, Node
+from jitcore.ir.passes.frozen.arrays import replace_by_constant
 from jitcore.ir.passes.frozen.ranks import is_array, rank_of
-from jitcore.ir.types import INT, TensorType
+from jitcore.ir.types import TensorType
 
 __all__ = ["fold_ranks"]
 
@@ -37,13 +38,7 @@ def fold_ranks(graph: Graph) -> bool:
         rank = _known_rank(node)
         if rank is None:
             continue
-        assert node.block is not None
-        position = node.block.nodes.index(node)
-        constant = node.block.insert(
-            position, "prim::Constant", (), {"value": rank}, outputs=(INT,), source=node.source
-        )
-        node.output.replace_all_uses_with(constant.output)
-        node.destroy()
+        replace_by_constant(node, rank)
         changed = True
     return changed
 

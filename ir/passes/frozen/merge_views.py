@@ -35,12 +35,10 @@ def merge_views(graph: Graph) -> bool:
 
     Only within one block, and where all of them are only read.
     """
-    return any(_merge(block) for block in _blocks(graph.block))
-
-
-def _blocks(block: Block) -> list[Block]:
-    inner = [one for node in block.nodes for body in node.blocks for one in _blocks(body)]
-    return [block, *inner]
+    changed = False
+    for block in list(graph.blocks()):
+        changed = _merge(block) or changed
+    return changed
 
 
 def _merge(block: Block) -> bool:
@@ -68,5 +66,5 @@ def _key(node: Node) -> Hashable:
 
 
 def _identity(value: Value) -> Hashable:
-    held = value.constant.attributes["value"] if value.constant else None
+    held = value.constant_value
     return (type(held), held) if isinstance(held, int | str | tuple) else (Value, value)

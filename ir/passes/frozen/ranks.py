@@ -100,7 +100,7 @@ def _rank_of_rearranged(node: Node, but: Node | None) -> int | None:
         return None
     if len(arguments) > 1:
         return len(arguments)
-    held = arguments[0].constant.attributes["value"] if arguments[0].constant else None
+    held = arguments[0].constant_value
     made = arguments[0].node
     if made is not None and made.kind == "prim::TupleConstruct":
         return len(made.inputs)
@@ -122,13 +122,11 @@ def _is_pooling(node: Node) -> bool:
     """Whether this is a maximum that gives no indices as well."""
     if node.kind not in _POOLING:
         return False
-    indices = node.inputs[-1].constant
-    return indices is not None and indices.attributes["value"] is False
+    return node.inputs[-1].constant_value is False
 
 
 def _is_number(value: Value) -> bool:
-    held = value.constant.attributes["value"] if value.constant else None
-    return isinstance(held, int | float)
+    return isinstance(value.constant_value, int | float)
 
 
 def _checked_rank(value: Value) -> int | None:
@@ -151,8 +149,7 @@ def _required(node: object) -> int | None:
     """The rank that a comparison asks for, where anything else raises."""
     if not isinstance(node, Node) or node.kind not in ("prim::ne", "prim::notin"):
         return None
-    wanted = node.inputs[1].constant
-    held = wanted.attributes["value"] if wanted else None
+    held = node.inputs[1].constant_value
     if node.kind == "prim::notin":
         held = held[0] if isinstance(held, tuple) and len(held) == 1 else None
     tests = [use.user for use in node.output.uses if isinstance(use.user, Node)]

@@ -48,8 +48,7 @@ def _remove(node: Node) -> None:
 
 
 def _does_nothing(node: Node) -> bool:
-    training = node.inputs[2].constant
-    if training is None or training.attributes["value"] is not False:
+    if node.inputs[2].constant_value is not False:
         return False
     p = number_of(node.inputs[1])
     ranks = _KINDS[node.kind]

@@ -39,18 +39,14 @@ def remove_in_place(graph: Graph) -> bool:
     nodes = [node for node in graph.find_all_nodes("nn::relu") if _is_needless(node)]
     for node in nodes:
         log.update("remove_in_place", f"{node!r} gives a new array")
-        assert node.block is not None
-        place = node.block.nodes.index(node)
-        constant = node.block.insert(
-            place, "prim::Constant", (), {"value": False}, outputs=[BOOL], source=node.source
-        )
+        constant = node.insert_before("prim::Constant", (), {"value": False}, outputs=[BOOL])
         node.set_input(1, constant.output)
     return bool(nodes)
 
 
 def _is_needless(node: Node) -> bool:
-    flag, made = node.inputs[1].constant, node.inputs[0].node
-    if flag is None or flag.attributes["value"] is not True or made is None:
+    made = node.inputs[0].node
+    if node.inputs[1].constant_value is not True or made is None:
         return False
     return _makes_array(made) and made.block is node.block and is_only_reader(node, node.inputs[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
 from jitcore.ir.names import base_name
-from jitcore.ir.passes.frozen.arrays import add_array, insert_before
+from jitcore.ir.passes.frozen.arrays import add_array, insert_layer
 from jitcore.ir.passes.frozen.linears import linear_at
 
 __all__ = ["transpose_linears"]
@@ -43,7 +43,7 @@ def transpose_linears(graph: Graph) -> bool:
         log.update("transpose_linears", f"transpose the weights of {node!r}")
         weight = add_array(graph, found.weight.T, base_name(node.inputs[1].name))
         inputs = [node.inputs[0], weight, node.inputs[2]]
-        made = insert_before(node, "nn::transposed_linear", inputs, node)
+        made = insert_layer(node, "nn::transposed_linear", inputs)
         node.output.replace_all_uses_with(made.output)
         node.destroy()
         changed = True
