@@ -47,7 +47,7 @@ from jitcore.codegen.printers.llvm_instructions import (
 )
 from jitcore.codegen.printers.loop_hints import loop_hints
 from jitcore.codegen.threads import LEAST_WORK
-from jitcore.codegen.traversal import loads_in, walk
+from jitcore.codegen.traversal import expressions, loads, walk
 from jitcore.codegen.writer import one_line
 
 __all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symbol"]
@@ -529,9 +529,11 @@ def _extension(dtype: str) -> str:
 
 def _alias_scopes(module: _Module, function: Function) -> dict[str, str]:
     """The metadata of accesses by root: in its own scope, and in none of the others'."""
-    stores = [one.root for one in walk(function.body) if isinstance(one, Store)]
-    loads = [one.root for one in loads_in(function.body)]
-    found = dict.fromkeys(root for root in stores + loads if root)
+    found: dict[str, None] = {}
+    for statement in walk(function.body):
+        loaded = (load for x in expressions(statement) for load in loads(x))
+        stored = [statement] if isinstance(statement, Store) else []
+        found.update(dict.fromkeys(one.root for one in (*loaded, *stored) if one.root))
     if len(found) < 2:
         return {}
     domain = module.metadata("distinct !{{self}}")
