@@ -531,9 +531,10 @@ def _alias_scopes(module: _Module, function: Function) -> dict[str, str]:
     """The metadata of accesses by root: in its own scope, and in none of the others'."""
     found: dict[str, None] = {}
     for statement in walk(function.body):
-        loaded = (load for x in expressions(statement) for load in loads(x))
-        stored = [statement] if isinstance(statement, Store) else []
-        found.update(dict.fromkeys(one.root for one in (*loaded, *stored) if one.root))
+        roots = [load.root for x in expressions(statement) for load in loads(x)]
+        if isinstance(statement, Store):
+            roots.append(statement.root)
+        found.update(dict.fromkeys(root for root in roots if root))
     if len(found) < 2:
         return {}
     domain = module.metadata("distinct !{{self}}")
