@@ -8,12 +8,13 @@ ARGS ?=
 VENV := .venv
 # Of its own, because the other libraries are large, and so that one version of each fits.
 BENCH_VENV := .venv-bench
+CUDA_VENV := .venv-cuda
 PY := $(VENV)/bin/python
 # -P: only what is installed is imported, never a folder that happens to be the current one.
 RUN := $(PY) -P
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format fuzz bench bench-models clean
+.PHONY: help demo test test-cuda test-gpu check format fuzz bench bench-models clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +24,12 @@ demo: $(VENV)/.demo ## See a function compiled, explained and timed
 
 test: $(VENV)/.test ## Run the tests, in parallel
 	@$(RUN) -m pytest -n auto -m "not slow"
+
+test-cuda: $(CUDA_VENV)/.ready ## Compile the kernels for GPUs and read the machine code (no GPU needed)
+	@$(CUDA_VENV)/bin/python -P -m pytest -n auto tests/test_cuda_ptx.py
+
+test-gpu: $(CUDA_VENV)/.ready ## Run the tests that need a GPU
+	@$(CUDA_VENV)/bin/python -P -m pytest -m gpu
 
 check: $(VENV)/.dev ## Lint, types, and the tests that take longer
 	$(RUN) -m ruff check .
@@ -44,7 +51,7 @@ bench-models: $(BENCH_VENV)/.ready ## Compare whole models with PyTorch (ARGS="-
 	@$(BENCH_VENV)/bin/python -m bench.measure_models $(ARGS)
 
 clean: ## Remove everything the other targets made
-	rm -rf $(VENV) $(BENCH_VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) $(CUDA_VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created: constraints.txt
@@ -68,4 +75,13 @@ $(BENCH_VENV)/.ready: pyproject.toml bench/constraints.txt
 		--constraint bench/constraints.txt setuptools
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-build-isolation --constraint bench/constraints.txt --editable '.[bench]'
+	@touch $@
+
+$(CUDA_VENV)/.ready: pyproject.toml constraints.txt
+	@echo "Creating $(CUDA_VENV) with numba-cuda and NVIDIA's compiler (once; half a gigabyte)"
+	@$(PYTHON) -m venv $(CUDA_VENV)
+	@$(CUDA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt setuptools
+	@$(CUDA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --constraint constraints.txt --editable '.[cuda,test]'
 	@touch $@

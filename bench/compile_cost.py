@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.compile_subjects import chain, fresh_function, time_loop
+from bench.compile_subjects import chain, fresh_function, sines, time_loop
 
 __all__ = ["PEERS", "CompileRow", "Task", "measure", "tasks"]
 
@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PEERS = {"NumPy": "numpy", "jitcore": "jitcore", "Numba": "numba", "JAX": "jax"}
 """Who takes part, with the package each needs."""
+
+SINES = 200
+"""The length of the chain of vector math."""
 
 CACHES = ("JITCORE_CACHE_DIR", "NUMBA_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
 KEEP_EVERYTHING = {
@@ -99,6 +102,8 @@ def tasks(statements: Sequence[int], nodes: Sequence[int]) -> Iterator[Task]:
     for length in nodes:
         for peer in compilers:
             yield Task(f"chain of {length} operations", peer, chain(length, peer == "JAX"))
+    for peer in compilers:
+        yield Task(f"chain of {SINES} sines", peer, sines(SINES, peer == "JAX"))
 
 
 def measure(task: Task, repeats: int, limit: float) -> CompileRow:
@@ -140,6 +145,8 @@ def _run(task: Task, folder: Path, limit: float) -> dict[str, float]:
     if not path.exists():
         path.write_text(task.source, encoding="utf-8")
     environment = {**os.environ, **KEEP_EVERYTHING, **dict.fromkeys(CACHES, str(folder))}
+    # Installers compile Python's own bytecode, and processes are compared that find it.
+    environment["PYTHONDONTWRITEBYTECODE"] = ""
     command = [sys.executable, "-m", "bench.compile_child", task.peer, str(path)]
     start = time.perf_counter()
     done = subprocess.run(

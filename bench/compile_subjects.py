@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["chain", "fresh_function", "time_loop"]
+__all__ = ["chain", "fresh_function", "sines", "time_loop"]
 
 HEADER = """\
 import numpy as np
@@ -40,6 +40,14 @@ def chain(nodes: int, for_jax: bool = False) -> str:
     for place in range(nodes // 2):
         lines.append(f"    x = x * {1.0 - place * 1e-6:.6f} + y")
     return _header("1000") + "\n".join([*lines, "    return x", ""])
+
+
+def sines(count: int, for_jax: bool = False) -> str:
+    """Sines one of another: a graph of vector math."""
+    np = "jnp" if for_jax else "np"
+    lines = [f"    x = {np}.sin(x * {1.0 - place * 1e-4:.4f} + y)" for place in range(count)]
+    header = _header("1000", "import jax.numpy as jnp" if for_jax else "")
+    return header + "\n".join(["def subject(x, y):", *lines, "    return x", ""])
 
 
 def _stencil(place: int) -> tuple[str, str]:

@@ -5,6 +5,7 @@
                           offset, row stride, column stride), and z as (address, offset)
 ``jc_gemv_<dtype>``       ``z = x @ v`` of a matrix and a vector, from (m, k), x as above, v as
                           (address, offset, stride), and z as before
+``jc_gemv_add_<dtype>``   ``z += x @ v``, from the same
 ``jc_dot_<dtype>``        gives ``x @ y`` of vectors, from (n), then both as (address, offset,
                           stride); of real numbers only
 ========================= ========================================================================
@@ -179,6 +180,11 @@ def _gemm(dtype: str, bits: int) -> str:
 
 
 def _gemv(dtype: str, bits: int) -> str:
+    declaration, plain = _gemv_parts(dtype, bits, "gemv")
+    return declaration + plain + _gemv_parts(dtype, bits, "gemv_add")[1]
+
+
+def _gemv_parts(dtype: str, bits: int, kind: str) -> tuple[str, str]:
     code = _Code(dtype, bits)
     code.by_rows("x")
     code.choose("stored.rows", "x", "m", "k")
@@ -193,13 +199,13 @@ def _gemv(dtype: str, bits: int) -> str:
         code.integer("x.apart"),
         code.first("v"),
         code.integer("v.stride"),
-        f"{code.number} {code.zero}",
+        f"{code.number} {code.one if kind == 'gemv_add' else code.zero}",
         code.first("z"),
         f"i{bits} 1",
     ]
     x_and_v = f"{_MATRIX.format('x')}, {_VECTOR.format('v')}"
     params = f"i64 %m, i64 %k, {x_and_v}, ptr %z, i64 %z.offset"
-    return _function(code, dtype, "gemv", params, args)
+    return _function_parts(code, dtype, ("gemv", kind), params, args)
 
 
 def _dot(dtype: str, bits: int) -> str:
@@ -218,17 +224,28 @@ def _dot(dtype: str, bits: int) -> str:
 def _function(
     code: _Code, dtype: str, kind: str, params: str, args: list[str], result: str = "void"
 ) -> str:
-    callee = f"@jc_cblas_{DTYPES[dtype]}{kind}"
+    return "".join(_function_parts(code, dtype, (kind, kind), params, args, result))
+
+
+def _function_parts(
+    code: _Code,
+    dtype: str,
+    kinds: tuple[str, str],
+    params: str,
+    args: list[str],
+    result: str = "void",
+) -> tuple[str, str]:
+    """The declaration of BLAS's function of one kind, and ours of another that calls it."""
+    callee = f"@jc_cblas_{DTYPES[dtype]}{kinds[0]}"
     types = ", ".join(arg.split()[0] for arg in args)
     lines = [
-        f"declare {result} {callee}({types})",
-        f"define {result} @jc_{kind}_{dtype}({params}) {{",
+        f"define {result} @jc_{kinds[1]}_{dtype}({params}) {{",
         *code.lines,
         f"  {'' if result == 'void' else '%result = '}call {result} {callee}({', '.join(args)})",
         f"  ret {result}{'' if result == 'void' else ' %result'}",
         "}",
     ]
-    return "\n".join(lines) + "\n"
+    return f"declare {result} {callee}({types})\n", "\n".join(lines) + "\n"
 
 
 _WRITERS = {"gemm": _gemm, "gemv": _gemv, "dot": _dot}

@@ -71,7 +71,7 @@ class _Boxes:
         if isinstance(result, UnionResult):
             return self._union(result)
         if isinstance(result, ArrayResult):
-            return self._array()
+            return self._array(result.argument)
         if isinstance(result, InputResult):
             return self.reference(self._objects[result.index])
         return self._constant(result)
@@ -95,15 +95,20 @@ class _Boxes:
             value = self.box(element)
             code.effect(f"store ptr {value}, ptr {code.offset(items, 8 * number)}")
         operands = (f"i64 {len(result.elements)}", f"ptr {items}")
+        if result.named is list:
+            return code.call("ptr", "jc_list", *operands)
         if result.named is None:
             return code.call("ptr", "jc_tuple", *operands)
         return code.call("ptr", "jc_named_tuple", f"ptr {code.constant(result.named)}", *operands)
 
-    def _array(self) -> str:
-        """The array in the slot, or None in place of a variable that has no value on this path."""
+    def _array(self, argument: int | None) -> str:
+        """The array in the slot, or the argument that it may be.
+
+        Without such an argument it is None in place of a variable that has no value on this path.
+        """
         code = self._code
         array = self.slot("ptr")
-        none = code.constant(None)
+        none = code.constant(None) if argument is None else self._objects[argument]
         is_null = code.same(array, "null")
         code.call(
             "void", "Py_IncRef", f"ptr {code.value(f'select i1 {is_null}, ptr {none}, ptr null')}"

@@ -3,7 +3,8 @@
 A file holds one module and is named by a hash of all that its code depends on, so an entry is never
 out of date: text that would be compiled in another way has another name.  A file begins with a
 checksum of the rest.  Files are written under another name and then renamed, so that no reader
-sees half of one; what is damaged all the same is compiled anew and replaced.
+sees half of one; what is damaged all the same is compiled anew and replaced.  Beside the modules
+lie plans (``jitcore.stored_plans``), which say what a module is the code of, in the same form.
 
 Machine code is only loaded from files of a folder that nobody but this user can write to.
 """
@@ -25,8 +26,8 @@ __all__ = ["ObjectCache", "StoredObject", "current", "default_directory"]
 _MAGIC: Final = b"jitcore1"
 _CHECKSUM: Final = 32
 _LENGTHS: Final = struct.Struct("<II")
-_HEADER: Final = len(_MAGIC) + _CHECKSUM + _LENGTHS.size
 _SUFFIX: Final = ".object"
+_PLAN: Final = ".plan"
 _UNFINISHED: Final = ".part"
 
 _DEFAULT_LIMIT: Final = 512
@@ -60,22 +61,32 @@ class StoredObject:
         """The contents of a file."""
         symbols, required = ("\n".join(names).encode() for names in (self.symbols, self.required))
         lengths = _LENGTHS.pack(len(symbols), len(required))
-        rest = b"".join([lengths, symbols, required, self.object_code])
-        return b"".join([_MAGIC, hashlib.sha256(rest).digest(), rest])
+        return _checked(b"".join([lengths, symbols, required, self.object_code]))
 
     @staticmethod
     def from_bytes(contents: bytes) -> StoredObject | None:
         """What a file holds, or None where it is damaged."""
-        start = len(_MAGIC) + _CHECKSUM
-        if len(contents) < _HEADER or not contents.startswith(_MAGIC):
+        rest = _unchecked(contents)
+        if rest is None or len(rest) < _LENGTHS.size:
             return None
-        if hashlib.sha256(memoryview(contents)[start:]).digest() != contents[len(_MAGIC) : start]:
-            return None
-        symbols, required = _LENGTHS.unpack_from(contents, start)
-        middle, end = _HEADER + symbols, _HEADER + symbols + required
-        return StoredObject(
-            contents[end:], _names(contents[_HEADER:middle]), _names(contents[middle:end])
-        )
+        symbols, required = _LENGTHS.unpack_from(rest)
+        start, middle = _LENGTHS.size, _LENGTHS.size + symbols
+        end = middle + required
+        return StoredObject(rest[end:], _names(rest[start:middle]), _names(rest[middle:end]))
+
+
+def _checked(rest: bytes) -> bytes:
+    """Contents of a file, with what shows damage before them."""
+    return b"".join([_MAGIC, hashlib.sha256(rest).digest(), rest])
+
+
+def _unchecked(contents: bytes) -> bytes | None:
+    """What ``_checked`` was given, or None where a file is damaged."""
+    start = len(_MAGIC) + _CHECKSUM
+    rest = contents[start:]
+    if len(contents) < start or not contents.startswith(_MAGIC):
+        return None
+    return rest if hashlib.sha256(rest).digest() == contents[len(_MAGIC) : start] else None
 
 
 def _names(text: bytes) -> tuple[str, ...]:
@@ -103,21 +114,34 @@ class ObjectCache:
 
     def load(self, key: str) -> StoredObject | None:
         """The module of this key, or None."""
-        path = self._path(key)
+        contents = self._read(self._path(key))
+        return None if contents is None else StoredObject.from_bytes(contents)
+
+    def store(self, key: str, module: StoredObject) -> None:
+        """Keep a module under this key."""
+        self._write(self._path(key), module.to_bytes())
+
+    def load_plan(self, key: str) -> bytes | None:
+        """The plan of this key, or None."""
+        contents = self._read(self._path(key, _PLAN))
+        return None if contents is None else _unchecked(contents)
+
+    def store_plan(self, key: str, plan: bytes) -> None:
+        """Keep a plan under this key."""
+        self._write(self._path(key, _PLAN), _checked(plan))
+
+    def _read(self, path: Path) -> bytes | None:
         try:
             with path.open("rb") as file:
                 if not (self.is_private() and _is_own(os.fstat(file.fileno()))):
                     return None
-                found = StoredObject.from_bytes(file.read())
+                contents = file.read()
                 _note_use(path, os.fstat(file.fileno()).st_mtime)
         except OSError:
             return None
-        return found
+        return contents
 
-    def store(self, key: str, module: StoredObject) -> None:
-        """Keep a module under this key."""
-        contents = module.to_bytes()
-        path = self._path(key)
+    def _write(self, path: Path, contents: bytes) -> None:
         unfinished = path.with_name(f"{path.stem}.{os.urandom(8).hex()}{_UNFINISHED}")
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -143,25 +167,29 @@ class ObjectCache:
         return _is_own(found) and stat.S_ISDIR(found.st_mode)
 
     def files(self) -> list[tuple[Path, os.stat_result]]:
-        """All modules, those used last at the end."""
-        found = self._entries(_SUFFIX)
+        """All modules and plans, those used last at the end."""
+        found = self._entries((_SUFFIX, _PLAN))
         return sorted(found, key=lambda one: (one[1].st_mtime, one[0].name))
 
     def size(self) -> int:
-        """The bytes of all modules."""
+        """The bytes of all modules and plans."""
         return sum(status.st_size for _, status in self.files())
 
     def clear(self) -> int:
-        """Remove all modules, and what writers that were killed have left; says how many."""
-        removed = [path for path, _ in self._entries(_SUFFIX) if _remove(path)]
+        """Remove all files, those too that writers who were killed have left; counts modules."""
+        removed = [path for path, _ in self.files() if _remove(path)]
         self._remove_unfinished(age=0.0)
         self._size = None
-        return len(removed)
+        return sum(path.suffix == _SUFFIX for path in removed)
 
-    def _path(self, key: str) -> Path:
-        return self.directory / f"{key}{_SUFFIX}"
+    def count(self) -> int:
+        """The number of modules."""
+        return len(self._entries((_SUFFIX,)))
 
-    def _entries(self, suffix: str) -> list[tuple[Path, os.stat_result]]:
+    def _path(self, key: str, suffix: str = _SUFFIX) -> Path:
+        return self.directory / f"{key}{suffix}"
+
+    def _entries(self, suffix: tuple[str, ...]) -> list[tuple[Path, os.stat_result]]:
         try:
             with os.scandir(self.directory) as found:
                 names = [one.name for one in found if one.name.endswith(suffix)]
@@ -186,7 +214,7 @@ class ObjectCache:
         self._remove_unfinished(age=_HOUR)
 
     def _remove_unfinished(self, age: float) -> None:
-        for path, status in self._entries(_UNFINISHED):
+        for path, status in self._entries((_UNFINISHED,)):
             if time.time() - status.st_mtime >= age:
                 _remove(path)
 

@@ -24,7 +24,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from jitcore.codegen.cache import StoredObject, current
-from jitcore.codegen.printers.loop_hints import MASKED, UNMASKED
+from jitcore.codegen.printers.loop_metadata import MASKED, UNMASKED
 
 __all__ = [
     "CompiledModule",
@@ -35,7 +35,9 @@ __all__ = [
     "cpu_identity",
     "has_feature",
     "load_object",
+    "load_stored",
     "require_symbols",
+    "vector_bits",
 ]
 
 
@@ -103,6 +105,11 @@ class CompiledModule:
         """The address of a function or a global variable; KeyError where there is none."""
         address: int = self._library[symbol]
         return address
+
+    @property
+    def key(self) -> str | None:
+        """The name of the module's file in the cache on disk; None where the text is not known."""
+        return None if self._source is None else self._source.key()
 
     @cached_property
     def llvm(self) -> str:
@@ -178,6 +185,20 @@ def load_object(object_code: bytes, symbols: tuple[str, ...], *, name: str) -> C
         return CompiledModule(name, object_code, symbols)
 
 
+def load_stored(key: str, *, name: str) -> CompiledModule | None:
+    """The module with this key from the cache on disk, or None where it is not there any more."""
+    files = current()
+    with _LOCK:
+        stored = None if files is None else files.load(key)
+        if stored is None:
+            return None
+        try:
+            require_symbols(stored.required, name)
+            return CompiledModule(name, stored.object_code, stored.symbols)
+        except EngineError:
+            return None
+
+
 def add_symbol(name: str, address: int) -> None:
     """Make a function of this process known to all code compiled from now on."""
     with _LOCK:
@@ -219,6 +240,11 @@ def has_feature(name: str) -> bool:
     """Whether this CPU has a feature by LLVM's name, such as ``"avx512f"``."""
     with _LOCK:
         return bool(llvm.get_host_cpu_features().get(name, False))
+
+
+def vector_bits() -> int:
+    """The size of this CPU's vector registers, in bits; at least 256, which is made of smaller."""
+    return 512 if has_feature("avx512f") else 256
 
 
 _LOCK = threading.RLock()

@@ -25,7 +25,14 @@ import numpy as np
 
 from jitcore.codegen import layout
 from jitcore.codegen.boxing import box, count_slots
-from jitcore.codegen.guards import Arguments, EntryCode, check_disjoint, check_param
+from jitcore.codegen.guards import (
+    Arguments,
+    EntryCode,
+    check_disjoint,
+    check_param,
+    free_lists,
+    read_lists,
+)
 from jitcore.codegen.runtime import ensure_runtime, fill_table
 from jitcore.codegen.signature import Signature
 
@@ -36,6 +43,12 @@ _NEXT, _HANDLER = layout.TUPLE_ITEMS, layout.TUPLE_ITEMS + 8
 _MIN_SLOTS = 16
 
 ReleaseGil = Literal["never", "large", "always"]
+
+_ELEMENTS_PER_ITERATION = 16
+"""So many elements are read from a list in the time that Python takes for one iteration."""
+
+_FREE_ELEMENTS = 1 << 16
+"""As many may be read before there has to be work for them."""
 
 _LARGE = 1024
 """With so many elements a call takes longer than giving up the GIL, which costs some 50 ns."""
@@ -182,8 +195,10 @@ class _EntryWriter:
         if check_errstate:
             matters = code.call("i1", "jc_float_errors_matter")
             code.guard(code.value(f"xor i1 {matters}, true"))
+        work = self._check_work()
+        lists = read_lists(code, found)
         code.call("void", "jc_note_call", "ptr %self")
-        slots = max(_MIN_SLOTS, count_slots(self._signature.result))
+        slots = max(_MIN_SLOTS, 1 + count_slots(self._signature.result))
         results = code.alloca(f"[{slots} x i64]")
         operands = ", ".join([*found.operands, f"ptr {results}"])
         call = f"call i64 @{native_symbol}({operands})"
@@ -192,7 +207,9 @@ class _EntryWriter:
         state = self._save_thread(release_gil)
         status = code.value(call)
         self._restore_thread(state)
+        free_lists(code, lists)
         self._write_error(status, results, captured)
+        self._note_work(work, results)
         self._write_return(box(code, self._signature.result, found.objects, results), captured)
         types = tuple(operand.split()[0] for operand in [*found.operands, "ptr results"])
         return Entry(self._name, code.declarations, self._text(), tuple(code.constants), types)
@@ -275,6 +292,35 @@ class _EntryWriter:
             code.guard(code.value(f"icmp ne ptr {value}, null"))
         else:
             code.guard(code.same(value, code.constant(capture.expected)))
+
+    def _check_work(self) -> str | None:
+        """Leave calls to Python once those before had much to read from lists and little to do.
+
+        A search by bisection has that.  Gives the place of the number of iterations so far.
+        """
+        code = self._code
+        lists = [one.value for one in self._found.lists if one.param.kind is not None]
+        if not lists:
+            return None
+        lengths = [code.load("i64", value, layout.LIST_SIZE) for value in lists]
+        read, work = self._remembered(), self._remembered()
+        before = code.load("i64", read)
+        allowed = code.value(f"mul i64 {code.load('i64', work)}, {_ELEMENTS_PER_ITERATION}")
+        limit = code.value(f"add i64 {allowed}, {_FREE_ELEMENTS}")
+        code.guard(code.value(f"icmp ule i64 {before}, {limit}"))
+        for length in lengths:
+            before = code.value(f"add i64 {before}, {length}")
+        code.effect(f"store i64 {before}, ptr {read}")
+        return work
+
+    def _note_work(self, work: str | None, results: str) -> None:
+        """Add the iterations that the native function has left after its results."""
+        if work is None:
+            return
+        code = self._code
+        done = code.load("i64", results, 8 * count_slots(self._signature.result))
+        total = code.value(f"add i64 {code.load('i64', work)}, {done}")
+        code.effect(f"store i64 {total}, ptr {work}")
 
     def _save_thread(self, release_gil: ReleaseGil) -> str | None:
         """Give the GIL up where that pays; the thread's state, or null where it was kept."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from jitcore.codegen import layout
 from jitcore.codegen.printers.llvm_instructions import Instructions, memory_type
-from jitcore.codegen.signature import ArrayParam, Param, ScalarParam, TupleParam
+from jitcore.codegen.signature import ArrayParam, ListParam, Param, ScalarParam, TupleParam
 
-__all__ = ["Arguments", "EntryCode", "check_disjoint", "check_param"]
+__all__ = ["Arguments", "EntryCode", "check_disjoint", "check_param", "free_lists", "read_lists"]
 
 _RICH_COMPARE_EQ = 2
 _SWAPPED_AND_NUMBER = -1 << 32 | 0x02 << 16
@@ -131,6 +131,15 @@ class _ArrayFields:
     strides: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _ListFields:
+    """A list, and which operand will be the address of its numbers."""
+
+    param: ListParam
+    value: str
+    operand: int
+
+
 @dataclass(slots=True)
 class Arguments:
     """What the checks found: the native function's operands, and the objects they came from.
@@ -143,11 +152,14 @@ class Arguments:
         One register for each flattened argument.
     arrays : list of _ArrayFields
         All arrays, for the check that written ones share no memory with others.
+    lists : list of _ListFields
+        All lists, whose numbers are read when everything else is known to fit.
     """
 
     operands: list[str] = field(default_factory=list)
     objects: list[str] = field(default_factory=list)
     arrays: list[_ArrayFields] = field(default_factory=list)
+    lists: list[_ListFields] = field(default_factory=list)
 
 
 def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> None:
@@ -163,6 +175,8 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
         _check_array(code, param, value, found)
     elif isinstance(param, ScalarParam):
         found.operands += _SCALARS[param.kind](code, param, value)
+    elif isinstance(param, ListParam):
+        _check_list(code, param, value, found)
     else:
         _check_constant(code, param.value, value)
 
@@ -330,6 +344,53 @@ def _check_no_overlap_with_itself(code: EntryCode, array: _ArrayFields) -> None:
         checks.append(code.any_of([single, clear]))
     empty = _is_empty(code, array.dims)
     code.guard(*(code.any_of([check, empty]) for check in checks))
+
+
+# Lists
+
+
+def _check_list(code: EntryCode, param: ListParam, value: str, found: Arguments) -> None:
+    code.guard_type(value, list)
+    length = code.load("i64", value, layout.LIST_SIZE)
+    is_empty = code.same(length, "0", "i64")
+    found.operands.append(f"ptr {value}")
+    found.lists.append(_ListFields(param, value, len(found.operands)))
+    if param.kind is None:
+        code.guard(is_empty)
+        return
+    code.guard(code.value(f"xor i1 {is_empty}, true"))
+    found.operands += ["ptr null", f"i64 {length}"]
+
+
+def read_lists(code: EntryCode, found: Arguments) -> list[str]:
+    """Read the numbers of all lists; gives the memory they are in.
+
+    No check may follow, because the block ``miss`` does not free it.
+    """
+    for number, one in enumerate(found.lists):
+        for other in found.lists[:number]:
+            if one.param.written or other.param.written:
+                code.guard(code.value(f"icmp ne ptr {one.value}, {other.value}"))
+    memory = []
+    for one in found.lists:
+        if one.param.kind is not None:
+            memory.append(code.call("ptr", f"jc_read_{one.param.kind}s", f"ptr {one.value}"))
+            found.operands[one.operand] = f"ptr {memory[-1]}"
+    if memory:
+        misfit, read = code.new_label("misfit"), code.new_label("read")
+        failed = code.any_of([code.same(address, "null") for address in memory])
+        code.effect(f"br i1 {failed}, label %{misfit}, label %{read}")
+        code.start(misfit)
+        free_lists(code, memory)
+        code.jump("miss")
+        code.start(read)
+    return memory
+
+
+def free_lists(code: EntryCode, memory: Sequence[str]) -> None:
+    """Give up what ``read_lists`` took."""
+    for address in memory:
+        code.call("void", "jc_free", f"ptr {address}")
 
 
 # Scalars

@@ -36,6 +36,8 @@ __all__ = [
     "FLOAT_VALUE",
     "INT_DIGITS",
     "INT_SIZE",
+    "LIST_ITEMS",
+    "LIST_SIZE",
     "OBJECT_TYPE",
     "SCALAR_VALUE",
     "TUPLE_ITEMS",
@@ -54,6 +56,8 @@ COMPLEX_REAL = 16
 COMPLEX_IMAG = 24
 TUPLE_SIZE = 16
 TUPLE_ITEMS = tuple.__basicsize__
+LIST_SIZE = 16
+LIST_ITEMS = 24
 CELL_CONTENTS = 16
 DICT_VERSION = 24
 INT_SIZE = 16
@@ -158,12 +162,15 @@ def _wrong_in_scalars() -> list[str]:
 
 def _wrong_in_python() -> list[str]:
     real, number, pair, cell = 2.75, complex(1.5, -2.5), (object(), object()), CellType(object())
+    listed = [pair, cell]
     checks = {
         "float": _double(id(real) + FLOAT_VALUE) == real,
         "complex.real": _double(id(number) + COMPLEX_REAL) == number.real,
         "complex.imag": _double(id(number) + COMPLEX_IMAG) == number.imag,
         "tuple.size": word_at(id(pair) + TUPLE_SIZE) == 2,
         "tuple.items": word_at(id(pair) + TUPLE_ITEMS + 8) == id(pair[1]),
+        "list.size": word_at(id(listed) + LIST_SIZE) == 2,
+        "list.items": word_at(word_at(id(listed) + LIST_ITEMS) + 8) == id(cell),
         "cell": word_at(id(cell) + CELL_CONTENTS) == id(cell.cell_contents),
     }
     return [name for name, holds in checks.items() if not holds]

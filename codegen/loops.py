@@ -101,7 +101,8 @@ class Binary:
 
     ``reassoc`` is for the steps of reductions: ``add``, ``sub``, ``mul``, ``min`` and ``max`` of
     floats.  Steps may then be taken in another order and grouping, and ``min`` and ``max`` may take
-    either zero of 0.0 and -0.0; NaN still wins.  On integers it changes nothing.
+    either zero of 0.0 and -0.0; NaN still wins.  An addition and a multiplication that both say so
+    may become one fused operation.  On integers it changes nothing.
     """
 
     op: str

@@ -9,10 +9,13 @@ from jitcore.codegen.blocking import block_steps
 from jitcore.codegen.error_sites import ErrorSite
 from jitcore.codegen.loops import Function
 from jitcore.codegen.lowering import (
+    attention,
     control,
     elementwise,
     groups,
+    interleaving,
     layers,
+    lists,
     masks,
     matmul,
     movement,
@@ -29,8 +32,9 @@ from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.results import Parameters, Results
 from jitcore.codegen.lowering.state import RESULTS, Lowering, Rule
 from jitcore.codegen.lowering.tidy import tidy
-from jitcore.codegen.panels import multiply_by_panels
+from jitcore.codegen.shared_matrices import share_matrices
 from jitcore.codegen.signature import Layout, Result
+from jitcore.codegen.targets import CPU, Target
 from jitcore.ir.graph import Graph
 
 __all__ = ["RULES", "Lowered", "NotNative", "lower"]
@@ -48,7 +52,10 @@ RULES: dict[str, Rule] = {
     **masks.RULES,
     **matmul.RULES,
     **layers.RULES,
+    **interleaving.RULES,
+    **attention.RULES,
     **structure.RULES,
+    **lists.RULES,
     **control.RULES,
     **requirements.RULES,
 }
@@ -84,7 +91,9 @@ class Lowered:
         return max((site.payload for site in self.sites), default=0)
 
 
-def lower(graph: Graph, layouts: Sequence[Layout | None], *, name: str) -> Lowered:
+def lower(
+    graph: Graph, layouts: Sequence[Layout | None], *, name: str, target: Target = CPU
+) -> Lowered:
     """Lower a typed graph.
 
     Parameters
@@ -95,25 +104,30 @@ def lower(graph: Graph, layouts: Sequence[Layout | None], *, name: str) -> Lower
         One for each input, those in tuples one by one; None for what is not an array.
     name : str
         The function's symbol.
+    target : Target
+        Where the loops run.
 
     Raises
     ------
     NotNative
         A node has no native form; the message says which and why.
     """
-    lowering = Lowering(graph, RULES, elementwise.materialize)
+    lowering = Lowering(graph, RULES, elementwise.materialize, target)
     parameters = Parameters(lowering, layouts)
     for value in graph.inputs:
         parameters.add(value)
     lowering.block(graph.block)
     result = Results(lowering).finish(graph.outputs)
-    body = block_steps(tidy(lowering.emitter.body), lowering.notes)
-    body = multiply_by_panels(body, lowering.notes)
+    lists.check_lists(lowering)
+    body = tidy(lowering.emitter.body)
+    if not target.is_device:
+        body = block_steps(body, lowering.notes)
+        body = share_matrices(body, lowering.notes)
     function = Function(name, [*parameters.params, RESULTS], body, doc=graph.doc or "")
     return Lowered(
         function,
         result,
         tuple(lowering.sites),
-        frozenset(lowering.written),
+        frozenset(lowering.written | lowering.lists_written),
         tuple(lowering.notes),
     )

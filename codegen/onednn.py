@@ -64,7 +64,7 @@ def enable_onednn_fusion(enabled: bool) -> None:
     Raises
     ------
     RuntimeError
-        oneDNN is not installed: ``pip install "jitcore[onednn]"``.
+        oneDNN is not installed: ``pip install "jitcore[onednn]"``; or it cannot be loaded.
 
     Examples
     --------
@@ -74,11 +74,17 @@ def enable_onednn_fusion(enabled: bool) -> None:
     False
     """
     global _enabled
-    if enabled and api.find_library() is None:
+    path = api.find_library() if enabled else None
+    if enabled and path is None:
         raise RuntimeError(
             'oneDNN is not installed: pip install "jitcore[onednn]", or do without it, which is '
             "the default"
         )
+    if path is not None:
+        try:
+            api.load(path)
+        except (OSError, api.LibraryError) as error:
+            raise RuntimeError(f"oneDNN cannot be loaded: {error}") from error
     _enabled = bool(enabled)
 
 
@@ -116,7 +122,11 @@ def _make(vectors: int) -> None:
     width = vectors * lanes_of("float32").count
 
     def product(*args: Any) -> None:
-        if not _run(args, width):
+        try:
+            done = _run(args, width)
+        except (OSError, MemoryError, api.LibraryError):
+            done = False  # an exception cannot leave a callback; our kernel writes all anew
+        if not done:
             own(*args)
 
     callback = _SIGNATURE(product)

@@ -2,7 +2,8 @@
 
 Lowering marks the loops whose iterations are independent.  Such a loop can be cut into parts where
 nothing in it leaves the loop, changes a variable around it, or calls for memory.  No reduction is
-cut, so the number of threads never changes a result.
+cut here (`lowering.walks` cuts long ones, by their lengths alone), so the number of threads never
+changes a result.
 """
 
 from __future__ import annotations
@@ -106,10 +107,13 @@ def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], 
         total = add(total, integer(sum(map(_operations, expressions(statement)))))
         match statement:
             case For():
-                trips = subtract(statement.stop, statement.start)
+                trips = _trips(statement)
                 if any(name in bound for name in variables(trips)):
                     place = statement.start, statement.stop
-                    trips = spans.get(place, integer(UNKNOWN_TRIPS))
+                    known = spans.get(place)
+                    trips = integer(UNKNOWN_TRIPS)
+                    if known is not None:
+                        trips = integer(-(-known.value // statement.step))
                 inner = multiply(maximum(trips, ZERO), _work(statement.body, bound, spans))
                 total = add(total, inner)
             case While():
@@ -121,6 +125,16 @@ def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], 
             case Store():
                 total = add(total, integer(1))
     return total
+
+
+def _trips(loop: For) -> Expr:
+    """The number of iterations, where that is not negative."""
+    length = subtract(loop.stop, loop.start)
+    if loop.step == 1:
+        return length
+    if isinstance(length, Const):
+        return integer(-(-length.value // loop.step))
+    return Binary("quot", add(length, integer(loop.step - 1)), integer(loop.step), "int64")
 
 
 def _operations(expression: Expr) -> int:

@@ -288,7 +288,8 @@ def _toward_zero(builder: Any, x: ir.Value, width: int) -> ir.Value:
     """Toward zero; NaN and what does not fit become the least integer, as on x86-64."""
     type_ = ir.IntType(width)
     limit = ir.Constant(x.type, 2.0 ** (width - 1))
-    fits = builder.fcmp_ordered("<", _overloaded(builder, "fabs", x), limit)
+    above = builder.fcmp_ordered(">", x, ir.Constant(x.type, -(2.0 ** (width - 1))))
+    fits = builder.and_(above, builder.fcmp_ordered("<", x, limit))
     least = ir.Constant(type_, -(1 << (width - 1)))
     return builder.select(fits, builder.fptosi(x, type_), least)
 

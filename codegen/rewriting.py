@@ -1,13 +1,30 @@
-"""What passes over loop nests share: statements with other blocks, names nobody has."""
+"""What passes over loop nests share: other blocks, other operands, names nobody has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from jitcore.codegen.loops import For, If, Stmt, While
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Do,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Return,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+    While,
+)
 
-__all__ = ["unused_name", "with_blocks"]
+__all__ = ["numbered", "replaced", "unused_name", "with_blocks", "with_expressions"]
 
 
 def with_blocks(statement: Stmt, change: Callable[[Sequence[Stmt]], list[Stmt]]) -> Stmt:
@@ -23,9 +40,66 @@ def with_blocks(statement: Stmt, change: Callable[[Sequence[Stmt]], list[Stmt]])
     return statement
 
 
+def numbered(name: str, names: set[str]) -> str:
+    """The name, or the first of ``name_2``, ``name_3`` ... that no other has; joins ``names``."""
+    found, number = name, 1
+    while found in names:
+        number += 1
+        found = f"{name}_{number}"
+    names.add(found)
+    return found
+
+
 def unused_name(name: str, names: set[str]) -> str:
     """The name, or a longer one, that is not among ``names``, to which it is added."""
     while name in names:
         name += "_"
     names.add(name)
     return name
+
+
+def replaced(x: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """An expression with another one wherever ``change`` gives one, from the outside in."""
+    new = change(x)
+    if new is not None:
+        return new
+
+    def inside(one: Expr) -> Expr:
+        return replaced(one, change)
+
+    match x:
+        case Unary() | Cast():
+            return replace(x, x=inside(x.x))
+        case Binary():
+            return replace(x, x=inside(x.x), y=inside(x.y))
+        case Select():
+            return replace(x, condition=inside(x.condition), x=inside(x.x), y=inside(x.y))
+        case Load():
+            return replace(x, pointer=inside(x.pointer), index=inside(x.index))
+        case Call():
+            return replace(x, args=tuple(map(inside, x.args)))
+    return x
+
+
+def with_expressions(statement: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
+    """The statement with each of its own expressions changed, and those in its blocks."""
+
+    def block(statements: Sequence[Stmt]) -> list[Stmt]:
+        return [with_expressions(one, change) for one in statements]
+
+    statement = with_blocks(statement, block)
+    match statement:
+        case Let() | Assign() | Return():
+            return replace(statement, value=change(statement.value))
+        case Store():
+            pointer, index = change(statement.pointer), change(statement.index)
+            return replace(statement, pointer=pointer, index=index, value=change(statement.value))
+        case For():
+            return replace(statement, start=change(statement.start), stop=change(statement.stop))
+        case While() | If():
+            return replace(statement, condition=change(statement.condition))
+        case Do():
+            call = change(statement.call)
+            assert isinstance(call, Call)
+            return replace(statement, call=call)
+    return statement

@@ -8,11 +8,13 @@ CPython's functions are known to the engine under their own names, ours begin wi
 ``jc_incref``, ``jc_decref``   take and drop a reference to what ``jc_empty`` made, null is fine
 ``jc_tuple``                   a tuple from (count, items); steals the items, drops them on failure
 ``jc_named_tuple``             the same for a class: (class, count, items)
+``jc_list``                    a list from (count, items), like ``jc_tuple``
 ``jc_scalar``                  a NumPy scalar from its type and the bits of its value
 ``jc_complex128``              the same from the bits of both parts
 ``jc_error``                   calls an error handler
 ``jc_note_call``               keeps the receiver of the entry that was called last
 ``jc_float_errors_matter``     whether ``np.errstate`` asks for more than warnings
+``jc_read_ints`` and the like  lists, see ``list_runtime``
 ============================== =====================================================================
 
 The first three may be called with and without the GIL: native functions that take long run without.
@@ -31,11 +33,13 @@ import numpy as np
 from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
 from jitcore.codegen.layout import (
     DTYPE_CHARS,
+    LIST_ITEMS,
     SCALAR_VALUE,
     TUPLE_ITEMS,
     scalar_alloc,
     word_at,
 )
+from jitcore.codegen.list_runtime import LIST_OBJECTS, LIST_SYMBOLS, list_text
 from jitcore.codegen.temporaries import LEAST_POOLED, make_array_handler, make_temporaries
 
 __all__ = [
@@ -55,6 +59,7 @@ MAX_RANK = 8
 _multiarray: Any = importlib.import_module("numpy._core._multiarray_umath")
 
 _PYTHON_FUNCTIONS = (
+    "PyBool_FromLong",
     "PyCapsule_GetPointer",
     "PyComplex_FromDoubles",
     "PyContextVar_Get",
@@ -66,6 +71,10 @@ _PYTHON_FUNCTIONS = (
     "PyFloat_FromDouble",
     "PyGILState_Ensure",
     "PyGILState_Release",
+    "PyList_Append",
+    "PyList_New",
+    "PyList_SetItem",
+    "PyList_SetSlice",
     "PyLong_AsLongLongAndOverflow",
     "PyLong_FromLongLong",
     "PyLong_FromVoidPtr",
@@ -210,6 +219,7 @@ done:
 
 _TUPLES = """
 declare ptr @PyTuple_New(i64)
+declare ptr @PyList_New(i64)
 declare ptr @PyErr_NoMemory()
 
 ; The items are stolen.  One of them may be null, with an exception set: then so is the result.
@@ -226,6 +236,26 @@ fill:
   %bytes = mul i64 %count, 8
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %items, i64 %bytes, i1 false)
   ret ptr %tuple
+failure:
+  call void @drop_items(i64 %count, ptr %items)
+  ret ptr null
+}
+
+; The same as a list.
+define ptr @jc_list(i64 %count, ptr %items) {
+entry:
+  %complete = call i1 @items_complete(i64 %count, ptr %items)
+  br i1 %complete, label %make, label %failure
+make:
+  %list = call ptr @PyList_New(i64 %count)
+  %failed = icmp eq ptr %list, null
+  br i1 %failed, label %failure, label %fill
+fill:
+  %slot = getelementptr i8, ptr %list, i64 LIST_ITEMS
+  %target = load ptr, ptr %slot
+  %bytes = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %items, i64 %bytes, i1 false)
+  ret ptr %list
 failure:
   call void @drop_items(i64 %count, ptr %items)
   ret ptr null
@@ -404,6 +434,7 @@ _RUNTIME_SYMBOLS = (
     "jc_error",
     "jc_float_errors_matter",
     "jc_incref",
+    "jc_list",
     "jc_named_tuple",
     "jc_note_call",
     "jc_scalar",
@@ -467,6 +498,7 @@ def _runtime_text() -> str:
     text += _TUPLES + _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
     numbers = {
         "TUPLE_ITEMS": TUPLE_ITEMS,
+        "LIST_ITEMS": LIST_ITEMS,
         "SCALAR_VALUE": SCALAR_VALUE,
         "ERROR_STATE": _ERROR_STATE,
     }
@@ -507,6 +539,10 @@ class _Runtime:
         fill_table(self.module.address("jc_objects"), self.objects)
         for name in _RUNTIME_SYMBOLS:
             add_symbol(name, self.module.address(name))
+        self.lists = compile_module(list_text(), name="lists")
+        fill_table(self.lists.address("jc_list_objects"), dict(enumerate(LIST_OBJECTS)))
+        for name in LIST_SYMBOLS:
+            add_symbol(name, self.lists.address(name))
         place = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.module.address("jc_last_call_place"))()
         self.last_call = ctypes.c_void_p.from_address(place or 0)
 

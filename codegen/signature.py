@@ -14,6 +14,7 @@ __all__ = [
     "ConstantResult",
     "InputResult",
     "Layout",
+    "ListParam",
     "Param",
     "Result",
     "ScalarParam",
@@ -84,15 +85,41 @@ class TupleParam:
     named: Any = None
 
 
-Param = ArrayParam | ScalarParam | ConstantParam | TupleParam
+@dataclass(frozen=True, slots=True)
+class ListParam:
+    """An exact list whose elements are all Python numbers of this kind.
+
+    It is passed on as the object, the address of its numbers and their count; the numbers are read
+    from the list after all other checks.
+
+    Parameters
+    ----------
+    kind : str or None
+        None is for a list without elements, of which only the object is passed on.
+    written : bool
+        The function writes to it: it must not be another argument as well.
+    """
+
+    kind: Literal["int", "float", "bool"] | None
+    written: bool = False
+
+
+Param = ArrayParam | ScalarParam | ConstantParam | TupleParam | ListParam
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayResult:
-    """A new ``ndarray``; its slot holds the object's address, one reference owned by the caller.
+    """A new ``ndarray`` or list; its slot holds its address, one reference owned by the caller.
 
     A null address stands for a variable that has no value, and becomes None.
+
+    Parameters
+    ----------
+    argument : int or None
+        The (flattened) argument that a null address stands for instead.
     """
+
+    argument: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +146,7 @@ class InputResult:
 
 @dataclass(frozen=True, slots=True)
 class TupleResult:
-    """A tuple, or a NamedTuple of class ``named``, of the results that follow."""
+    """A tuple, a NamedTuple of class ``named``, or a new list, of the results that follow."""
 
     elements: tuple[Result, ...]
     named: Any = None

@@ -329,7 +329,7 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> int:
     """Set the number of threads that large loops run on, the calling one included.
 
-    Results do not depend on it: no sum is divided among threads.
+    Results do not depend on it: where long sums are divided depends on their lengths alone.
 
     Parameters
     ----------

@@ -69,6 +69,7 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "ndtr": error.ndtr,
     "nextafter": elementary.nextafter,
     "pow": power.pow,
+    "power_in_arrays": power.power_in_arrays,
     "rel_entr": logarithm.rel_entr,
     "remainder": elementary.remainder,
     "sigmoid": exponential.sigmoid,

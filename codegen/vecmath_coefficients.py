@@ -214,6 +214,19 @@ ERF: Final[Coefficients] = {
     ),
 }
 
+# -log2(erfc(x)) for 0.49 <= x <= 3.94 (0.078 ULP of erf(x))
+ERFC_LOG2: Final[Coefficients] = {
+    "float32": (
+        -5.2555904403561726e-05,
+        1.6283965110778809,
+        0.9165089130401611,
+        0.15255655348300934,
+        -0.03342774137854576,
+        0.004757760092616081,
+        -0.0003227988490834832,
+    ),
+}
+
 # (1 + 2 x) exp(x**2) erfc(x) in q = (x - k) / (x + k), for x >= 1/2 (0.21 and 0.18 ULP)
 ERFC: Final[Coefficients] = {
     "float32": (

@@ -2,7 +2,8 @@
 
 Up to 1/2, ``erf(x) / x`` is a polynomial.  Beyond, ``erfc(x) = g(q) exp(-x**2) / (1 + 2 x)`` with
 ``q = (x - k) / (x + k)``, where g is nearly constant and one polynomial on the whole half line
-(Shepherd and Laframboise, Mathematics of Computation 36, 1981).
+(Shepherd and Laframboise, Mathematics of Computation 36, 1981).  In float32, erf takes it as
+``2**-p(x)``, with a polynomial p.
 """
 
 from __future__ import annotations
@@ -10,8 +11,16 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from jitcore.codegen.scalar_vocabulary import Scalar, copysign, fma, inf, polynomial, select
-from jitcore.codegen.vecmath_coefficients import ERF, ERFC
+from jitcore.codegen.scalar_vocabulary import (
+    Scalar,
+    bits,
+    copysign,
+    fma,
+    inf,
+    polynomial,
+    select,
+)
+from jitcore.codegen.vecmath_coefficients import ERF, ERFC, ERFC_LOG2, EXP2
 from jitcore.codegen.vecmath_exponential import clamp, expm1_reduced, reduce_exp, scale
 from jitcore.codegen.vecmath_formats import FORMATS
 from jitcore.codegen.vecmath_logarithm import log, log1p
@@ -20,6 +29,8 @@ from jitcore.codegen.vecmath_pairs import quotient
 __all__ = ["erf", "erfc", "erfcx", "log_ndtr", "ndtr"]
 
 SQRT_HALF: Final = math.sqrt(0.5)
+ERF_IS_1: Final = 3.9375
+"""From here on erf(x) is 1 in float32."""
 SQRT_2: Final = math.sqrt(2)
 ONE_OVER_SQRT_PI: Final = 1 / math.sqrt(math.pi)
 # (-1)**k (2 k - 1)!! (Abramowitz and Stegun, 7.1.23)
@@ -48,11 +59,27 @@ def erfc_positive(x: Scalar, dtype: str) -> Scalar:
     return scale(fma(g, e, g) / fma(2, bounded, 1), n, dtype)
 
 
+def erfc_rough_float32(x: Scalar) -> Scalar:
+    """erfc(x) for x >= 1/2 with an error below 2**-26, which is nothing beside 1.
+
+    As a power of 2 it needs no division; NaN is left to the caller.
+    """
+    c = FORMATS["float32"]
+    power = polynomial(select(x > ERF_IS_1, ERF_IS_1, x), ERFC_LOG2["float32"])
+    shifted = c.shifter - power
+    r = (c.shifter - shifted) - power
+    fraction = fma(r, polynomial(r, EXP2["float32"]), 1)
+    # The shift leaves the integer that the low bits of the shifted number are.
+    exponent_bits = bits("int32", shifted) << c.mantissa
+    return bits("float32", bits("int32", fraction) + exponent_bits)
+
+
 def erf(x: Scalar, dtype: str) -> Scalar:
     """The error function."""
     magnitude = abs(x)
-    large = copysign(1 - erfc_positive(magnitude, dtype), x)
-    return select(magnitude > 0.5, large, erf_small(x, dtype))
+    is_float32 = dtype == "float32"
+    tail = erfc_rough_float32(magnitude) if is_float32 else erfc_positive(magnitude, dtype)
+    return select(magnitude > 0.5, copysign(1 - tail, x), erf_small(x, dtype))
 
 
 def erfc(x: Scalar, dtype: str) -> Scalar:

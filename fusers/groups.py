@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import prod
 
 from jitcore.fusers.elementwise import (
     PRODUCERS,
@@ -34,6 +35,7 @@ from jitcore.fusers.elementwise import (
     counts,
     goes_over_memory,
     is_on_scalars,
+    iteration_dims,
     refusal,
 )
 from jitcore.fusers.rows import fits_one_nest, is_respaced
@@ -46,6 +48,11 @@ __all__ = ["MAX_NODES", "Decision", "fuse_groups"]
 
 MAX_NODES = 80
 """Larger groups make LLVM's time grow faster than their own."""
+
+MAX_NODES_OF_LARGE = 320
+LEAST_LARGE = 2**15
+"""Elements of arrays that no cache near the processor holds: one group more reads and writes all of
+its arrays once more, which takes longer than all it computes."""
 
 MAX_NEIGHBOURS = 16
 """How many groups are asked that read the same array, the last ones, so that planning takes time in
@@ -161,13 +168,13 @@ class _BlockFuser:
                 found.append(self.cluster_of[self.order[value.node]])
         for value in arrays:
             readers = (self.cluster_of[one.last] for one in self.readers.get(value, ()))
-            near = [one for one in dict.fromkeys(readers) if len(one.nodes) < MAX_NODES]
+            near = [one for one in dict.fromkeys(readers) if len(one.nodes) < _limit(one.nodes[0])]
             self.readers[value] = near[-MAX_NEIGHBOURS:]
             found += self.readers[value]
         return [one for one in dict.fromkeys(found) if one.fusible]
 
     def _may_merge(self, first: _Cluster, second: _Cluster) -> bool:
-        if len(first.nodes) + len(second.nodes) > MAX_NODES:
+        if len(first.nodes) + len(second.nodes) > _limit(first.nodes[0]):
             return False
         if not fits_one_nest([*first.nodes, *second.nodes]):
             return False
@@ -289,6 +296,14 @@ class _BlockFuser:
                 result.append(top)
                 stack.pop()
         return result
+
+
+def _limit(node: Node) -> int:
+    """How many nodes a group with this one may have."""
+    dims = iteration_dims(node) or ()
+    extents = [dim for dim in dims if isinstance(dim, int)]
+    is_large = len(extents) == len(dims) and prod(extents) >= LEAST_LARGE
+    return MAX_NODES_OF_LARGE if is_large else MAX_NODES
 
 
 def _all_inputs(node: Node) -> Iterable[Value]:

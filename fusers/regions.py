@@ -31,7 +31,16 @@ from jitcore.ir.types import (
     UnionType,
 )
 
-__all__ = ["is_native_graph", "native_refusal", "partition"]
+__all__ = [
+    "MIN_WEIGHT",
+    "dissolve",
+    "is_light",
+    "is_native_graph",
+    "native_refusal",
+    "partition",
+    "waits_for_types",
+    "works_on_arrays",
+]
 
 _PLAIN = (INT, FLOAT, BOOL, COMPLEX, NONE, DTYPE, ELLIPSIS, SLICE)
 _INTERNAL = (PrimType("range"), PrimType("iterator"), PrimType("Uninitialized"))
@@ -43,6 +52,7 @@ _HOST_KINDS = frozenset(
         "prim::For",
         "prim::ListConstruct",
         "np::call",
+        "prim::NativeGroup",
     }
 )
 
@@ -50,6 +60,10 @@ _CONTROL = frozenset({"prim::If", "prim::Loop"})
 _ACCESSES = frozenset({"prim::getitem", "prim::setitem", "prim::GetAttr"})
 """What a region that waits for types gains nothing by: a container would only be passed to it."""
 
+_LIST_KINDS = frozenset(f"prim::List{name}" for name in ("Items", "Length", "Write", "Make"))
+"""What takes numbers out of lists and puts them in: only in graphs that are all native."""
+
+_LOOPS = frozenset({"prim::Loop", "prim::For"})
 _PLUMBING = frozenset({"prim::TupleConstruct", "prim::Unpack"})
 
 MIN_WEIGHT = 2.0
@@ -83,6 +97,8 @@ def _is_only_constant(node: Node) -> bool:
 
 
 def _has_foreign_type(node: Node) -> bool:
+    if node.kind in _LIST_KINDS:
+        return False
     return not all(
         _is_native_type(value.type) or value.constant is not None for value in _values(node)
     )
@@ -134,8 +150,19 @@ def native_refusal(node: Node) -> str | None:
 
 def is_native_graph(graph: Graph) -> bool:
     """Whether all of a graph is native, views of arrays among the results excepted."""
-    inputs = all(_is_native_type(value.type) or not value.uses for value in graph.inputs)
-    return inputs and not any(native_refusal(node) for node in graph.block.nodes)
+    inputs = all(_may_pass(value) or not value.uses for value in graph.inputs)
+    nodes = graph.block.nodes
+    return inputs and not any(native_refusal(one) and not _returns_lists(one) for one in nodes)
+
+
+def _may_pass(value: Value) -> bool:
+    """Whether a value may come into a native function or leave it: lists do that, too."""
+    return _is_native_type(value.type) or isinstance(value.type, ListType)
+
+
+def _returns_lists(node: Node) -> bool:
+    """Whether a node is a tuple of lists and other values that the function returns."""
+    return node.kind == "prim::TupleConstruct" and all(map(_may_pass, node.inputs))
 
 
 def _deferrable(block: Block) -> set[Node]:
@@ -185,21 +212,65 @@ def _weight(node: Node) -> float:
     return 1.0
 
 
-def partition(graph: Graph, *, defer: bool = True) -> bool:
+def is_light(graph: Graph) -> bool:
+    """Whether a graph has too little work for a native region."""
+    return sum(map(_weight, graph.block.nodes)) < MIN_WEIGHT
+
+
+def waits_for_types(graph: Graph) -> bool:
+    """Whether a region has nodes whose types are known only when it is called."""
+    return any(not node.blocks and _waits(node) for node in graph.nodes())
+
+
+def works_on_arrays(graph: Graph) -> bool:
+    """Whether there is more in a graph than single numbers and elements of arrays."""
+    return any(map(_works_on_arrays, graph.nodes()))
+
+
+def _works_on_arrays(node: Node) -> bool:
+    if node.kind in _LOOPS or node.kind.startswith("nn::"):
+        return True
+    op = TABLE.get(node.kind)
+    if op is not None and op.view:
+        return False
+    values = (*node.outputs, *node.inputs[:1]) if node.kind == "np::store" else node.outputs
+    types = (value.type for value in values)
+    return any(isinstance(one, TensorType) and one.dims != () for one in types)
+
+
+def dissolve(region: Node) -> None:
+    """Put what is in a region into the host program, in the region's place."""
+    block, graph = region.block, region.attributes["graph"]
+    assert block is not None
+    count = len(block.nodes)
+    mapping: dict[Value, Value] = dict(zip(graph.inputs, region.inputs, strict=True))
+    for node in graph.block.nodes:
+        copy_node(node, block, mapping)
+    made = block.nodes[count:]
+    del block.nodes[count:]
+    place = block.nodes.index(region)
+    block.nodes[place:place] = made
+    (result,) = graph.block.returns
+    region.output.replace_all_uses_with(mapping.get(result, result))
+    region.destroy()
+
+
+def partition(graph: Graph, *, defer: bool = True, least_weight: float = MIN_WEIGHT) -> bool:
     """Form ``prim::NativeGroup`` nodes in all blocks that run in the host program.
 
-    With ``defer`` they also take in nodes whose types are not known yet.
+    With ``defer`` they also take in nodes whose types are not known yet.  Regions lighter than
+    ``least_weight`` are left to the host program.
     """
-    return _partition_block(graph.block, defer)
+    return _partition_block(graph.block, defer, least_weight)
 
 
-def _partition_block(block: Block, defer: bool) -> bool:
+def _partition_block(block: Block, defer: bool, least_weight: float) -> bool:
     changed = False
     deferrable = _deferrable(block) if defer else set()
     for node in block.nodes:
         if node.blocks and native_refusal(node) and node not in deferrable:
             for inner in node.blocks:
-                changed |= _partition_block(inner, defer)
+                changed |= _partition_block(inner, defer, least_weight)
     runs: list[list[Node]] = [[]]
     sequence: list[Node | list[Node]] = []
     for node in block.nodes:
@@ -218,18 +289,18 @@ def _partition_block(block: Block, defer: bool) -> bool:
     for item in sequence:
         if isinstance(item, Node):
             block.nodes.append(item)
-        elif sum(map(_weight, item)) < MIN_WEIGHT:
+        elif sum(map(_weight, item)) < least_weight:
             block.nodes.extend(item)
         else:
             changed = True
-            _form_region(block, item)
+            _form_region(block, item, least_weight)
     return changed
 
 
-def _form_region(block: Block, nodes: list[Node]) -> None:
+def _form_region(block: Block, nodes: list[Node], least_weight: float) -> None:
     """Append the run as a region; views that leave it follow in the host program."""
     kept, after = _without_escaping_views(nodes)
-    if sum(map(_weight, kept)) < MIN_WEIGHT:
+    if sum(map(_weight, kept)) < least_weight:
         block.nodes.extend([*nodes, *(node for node in after if node not in nodes)])
         return
     _make_region(block, kept)

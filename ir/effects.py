@@ -237,6 +237,14 @@ def _container(node: Node) -> Effects:
     return Effects(keeps=_all(node))
 
 
+def _list_items(node: Node) -> Effects:
+    return Effects(reads=(0,))
+
+
+def _list_write(node: Node) -> Effects:
+    return Effects(_all(node), (0,), observable=True)
+
+
 def _raise(node: Node) -> Effects:
     return Effects(reads=_all(node), observable=True)
 
@@ -455,6 +463,10 @@ _RULES: dict[str, Callable[[Node], Effects]] = {
     "prim::SetConstruct": _container,
     "prim::DictConstruct": _container,
     "prim::slice": _container,
+    "prim::ListItems": _list_items,
+    "prim::ListLength": _list_items,
+    "prim::ListMake": _list_items,
+    "prim::ListWrite": _list_write,
     **dict.fromkeys([f"prim::{name}" for name in _CONSUMERS], _consumer),
     **dict.fromkeys([f"prim::{name}" for name in _COLLECTORS], _collector),
     **dict.fromkeys([f"prim::{name}" for name in _ITERATORS], _iterator),

@@ -350,15 +350,17 @@ class Capture:
 class Graph:
     """A function in SSA form.
 
-    The inputs are the parameters in order, then one input for each capture that has one.
+    The inputs are the parameters in order, then one input for each capture that has one.  A graph
+    that ``must_be_native`` says of lists or objects what holds only in one native function.
     """
 
-    __slots__ = ("_counts", "_names", "block", "captures", "doc", "name")
+    __slots__ = ("_counts", "_names", "block", "captures", "doc", "must_be_native", "name")
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.doc: str | None = None
         self.captures: list[Capture] = []
+        self.must_be_native = False
         self._counts: dict[str, int] = {}
         self._names: set[str] = set()
         self.block = Block(self, None)
@@ -414,6 +416,7 @@ class Graph:
         """A graph that shares nothing with this one but constants and captures' values."""
         twin = Graph(self.name)
         twin.doc = self.doc
+        twin.must_be_native = self.must_be_native
         mapping: dict[Value, Value] = {}
         copy_block(self.block, twin.block, mapping)
         twin.captures = [

@@ -33,6 +33,7 @@ __all__ = [
     "ListType",
     "LocalListType",
     "PrimType",
+    "RecordType",
     "TensorType",
     "TupleType",
     "Type",
@@ -204,6 +205,22 @@ class LocalListType(Type):
         known = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
         found = known.get(self.element) if isinstance(self.element, PrimType) else None
         return None if found is None else np.dtype(found)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType(Type):
+    """An object that only compiled code knows: the values of its attributes, in this order.
+
+    There are none in a typed graph that is finished.
+    """
+
+    class_: Any
+    names: tuple[str, ...]
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        fields = (f"{name}: {one}" for name, one in zip(self.names, self.elements, strict=True))
+        return f"{self.class_.__name__}[{', '.join(fields)}]"
 
 
 @dataclass(frozen=True, slots=True)

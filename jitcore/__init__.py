@@ -12,6 +12,7 @@ import numpy as _numpy
 
 from jitcore.codegen.threads import get_num_threads, set_num_threads
 from jitcore.config import set_numerics
+from jitcore.devices import device, to
 from jitcore.errors import (
     CompilationError,
     Error,
@@ -44,6 +45,7 @@ Tensor = _numpy.ndarray
 """An alias of ``numpy.ndarray`` for annotations."""
 
 if _TYPE_CHECKING:
+    from jitcore import cuda as cuda
     from jitcore import nn as nn
     from jitcore.codegen.onednn import enable_onednn_fusion as enable_onednn_fusion
     from jitcore.codegen.onednn import onednn_fusion_enabled as onednn_fusion_enabled
@@ -83,8 +85,8 @@ else:
 
     def __getattr__(name: str) -> object:
         """Names whose modules take time to import, which happens when they are first asked for."""
-        if name == "nn":
-            return _importlib.import_module("jitcore.nn")
+        if name in ("cuda", "nn"):
+            return _importlib.import_module(f"jitcore.{name}")
         if name in _LATE:
             return getattr(_importlib.import_module(_LATE[name]), name)
         raise AttributeError(f"module 'jitcore' has no attribute {name!r}")
@@ -105,6 +107,7 @@ __all__ = [
     "TracingCheckError",
     "UnsupportedError",
     "annotate",
+    "device",
     "dump_alias_db",
     "enable_onednn_fusion",
     "explain",
@@ -133,6 +136,7 @@ __all__ = [
     "set_num_threads",
     "set_numerics",
     "strict_fusion",
+    "to",
     "trace",
     "trace_module",
     "unused",

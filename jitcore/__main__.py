@@ -153,7 +153,7 @@ def _cache_info(files: cache.ObjectCache) -> str:
     megabytes = (files.size() / 2**20, files.limit / 2**20)
     lines = [
         f"folder   {files.directory}",
-        f"modules  {len(files.files())}",
+        f"modules  {files.count()}",
         f"size     {megabytes[0]:.1f} MB of at most {megabytes[1]:.0f} MB",
     ]
     if files.directory.exists() and not files.is_private():

@@ -77,6 +77,8 @@ def _word(description: Description) -> str:
         return "object that compiled code leaves to Python"
     if kind == "array":
         return "array"
+    if kind == "list":
+        return f"list of {description[1]}s" if description[1] else "empty list"
     if kind == "tuple":
         return _tuple_name(description)
     if kind == "constant":

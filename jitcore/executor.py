@@ -9,39 +9,28 @@ whether to compile once more, and otherwise runs the function unfused.
 from __future__ import annotations
 
 import ctypes
+import functools
+import importlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jitcore import strategy
+from jitcore import stored_plans, strategy
 from jitcore.codegen.entry import ABSENT, CaptureGuard, bind
-from jitcore.codegen.host import build_host
 from jitcore.codegen.host_places import at_place
-from jitcore.codegen.lower import NotNative
-from jitcore.codegen.signature import ConstantParam, Param
-from jitcore.ir import log
+from jitcore.codegen.signature import Param
+from jitcore.devices import device_number
 from jitcore.ir.classes import MISSING
-from jitcore.ir.extent_inputs import extent_inputs
 from jitcore.ir.graph import Capture, Graph
-from jitcore.ir.passes.same_extents import renamed, same_extents
-from jitcore.ir.passes.specialize import CompileFunction, specialize
-from jitcore.pipeline import HostPlan, NativePlan, compile_host, compile_native, optimize
-from jitcore.signatures import (
-    Description,
-    constant_of,
-    describe_all,
-    describe_constant,
-    describe_unknown,
-    structure,
-    type_and_param,
-)
+from jitcore.plans import HostPlan, NativePlan, StoredPlan
+from jitcore.signatures import Description, describe_all, describe_unknown, structure
 from jitcore.tracebacks import for_user
 
-__all__ = ["Executor", "Specialization", "capture_guard"]
+if TYPE_CHECKING:
+    from jitcore.ir.passes.specialize import CompileFunction
 
-MAX_DEPTH = 3
-"""How deep regions that wait for types may lie inside one another."""
+__all__ = ["Executor", "Specialization", "capture_guard", "dynamic_key"]
 
 MAX_FRUITLESS = 16
 """How many calls of a region may find nothing native in it before no more look."""
@@ -51,6 +40,11 @@ MAX_TEXTS = 8
 
 MAX_SPECIALIZATIONS = 256
 """A limit over all structures of arguments, against programs that call with ever new constants."""
+
+
+def compilation() -> Any:
+    """The module that compiles, which calls of what is known do not need."""
+    return importlib.import_module("jitcore.compilation")
 
 
 def _not_native(*args: Any) -> Any:
@@ -74,6 +68,8 @@ class Specialization:
     plan : NativePlan or HostPlan
     assumed : list of Capture
         What functions and classes that came in as values were found to be.
+    descriptions : tuple
+        Those of the arguments it was compiled for.
     """
 
     kind: str
@@ -82,6 +78,7 @@ class Specialization:
     typed: Graph
     plan: NativePlan | HostPlan
     assumed: list[Capture]
+    descriptions: tuple[Description, ...] = ()
     direct: Callable[..., Any] = _not_native
 
     def holds(self) -> bool:
@@ -90,6 +87,37 @@ class Specialization:
             return all(capture.read() is capture.value for capture in self.assumed)
         except NameError:
             return False
+
+
+class StoredSpecialization(Specialization):
+    """A form that another process has compiled; what calls do not need is made when asked for."""
+
+    __slots__ = ("_remake",)
+
+    def __init__(
+        self,
+        kind: str,
+        key: tuple[Description, ...],
+        form: tuple[Description, ...],
+        plan: StoredPlan,
+        remake: Callable[[], Specialization],
+    ) -> None:
+        self.kind, self.key, self.form, self.plan = kind, key, form, plan
+        self.assumed = []
+        self.descriptions = ()
+        self._remake = functools.cache(remake)
+        plan.remake = self._plan
+
+    def _plan(self) -> NativePlan:
+        made = self._remake().plan
+        assert isinstance(made, NativePlan)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "typed":
+            raise AttributeError(name)
+        self.typed = self._remake().typed
+        return self.typed
 
 
 class Executor:
@@ -114,9 +142,13 @@ class Executor:
     exact : frozenset of int
         The numbers of inputs whose arrays have known extents in every specialization.  What the
         graph captures always has: weights do not change their shapes from call to call.
+    idle : set, optional
+        A region adds itself where there turns out to be nothing native in it.
 
     Attributes
     ----------
+    waits : bool
+        Whether this is a region made of what had no types before it was called.
     constants : frozenset of int
         The numbers of the inputs whose values are part of a specialization's key.
     extents : frozenset of int
@@ -137,6 +169,7 @@ class Executor:
         publish: Callable[[], None] = lambda: None,
         depth: int = 0,
         exact: frozenset[int] = frozenset(),
+        idle: set[Any] | None = None,
     ) -> None:
         self.graph = graph
         captured = {capture.input for capture in graph.captures}
@@ -147,6 +180,8 @@ class Executor:
         self.compile_function = compile_function
         self.numerics = numerics
         self.depth = depth
+        self.waits = depth > 0 and compilation().waits_for_types(graph)
+        self.idle = set() if idle is None else idle
         self.miss = miss or self._run_positional
         self._publish = publish
         self._receivers: set[int] = set()
@@ -158,7 +193,10 @@ class Executor:
         self.constants: frozenset[int] = frozenset()
         self.extents: frozenset[int] = frozenset()
         self._texts: dict[int, set[str]] = {}
+        self._python_lists: set[_Lists] = set()
         self._fruitless = 0
+        self._devices: dict[int, Executor] = {}
+        self._remade: int | None = None
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any) -> Any:
@@ -174,34 +212,93 @@ class Executor:
         captured : tuple
             The captured objects that are inputs of the graph after them.
         """
+        device = device_number((*args, *captured) if captured else args)
+        if device is not None:
+            return self._on_device(device).run(args, captured)
         found = self.specialization((*args, *captured))
+        if self.waits and (found is None or compilation().is_fruitless(found.plan)):
+            self._note_fruitless()
         if found is None:
             return self.fallback(*args)
         if isinstance(found.plan, HostPlan):
-            if self.depth and not found.plan.regions:
-                self._note_fruitless()
+            if found.plan.idle:
+                compilation().take_idle_regions_out(self, found.plan)
             return found.plan.run(*args, *captured)
         return found.direct(*args)
+
+    def _on_device(self, device: int) -> Executor:
+        """The executor of this graph for a device."""
+        found = self._devices.get(device)
+        if found is None:
+            with self._lock:
+                module = importlib.import_module("jitcore.cuda.executor")
+                found = self._devices.setdefault(device, module.DeviceExecutor(self, device))
+        return found
+
+    def placed(self, values: tuple[Any, ...]) -> tuple[Executor, tuple[Any, ...]]:
+        """The executor for the place where arrays lie, and the values as it describes them."""
+        device = device_number(values)
+        if device is not None:
+            return self._on_device(device).placed(values)
+        return self, values
+
+    def everywhere(self) -> list[Executor]:
+        """This executor, and those of the same graph for devices."""
+        return [self, *self._devices.values()]
+
+    @property
+    def place(self) -> str:
+        """The name of the device that calls run on; empty for the host."""
+        return ""
+
+    def wait(self) -> None:
+        """Wait until calls have done all their work, which on the host they have."""
 
     def _note_fruitless(self) -> None:
         """Note that looking at a region's values led to nothing native; give up after some."""
         self._fruitless += 1
-        if self._fruitless == MAX_FRUITLESS:
-            self.entry = self.fallback
+        if self._fruitless < MAX_FRUITLESS:
+            return
+        self.miss = self.fallback
+        self._chain()
+        if self.entry is self.fallback:
+            self.idle.add(self)
 
     def describe(self, args: tuple[Any, ...], *, static: bool = False) -> tuple[Description, ...]:
-        """The descriptions of all arguments; texts count as constants while there are few."""
+        """The descriptions of all arguments; texts count as constants while there are few.
+
+        In regions they never do: those get texts from lists and loops, and not as options.
+        """
         constants = self.constants | self.extents if static else self.constants
         found = list(describe_all(args, constants))
         for number, one in enumerate(found):
             if one[:2] != ("constant", str):
+                continue
+            if self.depth:
+                found[number] = describe_unknown()
                 continue
             known = self._texts.setdefault(number, set())
             if len(known) < MAX_TEXTS:
                 known.add(one[2])
             if one[2] not in known:
                 found[number] = describe_unknown()
-        return tuple(found)
+        return self._with_known_lists(found)
+
+    def _with_known_lists(self, found: list[Description]) -> tuple[Description, ...]:
+        """The descriptions, without those of lists that compiled code would not take.
+
+        These are lists that the graph captures or a region gets, and all lists in calls with such
+        lists for which the function was found not to be native from end to end.
+        """
+        lists = _lists_in(found)
+        if not lists:
+            return tuple(found)
+        stay = self.depth > 0 or lists in self._python_lists
+        captured = len(found) - sum(one.input is not None for one in self.graph.captures)
+        return tuple(
+            describe_unknown() if one[0] == "list" and (stay or number >= captured) else one
+            for number, one in enumerate(found)
+        )
 
     def _run_positional(self, *args: Any) -> Any:
         return self.run(args)
@@ -225,12 +322,17 @@ class Executor:
         self, exact: tuple[Description, ...], descriptions: tuple[Description, ...]
     ) -> Specialization | None:
         # Which ints are extents may have turned out after a specialization was made.
-        static = self._static.get(exact) or self._static.get(descriptions)
-        for found in (static, self._dynamic.get(_dynamic_key(descriptions, self.exact))):
-            if found is not None and found.holds():
-                return found
-            if found is not None:
-                self._forget(found)
+        found = self._static.get(exact) or self._static.get(descriptions)
+        found = self._holding(found)
+        if found is None and self._dynamic:
+            found = self._holding(self._dynamic.get(dynamic_key(descriptions, self.exact)))
+        return found
+
+    def _holding(self, found: Specialization | None) -> Specialization | None:
+        """A specialization, unless what it was built from has changed."""
+        if found is None or found.holds():
+            return found
+        self._forget(found)
         return None
 
     def _count(self, descriptions: tuple[Description, ...]) -> int:
@@ -254,99 +356,94 @@ class Executor:
         self._chain()
 
     def _specialize(self, args: tuple[Any, ...], kind: str) -> Specialization:
-        """Compile for these arguments, taking those as constants that have to be."""
-        names = [_symbol_prefix(value.name) for value in self.graph.inputs]
-        dynamic = kind == "DYNAMIC"
+        """Compile for these arguments; lists are taken apart only in functions all native."""
+        made = self._attempt(args, kind, is_native=True)
+        if made is None:
+            self._python_lists.add(_lists_in(self.describe(args)))
+            made = self._attempt(args, kind, is_native=False)
+        assert made is not None
+        return made
+
+    def _attempt(
+        self, args: tuple[Any, ...], kind: str, *, is_native: bool
+    ) -> Specialization | None:
+        """Compile for these arguments, or find what another process has compiled for them."""
+        stored = self._stored(args, kind) if is_native else None
+        if stored is not None:
+            return stored
+        asked = self.describe(args, static=kind == "STATIC")
+        made: Specialization | None
+        made = compilation().attempt(self, args, kind, is_native=is_native)
+        if made is not None and is_native:
+            self._store(asked, made)
+        return made
+
+    def _stored(self, args: tuple[Any, ...], kind: str) -> Specialization | None:
+        """What another process has compiled for these arguments, or None."""
+        if self.place:
+            return None
         while True:
-            descriptions = self.describe(args, static=not dynamic)
-            pairs = [
-                type_and_param(one, name, dynamic=dynamic and number not in self.exact)
-                for number, (one, name) in enumerate(zip(descriptions, names, strict=True))
-            ]
-            params: list[Param | None] = [param for _, param in pairs]
-            constants = dict(_constants(params))
-            for number, value in constants.items():
-                params[number] = ConstantParam(value)
-            wanted: set[int] = set()
-            typed = specialize(
-                self.graph, [type_ for type_, _ in pairs], constants, self.compile_function, wanted
-            )
-            more = {
-                n for n in wanted - self.constants if describe_constant(args[n]) != descriptions[n]
-            }
-            self.constants |= more
-            extents = frozenset() if dynamic or self.depth else extent_inputs(typed)
-            if not more and extents <= self.extents:
+            descriptions = self.describe(args, static=kind == "STATIC")
+            found = stored_plans.load(self._subject(kind), descriptions)
+            if not isinstance(found, stored_plans.StoredConstants):
                 break
-            self.extents |= extents
-        optimize(typed)
-        log.graph_dump("specialize", f"{self.name} specialized", lambda: str(typed))
-        assumed = typed.captures[len(self.graph.captures) :]
-        plan: NativePlan | HostPlan | None = None
-        same = same_extents(typed)
-        if same:
-            types = [renamed(type_, same) for type_, _ in pairs]
-            narrow = specialize(self.graph, types, constants, self.compile_function, set())
-            optimize(narrow)
-            plan = self._native_plan(narrow, params, assumed)
-        if plan is None:
-            plan = self._plan(typed, params, assumed)
-        else:
-            typed = narrow
-        key = _dynamic_key(descriptions, self.exact) if dynamic else descriptions
-        form = tuple(structure(one) for one in self.describe(args))
-        return Specialization(kind, key, form, typed, plan, assumed)
+            if found.constants <= self.constants and found.extents <= self.extents:
+                return None
+            self.constants |= found.constants
+            self.extents |= found.extents
+        if found is None:
+            return None
+        number = len(self.specializations)
+
+        def remake() -> Specialization:
+            with self._lock:
+                self._remade = number
+                try:
+                    made = compilation().attempt(self, (), kind, is_native=True, known=descriptions)
+                finally:
+                    self._remade = None
+            assert isinstance(made, Specialization)
+            return made
+
+        key = dynamic_key(descriptions, self.exact) if kind == "DYNAMIC" else descriptions
+        form = tuple(map(structure, self.describe(args)))
+        return StoredSpecialization(kind, key, form, found, remake)
+
+    def _store(self, asked: tuple[Description, ...], made: Specialization) -> None:
+        """Keep what was compiled for other processes."""
+        if self.place or made.assumed or not isinstance(made.plan, NativePlan):
+            return
+        subject = self._subject(made.kind)
+        if asked != made.descriptions:
+            known = stored_plans.StoredConstants(self.constants, self.extents)
+            stored_plans.store(subject, asked, known)
+        stored_plans.store(subject, made.descriptions, made.plan)
+
+    def _subject(self, kind: str) -> stored_plans.Subject:
+        contract = self.numerics() == "contract"
+        settings = (self._symbol(), kind, contract, self.depth, tuple(sorted(self.exact)))
+        return stored_plans.Subject(self.graph, self.captures, settings)
 
     def _symbol(self) -> str:
-        """The next native function's name."""
-        return f"{_identifier(self.name)}_{len(self.specializations)}"
+        """The next native function's name, or that of one that is made again."""
+        number = len(self.specializations) if self._remade is None else self._remade
+        return f"{_identifier(self.name)}_{number}"
 
     def _native_plan(
         self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
     ) -> NativePlan | None:
         """One native function, or None where that does not do."""
-        guards = (*self.captures, *filter(None, map(capture_guard, assumed)))
-        contract = self.numerics() == "contract"
-        name = self._symbol()
-        try:
-            return compile_native(typed, params, guards, name=name, contract=contract)
-        except NotNative:
-            return None
+        made: NativePlan | None
+        made = compilation().native_plan(self, self._symbol(), typed, params, assumed)
+        return made
 
     def _plan(
         self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
     ) -> NativePlan | HostPlan:
-        contract = self.numerics() == "contract"
-        name = self._symbol()
-        if self.depth > MAX_DEPTH:
-            return HostPlan(typed, build_host(typed), {})
-        try:
-            guards = (*self.captures, *filter(None, map(capture_guard, assumed)))
-            native = compile_native(typed, params, guards, name=name, contract=contract)
-        except NotNative:
-            if self.depth:
-                # A region is as small as it gets: there is no part to take out.
-                return HostPlan(typed, build_host(typed), {})
-            native = None
-        return native or compile_host(
-            typed,
-            self._region,
-            name=self.name,
-            defer=self.depth < MAX_DEPTH,
-            exact=self.exact,
-        )
-
-    def _region(self, graph: Graph, name: str, exact: frozenset[int]) -> Callable[..., Any]:
-        """The callable for a native region of a host program."""
-        return Executor(
-            graph,
-            name=name,
-            fallback=build_host(graph),
-            compile_function=self.compile_function,
-            numerics=self.numerics,
-            depth=self.depth + 1,
-            exact=exact,
-        )
+        """One native function, or a host program."""
+        made: NativePlan | HostPlan
+        made = compilation().plan(self, self._symbol(), typed, params, assumed)
+        return made
 
     def _chain(self) -> None:
         """Bind the entries anew, the youngest specialization first."""
@@ -372,10 +469,10 @@ class Executor:
     def _error_handler(self, found: Specialization) -> Callable[..., Any]:
         """What a native function that could not finish leads to."""
         assert isinstance(found.plan, NativePlan)
-        lowered = found.plan.kernel.lowered
+        sites = found.plan.sites
 
         def handle(status: int, payload: int, *args: Any) -> Any:
-            site = lowered.sites[status - 1]
+            site = sites[status - 1]
             if not site.after_write:
                 try:
                     return self.fallback(*args)
@@ -387,6 +484,14 @@ class Executor:
         return handle
 
 
+_Lists = tuple[tuple[int, Description], ...]
+
+
+def _lists_in(descriptions: Sequence[Description]) -> _Lists:
+    """The lists among the arguments, by their numbers."""
+    return tuple((number, one) for number, one in enumerate(descriptions) if one[0] == "list")
+
+
 def capture_guard(capture: Capture) -> CaptureGuard | None:
     """The compiled check of a capture, where its place is known."""
     if capture.container is None:
@@ -396,16 +501,10 @@ def capture_guard(capture: Capture) -> CaptureGuard | None:
     return CaptureGuard(capture.container, capture.key, None if is_input else expected, is_input)
 
 
-def _constants(params: Sequence[Param | None]) -> Iterator[tuple[int, Any]]:
-    for number, param in enumerate(params):
-        known, value = constant_of(param)
-        if known:
-            yield number, value
-
-
-def _dynamic_key(
+def dynamic_key(
     descriptions: tuple[Description, ...], exact: frozenset[int]
 ) -> tuple[Description, ...]:
+    """The descriptions without the extents that dynamic kernels have symbols for."""
     return tuple(
         one if number in exact else _without_extents(one) for number, one in enumerate(descriptions)
     )
@@ -418,11 +517,6 @@ def _without_extents(description: Description) -> Description:
     if description[0] == "tuple":
         return (*description[:2], *(_without_extents(item) for item in description[2:]))
     return description
-
-
-def _symbol_prefix(name: str) -> str:
-    """What the symbols of an input's dims start with: no two inputs have the same."""
-    return f"%{name}." if name.isdecimal() else name
 
 
 def _identifier(name: str) -> str:

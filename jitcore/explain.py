@@ -14,9 +14,10 @@ import numpy as np
 
 from jitcore import strategy
 from jitcore.codegen.runtime import memory_in_use, most_memory_in_use
+from jitcore.devices import is_device_array
 from jitcore.differences import assumption, differences
 from jitcore.ir.classes import MISSING
-from jitcore.pipeline import NativePlan
+from jitcore.plans import NativePlan
 from jitcore.report import plan_lines, table, unfused_bytes, wrapped
 from jitcore.signatures import Description
 
@@ -94,22 +95,25 @@ def explain_call(
     plain = function.__wrapped_function__
     changed = _changed_captures(function)
     bound, captured = function._arrange(args, kwargs)
-    executor = function._executor
-    inputs = (*bound, *captured)
+    executor, inputs = function._executor.placed((*bound, *captured))
     earlier = list(executor.specializations)
     begin = time.perf_counter()
     found = None if function.is_recursive else executor.specialization(inputs)
     compiled = time.perf_counter()
     most_memory_in_use()
     before = memory_in_use()
+    executor.wait()
     begin_call = time.perf_counter()
     result = function(*args, **kwargs)
+    executor.wait()
     seconds = time.perf_counter() - begin_call
     peak = most_memory_in_use() - before
     is_new = found is not None and not any(found is one for one in earlier)
     compilation = compiled - begin if is_new else 0.0
     report = Explanation(result, seconds, compilation, _bytes_moved(bound, captured, result), peak)
     report.lines.append(f"{plain.__qualname__}{inspect.signature(plain)}")
+    if executor.place:
+        report.lines.extend(_place(executor, found))
     if function.is_recursive:
         report.lines.extend(wrapped("runs in Python, as it is: ", _RECURSION))
     else:
@@ -121,6 +125,16 @@ def explain_call(
         report.lines.extend(plan_lines(found.plan))
     report.lines.extend(("", *_measured(report, found)))
     return report
+
+
+def _place(executor: Executor, found: Specialization | None) -> Iterator[str]:
+    """On which device a call runs."""
+    yield f"arrays on {executor.place}"
+    if found is None:
+        yield "runs on the host; arrays are copied there and back"
+    elif not isinstance(found.plan, NativePlan):
+        reason = found.plan.reason or "not all of it has a form for the device"
+        yield from wrapped("runs on the host, on copies of the arrays: ", reason)
 
 
 def _changed_captures(function: ScriptFunction) -> list[str]:
@@ -224,6 +238,6 @@ def _bytes_moved(*groups: Any) -> int:
             stack.extend(one)
         elif isinstance(one, dict):
             stack.extend(one.values())
-        elif isinstance(one, np.ndarray):
+        elif isinstance(one, np.ndarray) or is_device_array(one):
             arrays[id(one)] = one.nbytes
     return sum(arrays.values())

@@ -8,14 +8,16 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from jitcore.errors import Error
+from jitcore.frontend.layers import HOOKS
 from jitcore.frozen_attributes import Kept, all_attributes, method_graphs
 from jitcore.frozen_function import FrozenFunction
+from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Constants, Graph
 from jitcore.ir.passes.canonicalize import canonicalize
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.specialize import specialize
 from jitcore.ir.types import ANY, type_of_constant
-from jitcore.module import ScriptModule, compiled_names, expose_methods, twin
+from jitcore.module import ScriptModule, compiled_names, expose_methods, interface_of, twin
 from jitcore.nn.module import Module
 from jitcore.nn.registry import joined
 from jitcore.optimizing import run_frozen_optimizations
@@ -63,10 +65,15 @@ def freeze(
     []
     """
     mod = _checked(mod)
+    preserved = _names(preserved_attrs)
     copied = twin(mod, {}, always=True)
     _copy_containers(copied)
-    preserved = list(preserved_attrs or ())
     kept: Kept = {}
+    for one in copied.modules():
+        if one.training:
+            kept[id(one.__dict__), "training"] = "its module is in training mode"
+    if any(getattr(copied, name) for name in HOOKS):
+        kept |= dict.fromkeys(all_attributes(copied), "its module has hooks, which may use it")
     methods = {name: copied for name in compiled_names(_original(copied)) if name == "forward"}
     for name in preserved:
         if _is_method(copied, name):
@@ -82,7 +89,7 @@ def freeze(
         raise Error(
             f"freeze: {copied.original_name} has no forward; name methods in preserved_attrs"
         )
-    graphs = method_graphs(copied, methods, kept)
+    graphs = method_graphs(copied, methods, kept, _replaceable(copied, kept))
     _fold(copied, graphs, kept, {path: _numerics(mod, path) for path in graphs})
     run_frozen_optimizations(copied, optimize_numerics, list(methods))
     return copied
@@ -121,9 +128,17 @@ def _checked(mod: Module) -> ScriptModule:
         raise Error("Freezing expects a module that is not frozen")
     if mod.training:
         raise Error(
-            "Freezing is only possible for modules in eval mode; call .eval() on the module before"
+            "Freezing is only possible for modules in eval mode; call .eval() on this "
+            f"{mod.original_name} before"
         )
     return mod
+
+
+def _names(preserved_attrs: Sequence[str] | None) -> list[str]:
+    names = [preserved_attrs] if isinstance(preserved_attrs, str) else list(preserved_attrs or ())
+    if isinstance(preserved_attrs, str) or not all(isinstance(name, str) for name in names):
+        raise Error(f"freeze: preserved_attrs must be a list of names, found {preserved_attrs!r}")
+    return names
 
 
 def _copy_containers(root: ScriptModule) -> None:
@@ -180,9 +195,14 @@ def _is_method(root: ScriptModule, path: str) -> bool:
         raise Error(f"Unknown name: {path}") from None
     if name in owner.__dict__:
         return False
-    if not isinstance(inspect.getattr_static(_original(owner), name, None), FunctionType):
+    defined = inspect.getattr_static(_original(owner), name, MISSING)
+    if isinstance(defined, FunctionType):
+        return True
+    if not name or defined is MISSING or hasattr(type(defined), "__get__"):
         raise Error(f"Unknown name: {path}")
-    return True
+    # What the class gives to all of its modules becomes an attribute of this one.
+    owner.__dict__[name] = defined
+    return False
 
 
 def _preserved(root: ScriptModule, path: str) -> Iterator[tuple[int, str]]:
@@ -192,6 +212,15 @@ def _preserved(root: ScriptModule, path: str) -> Iterator[tuple[int, str]]:
     yield id(owner.__dict__), name
     if isinstance(owner.__dict__[name], Module):
         yield from all_attributes(owner.__dict__[name])
+
+
+def _replaceable(root: ScriptModule, kept: Kept) -> Iterator[tuple[int, str]]:
+    """The preserved modules for which another one may be set, as an interface says."""
+    for module in root.modules():
+        for name, value in module.__dict__.items():
+            key = id(module.__dict__), name
+            if key in kept and isinstance(value, Module) and interface_of(_original(module), name):
+                yield key
 
 
 # What becomes of the rest

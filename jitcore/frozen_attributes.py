@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MethodType
+from types import MemberDescriptorType, MethodType
 from typing import Any
 
 import numpy as np
 
 from jitcore.frontend import compile_function
-from jitcore.frontend.constants import final_graph
+from jitcore.frontend.constants import final_graph, is_constant
 from jitcore.frontend.final_graphs import folded
 from jitcore.frontend.layers import Frozen, layer_class
 from jitcore.ir.effects import Effects, node_effects
@@ -29,9 +29,25 @@ Kept = dict[tuple[int, str], str]
 """Why attributes stay, by the identity of the module's ``__dict__`` and the name."""
 
 
-def method_graphs(root: ScriptModule, methods: dict[str, Any], kept: Kept) -> dict[str, Graph]:
-    """The methods' graphs, with all calls inlined; adds to ``kept`` what they may change."""
-    assigned: set[tuple[int, str]] = set()
+def method_graphs(
+    root: ScriptModule,
+    methods: dict[str, Any],
+    kept: Kept,
+    replaceable: Iterable[tuple[int, str]] = (),
+) -> dict[str, Graph]:
+    """The methods' graphs, with all calls inlined; adds to ``kept`` what they may change.
+
+    Parameters
+    ----------
+    root : ScriptModule
+    methods : dict
+        The modules that they belong to, by their paths.
+    kept : dict
+        The attributes that stay, and why.
+    replaceable : iterable
+        Those that somebody may assign between calls.
+    """
+    assigned = set(replaceable)
     while True:
         frozen = Frozen(_by_namespace(kept), _by_namespace(assigned))
         graphs = {path: _graph(path, owner, frozen) for path, owner in methods.items()}
@@ -102,6 +118,10 @@ def _changed(root: ScriptModule, flat: Graph) -> Iterator[tuple[tuple[int, str],
 
 def _used(root: ScriptModule, node: Node, layer: Module) -> Iterator[tuple[tuple[int, str], str]]:
     name = node.attributes.get("name")
+    if node.kind == "prim::GetAttr" and _is_method(layer, str(name)):
+        reason = f"its module's method {name} is used as a value at {node.source}"
+        yield from ((key, reason) for key in _within(root, layer))
+        return
     if node.kind in ("prim::GetAttr", "prim::SetAttr"):
         reason = f"it may be assigned, and {node.kind} at {node.source} uses it"
         yield (id(layer.__dict__), str(name)), reason
@@ -110,6 +130,12 @@ def _used(root: ScriptModule, node: Node, layer: Module) -> Iterator[tuple[tuple
         return
     reason = f"its module is used as a value by {node.kind} at {node.source}"
     yield from ((key, reason) for key in _within(root, layer))
+
+
+def _is_method(layer: Module, name: str) -> bool:
+    """Whether an attribute of a module is one of its methods, which Python may call anywhere."""
+    defined = inspect.getattr_static(layer_class(layer), name, None)
+    return name not in layer.__dict__ and callable(getattr(defined, "__func__", defined))
 
 
 def _within(root: ScriptModule, layer: Module) -> Iterator[tuple[int, str]]:
@@ -132,8 +158,12 @@ def _written(graph: Graph) -> Iterator[tuple[Any, Node]]:
         capture.input: capture.value for capture in graph.captures if capture.input is not None
     }
     for node in graph.find_all_nodes("prim::Constant"):
-        if isinstance(node.attributes["value"], np.ndarray | list | dict | set | tuple):
+        if not isinstance(node.attributes["value"], Module):
             origins[node.output] = node.attributes["value"]
+    for node in graph.find_all_nodes("prim::GetAttr"):
+        held = _constant(node.inputs[0])
+        if isinstance(held, Module):
+            origins[node.output] = held.__dict__.get(node.attributes["name"])
     reached = _reached(graph, origins, effects)
     for node in writers:
         for number in effects[node].writes:
@@ -200,18 +230,34 @@ def _sharing(root: ScriptModule, written: Any) -> Iterator[tuple[int, str]]:
 
 
 def _objects(value: Any) -> Iterator[Any]:
-    """What can be written in a value: itself, and what containers hold."""
-    if isinstance(value, dict):
-        yield value
-        for item in value.values():
-            yield from _objects(item)
-    elif isinstance(value, list | tuple | set):
-        if not isinstance(value, tuple):
-            yield value
-        for item in value:
-            yield from _objects(item)
-    elif isinstance(value, np.ndarray):
-        yield value
+    """What can be written in a value: itself, and what containers and objects hold."""
+    waiting, seen = [value], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, _IMMUTABLE) or is_constant(one):
+            continue
+        seen.add(id(one))
+        if not isinstance(one, tuple):
+            yield one
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list | tuple | set):
+            waiting += one
+        else:
+            waiting += _held(one)
+
+
+_IMMUTABLE = (int, float, complex, str, bytes, np.generic, np.dtype, Module)
+"""What holds nothing that can be written, and modules, whose attributes count by themselves."""
+
+
+def _held(value: Any) -> Iterator[Any]:
+    """The values of an object's own attributes."""
+    yield from getattr(value, "__dict__", {}).values()
+    for class_ in type(value).__mro__:
+        for member in vars(class_).values():
+            if isinstance(member, MemberDescriptorType) and hasattr(value, member.__name__):
+                yield getattr(value, member.__name__)
 
 
 def _shares(one: Any, other: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jitcore.codegen.host import build_host, print_host
 from jitcore.explain import Explanation
+from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Graph
 from jitcore.ir.passes.specialize import specialize
 from jitcore.ir.types import ANY, TensorType
@@ -107,6 +108,9 @@ class FrozenFunction(ScriptFunction):
 
     def _miss(self, *args: Any, **kwargs: Any) -> Any:
         bound, captured = self._arrange(args, kwargs)
+        if any(one is MISSING for one in captured):
+            gone = [one.path for one in self._final.captures if one.read() is MISSING]
+            raise AttributeError(f"the frozen module has no {' and no '.join(gone)} any more")
         if not self._is_for(bound):
             return self._as_frozen()(*args, **kwargs)
         return self._executor.run(bound, captured)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jitcore.executor import Executor
 from jitcore.ir.graph import Graph
-from jitcore.pipeline import HostPlan, NativePlan
+from jitcore.plans import HostPlan, NativePlan
 
 __all__ = ["grouped_graph"]
 

@@ -23,6 +23,7 @@ __all__ = [
     "compiled_names",
     "empty_module",
     "expose_methods",
+    "interface_of",
     "script_module",
     "set_graph_methods",
     "take_graph_methods",
@@ -93,11 +94,18 @@ class ScriptModule(Module):
         if name in ScriptModule.__slots__:
             object.__setattr__(self, name, value)
             return
+        if name == "training" and value is False and name in self._folded:
+            return  # only modules in eval mode lose it
         if name in self._folded:
             what = f"cannot set '{name}' of module '{self.original_name}'"
             raise AttributeError(what + _FOLDED)
         if isinstance(value, Module):
             _check_interface(self.__jitcore_original__, name, value)
+        held = self.__dict__.get(name)
+        is_inlined = isinstance(held, Module) and not interface_of(self.__jitcore_original__, name)
+        if self._frozen_summary and is_inlined and held is not value:
+            what = f"cannot set '{name}' of module '{self.original_name}'"
+            raise AttributeError(what + _INLINED)
         super().__setattr__(name, value)
 
     def _has_forward(self) -> bool:
@@ -155,6 +163,10 @@ class ScriptModule(Module):
 
 _FOLDED = (
     ": freeze() has made a constant of it; name it in preserved_attrs to keep it as an attribute"
+)
+_INLINED = (
+    ": freeze() has made the module's code part of its own; set it before, or annotate it with an "
+    "interface and name it in preserved_attrs"
 )
 
 
@@ -332,10 +344,17 @@ def compiled_names(class_: type) -> Iterator[str]:
             yield name
 
 
+def interface_of(class_: type, name: str) -> type | None:
+    """The interface that a class names for an attribute, or None."""
+    wanted = _annotation(class_, name)
+    is_one = isinstance(wanted, type) and vars(wanted).get("__jitcore_mark__") == "interface"
+    return wanted if is_one else None
+
+
 def _check_interface(class_: type, name: str, value: Module) -> None:
     """Raise where a class names an interface for an attribute and a module lacks its methods."""
-    wanted = _annotation(class_, name)
-    if not isinstance(wanted, type) or vars(wanted).get("__jitcore_mark__") != "interface":
+    wanted = interface_of(class_, name)
+    if wanted is None:
         return
     for method, declared in vars(wanted).items():
         if not isinstance(declared, FunctionType):

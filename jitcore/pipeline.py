@@ -8,104 +8,62 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from jitcore import config
-from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
+from jitcore.codegen.engine import add_symbol, compile_module, vector_bits
 from jitcore.codegen.entry import CaptureGuard, Entry, ReleaseGil, make_entry
 from jitcore.codegen.host import build_host
 from jitcore.codegen.loops import For, While
 from jitcore.codegen.lower import Lowered, NotNative, lower
 from jitcore.codegen.outline import outline
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
-from jitcore.codegen.printers.numba_cpu import compile_numba, print_function
-from jitcore.codegen.signature import ArrayParam, Layout, Param, Signature, TupleParam
+from jitcore.codegen.printers.numba_cpu import compile_numba
+from jitcore.codegen.signature import (
+    ArrayParam,
+    Layout,
+    ListParam,
+    Param,
+    Signature,
+    TupleParam,
+)
+from jitcore.codegen.targets import CPU, Target
 from jitcore.codegen.traversal import walk
 from jitcore.fusers.groups import Decision, fuse_groups
-from jitcore.fusers.regions import is_native_graph, partition
+from jitcore.fusers.regions import MIN_WEIGHT, dissolve, is_native_graph, partition
 from jitcore.ir import log
-from jitcore.ir.graph import Graph, Node
+from jitcore.ir.graph import Graph
 from jitcore.ir.passes.channels_last import keep_channels_last
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.expand_layers import expand_layers
+from jitcore.ir.passes.list_results import list_results
 from jitcore.ir.passes.selected import compute_selected_in_place
+from jitcore.ir.passes.summed_products import sum_computed_products
+from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.passes.unroll import unroll_array_loops
 from jitcore.ir.passes.whole_views import use_whole_arrays
+from jitcore.plans import HostPlan, Kernel, NativePlan
 from jitcore.strict import check_strict_fusion
 
-__all__ = ["HostPlan", "Kernel", "NativePlan", "compile_host", "compile_native", "optimize"]
+__all__ = [
+    "Backend",
+    "HostPlan",
+    "Kernel",
+    "NativePlan",
+    "compile_host",
+    "compile_native",
+    "optimize",
+    "without_idle_regions",
+]
+
+MakeRegion = Callable[[Graph, str, frozenset[int], set[Any]], Callable[..., Any]]
+"""What makes a callable of a region's graph.
+
+It gets a name, the inputs whose arrays have known extents, and a set for idle regions."""
 
 _numbers = itertools.count()
-
-_HEADER = """\
-{name}: a native function that jitcore made, as source for Numba.
-
-Addresses are int64: a pointer to the first element for each array, and for the results."""
-
-
-@dataclass(slots=True)
-class Kernel:
-    """One compiled native function, and the forms it had on the way.
-
-    Parameters
-    ----------
-    name : str
-    lowered : Lowered
-        Its loop nests and what is known of them.
-    module : CompiledModule
-        The machine code.
-    owner : object
-        What keeps code alive that Numba compiled.
-    """
-
-    name: str
-    lowered: Lowered
-    module: CompiledModule
-    owner: object = None
-
-    @property
-    def source(self) -> str:
-        """The kernel as Numba source, which can be pasted into a file and run."""
-        function = self.lowered.function
-        return print_function(function, header=_HEADER.format(name=function.name))
-
-    @property
-    def llvm(self) -> str:
-        """The optimized LLVM code."""
-        return self.module.llvm
-
-    @property
-    def assembly(self) -> str:
-        """The machine code as assembly text."""
-        return self.module.assembly
-
-
-@dataclass(slots=True)
-class NativePlan:
-    """A graph compiled to one native function behind a guarded entry."""
-
-    graph: Graph
-    kernel: Kernel
-    entry: Entry
-    signature: Signature
-    decisions: list[Decision] = field(default_factory=list)
-
-    @property
-    def address(self) -> int:
-        """Of the entry."""
-        return self.kernel.module.address(self.entry.symbol)
-
-
-@dataclass(slots=True)
-class HostPlan:
-    """A graph compiled to a Python program that calls native regions."""
-
-    graph: Graph
-    run: Callable[..., Any]
-    regions: dict[Node, Any]
 
 
 def optimize(graph: Graph) -> None:
@@ -119,6 +77,7 @@ def use_kernels(graph: Graph) -> None:
     if not expand_layers(graph):
         return
     keep_channels_last(graph)
+    transpose_after_products(graph)
     common_subexpression_elimination(graph)
     dead_code_elimination(graph)
     fuse_epilogues(graph)
@@ -131,6 +90,7 @@ def compile_native(
     *,
     name: str,
     contract: bool,
+    backend: Backend | None = None,
 ) -> NativePlan | None:
     """Compile a typed graph to one native function; None where parts of it are not native.
 
@@ -143,12 +103,16 @@ def compile_native(
         All nodes are native, but what the graph returns cannot leave a native function.
     """
     known = [param for param in params if param is not None]
-    if len(known) < len(params) or not is_native_graph(graph):
+    fused = graph.copy()
+    list_results(fused)
+    if len(known) < len(params) or not is_native_graph(fused):
         return None
+    backend = backend or _Processor()
     # What Numba compiles is known to the whole process by its name.
     unique = f"{name}_{next(_numbers)}" if config.engine() == "numba" else name
-    fused = graph.copy()
-    use_kernels(fused)
+    if not backend.target.is_device:
+        use_kernels(fused)
+        sum_computed_products(fused)
     use_whole_arrays(fused)
     compute_selected_in_place(fused)
     unroll_array_loops(fused)
@@ -157,23 +121,24 @@ def compile_native(
     check_strict_fusion(fused, decisions)
     log.graph_dump("fusion", "after fusion", lambda: str(fused))
     try:
-        lowered = lower(fused, _layouts(known), name=unique)
+        lowered = backend.lower(fused, _layouts(known), unique)
     except NotNative as reason:
         if reason.node is None:
             raise
         reason.node.origin.host_reason = str(reason)
         return None
     signature = Signature(_with_writes(known, lowered.written), lowered.result)
+    release_gil = _release_gil(fused, lowered, known)
     entry = make_entry(
         signature,
         lowered.function.name,
         name=unique,
         captures=captures,
-        release_gil=_release_gil(fused, lowered, known),
+        release_gil=release_gil,
         check_errstate=True,
     )
-    kernel = _compile(lowered, entry, unique, contract)
-    return NativePlan(fused, kernel, entry, signature, decisions)
+    kernel = backend.compile(lowered, entry, unique, contract)
+    return NativePlan(fused, kernel, entry, signature, decisions, release_gil)
 
 
 def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> ReleaseGil:
@@ -182,6 +147,32 @@ def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> Rel
         return "never"
     has_arrays = any(isinstance(param, ArrayParam | TupleParam) for param in params)
     return "large" if has_arrays and not graph.find_all_nodes("prim::Loop") else "always"
+
+
+class Backend(Protocol):
+    """What makes code of graphs: the processor, or a device."""
+
+    target: Target
+
+    def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
+        """The native function of a grouped graph; NotNative where it has none."""
+        ...
+
+    def compile(self, lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kernel:
+        """Its machine code, with that of its entry."""
+        ...
+
+
+class _Processor:
+    """The backend of the CPU."""
+
+    target = CPU
+
+    def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
+        return lower(graph, layouts, name=name)
+
+    def compile(self, lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kernel:
+        return _compile(lowered, entry, name, contract)
 
 
 def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kernel:
@@ -201,7 +192,7 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         add_symbol(lowered.function.name, address)
         text = print_declaration(lowered.function)
     else:
-        text = print_module(outline(lowered.function), contract)
+        text = print_module(outline(lowered.function), contract, vector_bits())
     declared = [line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text]
     text = "\n".join([text, *declared, entry.definitions])
     log.dump(name, text, ".ll")
@@ -222,7 +213,7 @@ def _layouts(params: Sequence[Param]) -> list[Layout | None]:
 
 
 def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Param, ...]:
-    """Mark the array parameters that the function writes to."""
+    """Mark the array and list parameters that the function writes to."""
     numbers = itertools.count()
 
     def mark(param: Param) -> Param:
@@ -231,6 +222,8 @@ def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Para
         number = next(numbers)
         if number in written and isinstance(param, ArrayParam):
             return ArrayParam(param.dtype, param.dims, param.layout, True)
+        if number in written and isinstance(param, ListParam):
+            return ListParam(param.kind, True)
         return param
 
     return tuple(mark(param) for param in params)
@@ -238,24 +231,52 @@ def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Para
 
 def compile_host(
     graph: Graph,
-    make_region: Callable[[Graph, str, frozenset[int]], Callable[..., Any]],
+    make_region: MakeRegion,
     *,
     name: str,
     defer: bool,
     exact: frozenset[int],
+    least_weight: float = MIN_WEIGHT,
 ) -> HostPlan:
     """Compile a typed graph to a Python program; its native regions are made by ``make_region``.
 
     It gets to know which inputs of a region are such as ``exact`` says of the graph's own.
     """
-    known = {value for number, value in enumerate(graph.inputs) if number in exact}
-    partition(graph, defer=defer)
+    plan = HostPlan(graph, build_host)
+    partition(graph, defer=defer, least_weight=least_weight)
     dead_code_elimination(graph)
     # What has gone into a region is checked when that is compiled.
     check_strict_fusion(graph, [])
+    _make_regions(plan, make_region, name, exact)
+    return plan
+
+
+def without_idle_regions(plan: HostPlan, make_region: MakeRegion, *, name: str) -> None:
+    """Print a program anew that does by itself what regions only passed on to Python.
+
+    What does not wait for types in there may become smaller regions.
+    """
+    for node in [node for node, region in plan.regions.items() if region in plan.idle]:
+        del plan.regions[node]
+        dissolve(node)
+    plan.idle.clear()
+    partition(plan.graph, defer=False)
+    _make_regions(plan, make_region, name, exact=frozenset())
+
+
+def _make_regions(
+    plan: HostPlan, make_region: MakeRegion, name: str, exact: frozenset[int]
+) -> None:
+    """Compile what is a region in the graph and not in the plan, and the program around it."""
+    graph = plan.graph
     log.graph_dump("regions", "after partition", lambda: str(graph))
-    regions: dict[Node, Callable[..., Any]] = {}
-    for number, node in enumerate(graph.find_all_nodes("prim::NativeGroup")):
+    known = {value for number, value in enumerate(graph.inputs) if number in exact}
+    found = graph.find_all_nodes("prim::NativeGroup")
+    before, plan.regions = plan.regions, {}
+    for number, node in enumerate(found):
         inputs = frozenset(place for place, value in enumerate(node.inputs) if value in known)
-        regions[node] = make_region(node.attributes["graph"], f"{name}_region{number}", inputs)
-    return HostPlan(graph, build_host(graph, regions=regions), dict(regions))
+        region_name = f"{name}_region{number}"
+        plan.regions[node] = before.get(node) or make_region(
+            node.attributes["graph"], region_name, inputs, plan.idle
+        )
+    plan.run = build_host(graph, regions=plan.regions)

@@ -16,7 +16,7 @@ from jitcore.fusers.elementwise import iteration_dims
 from jitcore.ir.graph import Graph, Node, SourceRange, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import TensorType
-from jitcore.pipeline import HostPlan, NativePlan
+from jitcore.plans import HostPlan, NativePlan
 
 if TYPE_CHECKING:
     from jitcore.executor import Executor

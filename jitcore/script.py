@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
 import numpy as np
 
 from jitcore import config
-from jitcore.codegen.host import print_host
 from jitcore.codegen.runtime import forget_native_call, last_native_call
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
@@ -31,8 +30,7 @@ from jitcore.frontend.constants import (
 from jitcore.grouped import grouped_graph
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
-from jitcore.ir.passes.specialize import specialize
-from jitcore.pipeline import Kernel, NativePlan
+from jitcore.plans import Kernel, NativePlan
 from jitcore.source import has_source
 from jitcore.tracebacks import for_user, speaks_for_python
 
@@ -58,6 +56,15 @@ _alive: weakref.WeakSet[ScriptFunction] = weakref.WeakSet()
 
 MAX_FORMS = 4
 """How many graphs a function keeps, for values of what it captures that come back."""
+
+
+def _kernels(specializations: Iterable[Specialization]) -> Iterator[Kernel]:
+    for one in specializations:
+        if isinstance(one.plan, NativePlan):
+            yield one.plan.kernel
+            continue
+        for region in one.plan.regions.values():
+            yield from _kernels(region.specializations)
 
 
 def _front_end(function: FunctionType | MethodType) -> Graph:
@@ -308,7 +315,9 @@ class ScriptFunction:
     @property
     def graph(self) -> Graph:
         """The graph before any call, with the declared types."""
-        return specialize(self._graph, [value.type for value in self._graph.inputs])
+        specialize = import_module("jitcore.ir.passes.specialize").specialize
+        typed: Graph = specialize(self._graph, [value.type for value in self._graph.inputs])
+        return typed
 
     @property
     def inlined_graph(self) -> Graph:
@@ -318,27 +327,25 @@ class ScriptFunction:
     @property
     def code(self) -> str:
         """The graph as Python source."""
-        return print_host(self._graph, name=self.__name__, places=True).source
+        print_host = import_module("jitcore.codegen.host").print_host
+        text: str = print_host(self._graph, name=self.__name__, places=True).source
+        return text
 
     @property
     def code_with_constants(self) -> tuple[str, dict[str, Any]]:
         """The graph as Python source, and the objects that the source names."""
-        host = print_host(self._graph, name=self.__name__)
+        host = import_module("jitcore.codegen.host").print_host(self._graph, name=self.__name__)
         return host.source, host.namespace
 
     @property
     def kernels(self) -> list[Kernel]:
-        """The native functions compiled so far."""
-        return [
-            one.plan.kernel
-            for one in self._executor.specializations
-            if isinstance(one.plan, NativePlan)
-        ]
+        """The native functions compiled so far, those inside host programs included."""
+        return list(_kernels(self.specializations))
 
     @property
     def specializations(self) -> list[Specialization]:
-        """What has been compiled so far, oldest first."""
-        return list(self._executor.specializations)
+        """What has been compiled so far, oldest first; then what has been for devices."""
+        return [one for place in self._executor.everywhere() for one in place.specializations]
 
     @property
     def schema(self) -> str:
@@ -349,7 +356,8 @@ class ScriptFunction:
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The optimized graph that a call with these arguments runs, compiled if need be."""
         bound, captured = self._arrange(args, kwargs)
-        found = self._executor.specialization((*bound, *captured))
+        executor, inputs = self._executor.placed((*bound, *captured))
+        found = executor.specialization(inputs)
         return self._graph if found is None else found.plan.graph
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
@@ -479,12 +487,11 @@ def last_executed_optimized_graph() -> Graph | None:
         That of its youngest specialization; None where nothing has been compiled.
     """
     receiver = last_native_call()
-    last = next((one for one in _alive if one._executor.is_receiver(receiver)), None)
-    if last is None and _last_called is not None:
-        last = _last_called()
-    if last is None or not last.specializations:
-        return None
-    return last.specializations[-1].plan.graph
+    places = (place for one in _alive for place in one._executor.everywhere())
+    last = next((place for place in places if place.is_receiver(receiver)), None)
+    called = _last_called() if last is None and _last_called is not None else None
+    specializations = called.specializations if called else last.specializations if last else []
+    return specializations[-1].plan.graph if specializations else None
 
 
 @overload

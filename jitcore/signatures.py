@@ -19,6 +19,7 @@ from jitcore.codegen.signature import (
     ArrayParam,
     ConstantParam,
     Layout,
+    ListParam,
     Param,
     ScalarParam,
     TupleParam,
@@ -31,6 +32,7 @@ from jitcore.ir.types import (
     FLOAT,
     INT,
     Dim,
+    ListType,
     TensorType,
     TupleType,
     Type,
@@ -63,6 +65,12 @@ _DEFINITIONS = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc, E
 """What a program is compiled for: objects whose identity is all that matters.  Other callable
 objects have contents, which may change."""
 
+_CONTAINERS = frozenset({dict, set, frozenset, bytes, bytearray})
+"""Whose contents are Python's."""
+
+_ARRAY_DTYPES = {np.dtype(one): np.dtype(np.dtype(one).str) for one in "?bhilqBHILQfdFD"}
+"""The dtypes that loops work on, with the one that stands for all of the same numbers."""
+
 _NATIVE_KINDS = frozenset("biufc")
 _FOREIGN: Description = ("any",)
 
@@ -76,17 +84,34 @@ def describe(value: Any) -> Description:
         if kind is int and not -(2**63) <= value < 2**63:
             return _FOREIGN
         return (kind.__name__,)
+    if kind in _CONTAINERS:
+        return _FOREIGN
     if isinstance(value, np.generic):
         return ("numpy", value.dtype) if _is_native(value.dtype) else _FOREIGN
+    if kind is list:
+        return _describe_list(value)
     if value is None or kind is str or isinstance(value, np.dtype):
         return ("constant", kind, value)
     if isinstance(value, _DEFINITIONS) or _is_compiled(value):
         return ("constant", kind, _Identity(value))
     if kind is tuple:
-        return ("tuple", None, *(describe(item) for item in value))
+        return ("tuple", None, *map(_describe_item, value))
     if is_named_tuple(kind):
-        return ("tuple", kind, *(describe(item) for item in value))
+        return ("tuple", kind, *map(_describe_item, value))
     return _FOREIGN
+
+
+def _describe_item(value: Any) -> Description:
+    """An item of a tuple: lists in there stay Python's."""
+    return _FOREIGN if type(value) is list else describe(value)
+
+
+def _describe_list(value: list[Any]) -> Description:
+    """A list by its first element: whether all others are like it, the entry sees."""
+    if not value:
+        return ("list", None)
+    kind = type(value[0])
+    return ("list", kind.__name__) if kind in (int, float, bool) else _FOREIGN
 
 
 def _is_compiled(value: object) -> bool:
@@ -114,9 +139,9 @@ def _is_native(dtype: np.dtype[Any]) -> bool:
 
 
 def _describe_array(array: np.ndarray[Any, Any]) -> Description:
-    if not _is_native(array.dtype) or array.ndim > MAX_RANK or not array.flags.aligned:
+    flags, dtype = array.flags, _ARRAY_DTYPES.get(array.dtype)
+    if dtype is None or array.ndim > MAX_RANK or not flags.aligned:
         return _FOREIGN
-    flags = array.flags
     layout: Layout = "strided"
     if flags.c_contiguous:
         layout = "C"
@@ -126,7 +151,7 @@ def _describe_array(array: np.ndarray[Any, Any]) -> Description:
         return _FOREIGN
     elif array.ndim > 1:
         layout = axis_order(array.shape, array.strides)
-    return ("array", np.dtype(array.dtype.str), array.shape, layout)
+    return ("array", dtype, array.shape, layout)
 
 
 def describe_unknown() -> Description:
@@ -184,6 +209,8 @@ def type_and_param(
         return type_of_constant(held), ConstantParam(held)
     if kind == "tuple":
         return _tuple(description, name, dynamic)
+    if kind == "list":
+        return _list(description)
     if kind == "any":
         return ANY, None
     type_, python_name, dtype = next(row for row in _NUMBERS.values() if row[1] == kind)
@@ -199,6 +226,12 @@ def _array(description: Description, name: str, dynamic: bool) -> tuple[Type, Pa
     )
     guard = tuple(dim if isinstance(dim, int) else None for dim in dims)
     return TensorType(dtype, dims), ArrayParam(dtype, guard, layout)
+
+
+def _list(description: Description) -> tuple[Type, Param]:
+    kind = description[1]
+    element = _NUMBERS[{"int": int, "float": float, "bool": bool}[kind]][0] if kind else ANY
+    return ListType(element), ListParam(kind)
 
 
 def _tuple(description: Description, name: str, dynamic: bool) -> tuple[Type, Param | None]:

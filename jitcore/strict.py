@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from jitcore.errors import Error
-from jitcore.fusers.groups import Decision
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from jitcore.fusers.groups import Decision
 
 __all__ = ["check_strict_fusion", "strict_fusion"]
 

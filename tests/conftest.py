@@ -39,7 +39,7 @@ def has_gpu() -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests that need a GPU where there is none."""
-    marked = [item for item in items if "gpu" in item.keywords]
+    marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and not has_gpu():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no GPU"))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 
 import numpy as np
@@ -189,6 +190,14 @@ def raise_leaves_a_name_unbound(a):
     else:
         raise ValueError(a)
     return b
+
+
+Span = collections.namedtuple("Span", ["start", "stop"])
+
+
+def named_tuple_or_tuple(a, name):
+    known = {"a": a}
+    return (Span(a, a + 1) if name in known else divmod(a, 3)) if a < 10 else Span(a, a)
 
 
 class CustomError(Exception):
@@ -437,6 +446,7 @@ PROGRAMS: Table = {
     "`if`, conditional expressions": [
         (branches, [(5,), (2,), (0,)]),
         (branch_leaves_a_name_unbound, [(2,), (0,)]),
+        (named_tuple_or_tuple, [(5, "a"), (5, "b"), (10, "a")]),
         (conditional_expressions, [(1, X), (0, X), (-1, X)]),
         (static_conditions, [(X,), (3,)]),
     ],

@@ -54,6 +54,45 @@ def sieve(n):
     return len(found), sum(found), max(found, default=-1)
 
 
+def primes(n):
+    found = []
+    for i in range(2, n + 3):
+        is_prime = True
+        for p in found:
+            if i % p == 0:
+                is_prime = False
+                break
+        if is_prime:
+            found.append(i)
+    return found
+
+
+def weights(n):
+    values = [4 / 9] + [1 / 9] * 4 + [1 / 36] * 4
+    return np.array(values) * n, np.array([n] * 3 + [1])
+
+
+def joined_then_changed(n):
+    values = [1, n] * 2
+    more = values + [n]
+    values[0] = 9
+    return np.array(more), more, values, 2 * [n, 1], [n] * -1
+
+
+def repeated_by_no_int(times):
+    found = []
+    for make in (lambda: (1, 2) * 2.5, lambda: (1, 2) * "3", lambda: (1, 2) * None):
+        try:
+            found.append(make())
+        except TypeError as error:
+            found.append(str(error))
+    return found, (1, 2) * True, (times, 2) * 2, [times] * 2
+
+
+def repeated_by_a_float(n):
+    return (n, 2) * 2.5
+
+
 def counts(n):
     table = [0] * 5
     for i in range(n):
@@ -277,6 +316,11 @@ PROGRAMS: Table = {
         (taken_at_any_place, [(3, 1), (3, 2), (3, -3), (3, 3), (3, -4), (0, 0)]),
         (taken_from_nothing, LENGTHS),
         (sieve, [(1,), (2,), (30,), (100,)]),
+        (primes, LENGTHS),
+        (weights, LENGTHS),
+        (joined_then_changed, LENGTHS),
+        (repeated_by_no_int, LENGTHS),
+        (repeated_by_a_float, LENGTHS),
         (counts, LENGTHS),
         (repeated, [(-2,), *LENGTHS]),
         (extended, LENGTHS),

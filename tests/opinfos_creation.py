@@ -88,7 +88,24 @@ def _ranges_rows() -> Iterator[OpInfo]:
         "np.arange(0.5, i)",
         "np.arange(-1.7, 2)",
         "np.arange(3.0)",
+        "np.arange(20, 1, i - 3)",
         numbers=_SIZES,
+    )
+    yield row(
+        "np::arange",
+        "np.arange(0, a, b)",
+        "np.arange(a, 2.5, b, dtype=float)",
+        "np.arange(a)",
+        numbers=(
+            (2.5, 0.3),
+            (-1.0, 0.5),
+            (3.0, -0.7),
+            (1.0, 0.0),
+            (2.0, float("inf")),
+            (0.5, float("nan")),
+            (1e-320, 1e300),
+            (-1e-320, 1e300),
+        ),
     )
     yield row(
         "np::linspace",

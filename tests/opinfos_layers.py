@@ -57,7 +57,51 @@ def layers_rows() -> Iterator[OpInfo]:
             f"F.adaptive_avg_pool{rank}d({x}, (1, 1, 3)[-{rank}:])",
             f"F.adaptive_avg_pool{rank}d({x}, -1)", **every,
         )  # fmt: skip
+        yield row(
+            f"nn::adaptive_max_pool{rank}d", f"F.adaptive_max_pool{rank}d({x}, 1)",
+            f"F.adaptive_max_pool{rank}d({x}, (1, 1, 3)[-{rank}:])",
+            f"F.adaptive_max_pool{rank}d({x}[0], None)", f"F.adaptive_max_pool{rank}d({x}, -1)",
+            f"F.adaptive_max_pool{rank}d({x}, 1, return_indices=True)", **every,
+        )  # fmt: skip
     yield from _kernels_rows()
+    yield row(
+        "nn::interpolate", "F.interpolate(p, 7)", "F.interpolate(p, scale_factor=1.7)",
+        "F.interpolate(p, 5, mode='linear', align_corners=True)", "F.interpolate(p, (4,))",
+        "F.interpolate(p, scale_factor=2, mode='nearest-exact')", "F.interpolate(p, 0)",
+        "F.interpolate(p[None], scale_factor=(2, 0.6), mode='bilinear')",
+        "F.interpolate(p[None], (4, 7), mode='bicubic')", "F.interpolate(p[:0], 3)",
+        "F.interpolate(p[None], scale_factor=2)", "F.interpolate(p, 3, mode='bilinear')",
+        "F.interpolate(p[None, None], scale_factor=1.5, mode='trilinear')",
+        "F.interpolate(p[None], (2, 3), mode='area')", "F.interpolate(p[None], 4, mode='linear')",
+        "F.interpolate(p[None], (2, 3), mode='bilinear', antialias=True)",
+        "F.interpolate(p, scale_factor=1.7, recompute_scale_factor=True)", **every,
+    )  # fmt: skip
+    numbers = "np.abs(q * 4).astype(np.int64)"
+    yield row(
+        "nn::embedding_bag", f"F.embedding_bag({numbers} % 2, p[0])",
+        f"F.embedding_bag({numbers} % 3, p[0], mode='sum')", f"F.embedding_bag({numbers}, p[0])",
+        f"F.embedding_bag(-{numbers} % 2 - 1, p[0])", f"F.embedding_bag({numbers} % 2, p)",
+        f"F.embedding_bag({numbers} % 2, p[0], mode='max')",
+        f"F.embedding_bag({numbers} % 2, p[0], padding_idx=1)",
+        f"F.embedding_bag({numbers}[:0], p[0])", f"F.embedding_bag({numbers}[:, :0], p[0])",
+        f"F.embedding_bag({numbers} % 2, p[0], max_norm=0.5)\nreturn p", **every,
+    )  # fmt: skip
+    yield row(
+        "nn::pad", "F.pad(p, (1, 2))", "F.pad(p, (1, 0, 0, 2), value=1.5)", "F.pad(p, (-1, 2))",
+        "F.pad(p, (1, 2, 1, 0), 'reflect')", "F.pad(p, (5, 2, 1, 3), 'replicate')",
+        "F.pad(p, (4, 2, 1, 3, 0, 1), 'circular')", "F.pad(p, (0, 0), 'reflect')",
+        "F.pad(p, (4, 0), 'reflect')", "F.pad(p, (1, 1), 'other')", "F.pad(p, (1, 1, 1))",
+        "F.pad(p[0, 0], (1, 1, 1, 1))", "F.pad(p[:0], (1, 1), 'replicate')",
+        "F.pad(p, (1, 1), 'reflect', 2.0)", "F.pad(p, (1, 1), value='a')",
+        dtypes="fdlB?", layouts=True,
+    )  # fmt: skip
+    yield row(
+        "nn::grid_sample", "F.grid_sample(p[None], p[None, ..., :2])",
+        "F.grid_sample(p[None], p[None, ..., :2] / 3, 'nearest', 'border')",
+        "F.grid_sample(p[None], p[None, ..., :2] * 2, 'bilinear', 'reflection', True)",
+        "F.grid_sample(p[None], p[None, ..., :2] * np.nan, 'bilinear', 'zeros', False)",
+        "F.grid_sample(p[None], p[None, ..., :2], 'bicubic')", "F.grid_sample(p, p)", **every,
+    )  # fmt: skip
     yield row(
         "nn::batch_norm", "F.batch_norm(p, q[0], q[1])", "F.batch_norm(p, v, v * v, v, v, eps=1)",
         "F.batch_norm(p, None, None, training=True)", "F.batch_norm(p, q[0, :2], q[1, :2])",
@@ -103,6 +147,11 @@ def _kernels_rows() -> Iterator[OpInfo]:
     yield row(
         "nn::window_sum", "F.conv1d(p, q[:, None, :2], q[:, 0], padding=1, groups=3)",
         "F.relu(F.conv1d(p[0], q[:, None, :2], dilation=2, groups=3))", **every,
+    )  # fmt: skip
+    yield row(
+        "nn::interleaved", "F.conv_transpose1d(p, q[:, None, :3], q[0, :1], stride=2)",
+        "F.conv_transpose1d(p, q[:, None, :2], q[0, :1], 3, 1)",
+        "F.conv_transpose1d(p, q[:, :2, None], stride=3, output_padding=2)", **every,
     )  # fmt: skip
     yield row(
         "nn::window_max", "F.max_pool1d(p, 3, 2, 1)", "F.max_pool1d(p * np.nan, 2)",

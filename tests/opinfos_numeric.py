@@ -69,6 +69,12 @@ def searching_rows() -> Iterator[OpInfo]:
         "np.bincount(v)", dtypes="?bHlfd", layouts=True,
     )  # fmt: skip
     yield row(
+        "np::histogram", "np.histogram(x)", "np.histogram(x, bins=3, weights=y)",
+        "np.histogram(v, i, (1, 3))", "np.histogram(v, 4, (a, b), weights=w)",
+        "np.histogram(x, i, weights=v)", "np.histogram(x, v)", "np.histogram(v[:0], j)",
+        "np.histogram(s, 2)", dtypes="?BHlfd", layouts=True,
+    )  # fmt: skip
+    yield row(
         "np::interp", "np.interp(x, [0, 1, 2.5], [1, 7, 3])", "np.interp(x, v, w)",
         "np.interp(x, v, w, left=-1, right=i)", "np.interp(a, v, w)", "np.interp(s, v, w)",
         "np.interp(x, v[:1], w[:1])", "np.interp(x, v[:0], w[:0])", "np.interp(x, v, w[:3])",

@@ -94,6 +94,34 @@ def test_batch_normalization_goes_into_convolutions(rank, bias):
         assert kinds(frozen) == [f"nn::conv{rank}d"]
 
 
+TRANSPOSED = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_transposed_convolutions_take_what_follows_into_their_weights(rank, bias):
+    constant = array(4, *(1,) * rank)
+    options: list[dict[str, Any]] = [{"stride": 2}, {"groups": 2, "padding": 1}]
+    for more in options:
+        conv = TRANSPOSED[rank](6, 4, 3, bias=bias, **more)
+        for forward in (
+            lambda self, x: self.norm(self.conv(x)),
+            lambda self, x: self.conv(x) * self.constant + 2.5,
+        ):
+            model = applied(forward, conv=conv, norm=NORM[rank](4), constant=constant)
+            frozen = check(randomized(model), images(rank, channels=6))
+            assert kinds(frozen) == [f"nn::conv_transpose{rank}d"]
+
+
+def test_weights_that_would_leave_the_range_of_their_dtype_stay():
+    for weight, factor, x in ((1e30, 1e20, 1e-25), (1e-30, 1e-15, 1e30)):
+        conv = nn.Conv2d(1, 1, 1, bias=False)
+        conv.weight[...] = weight
+        model = applied(lambda self, x: self.conv(x) * self.factor, conv=conv, factor=factor).eval()
+        frozen = check(model, np.full((1, 1, 2, 2), x, np.float32), atol=0)
+        assert kinds(frozen) == ["nn::conv2d", "prim::mul"]
+
+
 def test_chains_of_layers_become_one_convolution():
     model = randomized(
         applied(

@@ -32,8 +32,8 @@ def layered(x, w, steps):
             p = p * 0.5 + np.sqrt(p)
         else:
             p[0] += p.mean()
-    counts, _ = np.histogram(p, bins=4)
-    return p * 2 - p**3, counts
+    waves = np.fft.rfft(p[0])
+    return p * 2 - p**3, waves
 
 
 class Page(HTMLParser):

@@ -16,12 +16,16 @@ from jitcore.ir.passes.channels_last import keep_channels_last
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.expand_layers import expand_layers
+from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.verifier import verify
 
 assert jitcore.nn, "it says what the functions of layers are"
 
 
-@pytest.mark.parametrize("function", [expand_layers, keep_channels_last, fuse_epilogues])
+@pytest.mark.parametrize(
+    "function",
+    [expand_layers, keep_channels_last, transpose_after_products, fuse_epilogues],
+)
 def test_docstring(function: Pass) -> None:
     before, after = examples(function)
     check(function, before, after)
@@ -167,3 +171,31 @@ def test_an_operand_without_a_channels_last_form(operand: str) -> None:
           return (%4)
         """,
     )
+
+
+def test_transposes_stay_before_products_that_others_read() -> None:
+    text = """
+        graph(%x : Float32[2, 5, 8], %p : Float32[1, 1, 8, 16]):
+          %0 : None = prim::Constant[value=None]()
+          %1 : Float32[5, 2, 8] = np::transpose[axes=(1, 0, 2)](%x)
+          %2 : Float32[5, 2, 16] = nn::product[kernel=(), stride=(), padding=(), dilation=(), \
+columns=16, low=-inf, high=inf](%1, %p, %0, %0)
+          %3 : Float32[5, 16] = np::view[index=":, 0, :"](%2)
+          %4 : Float32[5, 16] = np::exp(%3)
+          return (%4)
+    """
+    check_unchanged(transpose_after_products, text)
+
+
+def test_transposes_of_the_terms_stay_before_products() -> None:
+    text = """
+        graph(%x : Float32[8, 5], %p : Float32[1, 1, 8, 16], %q : Float32[1, 1, 16, 16]):
+          %0 : None = prim::Constant[value=None]()
+          %1 : Float32[5, 8] = np::transpose[axes=(1, 0)](%x)
+          %2 : Float32[5, 16] = nn::product[kernel=(), stride=(), padding=(), dilation=(), \
+columns=16, low=-inf, high=inf](%1, %p, %0, %0)
+          %3 : Float32[5, 16] = nn::product[kernel=(), stride=(), padding=(), dilation=(), \
+columns=16, low=-inf, high=inf](%2, %q, %0, %0)
+          return (%3)
+    """
+    check_unchanged(transpose_after_products, text)

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 from script_modules import array, assert_same_error
 
@@ -87,6 +89,37 @@ def check_type(text, args, known):
     assert len(found.dims) == expected.ndim
     if known:
         assert found.dims == expected.shape
+
+
+TRANSPOSED = {
+    "as wide as the stride": "w.swapaxes(0, 1)[..., :2], b, stride=2",
+    "wider": "w.swapaxes(0, 1), b, stride=2, padding=1, output_padding=1",
+    "gaps": "w.swapaxes(0, 1)[..., :1], b, stride=3, output_padding=2",
+    "gaps without bias": "w.swapaxes(0, 1), stride=4, dilation=2",
+    "steps that share a factor": "w.swapaxes(0, 1), b, stride=4, dilation=6, padding=2",
+    "groups": "w.swapaxes(0, 1)[:, :3], b, stride=2, groups=2",
+    "each channel for itself": "w.swapaxes(0, 1)[:, :1], b[:4], stride=2, padding=1, groups=4",
+    "cut to nothing at one end": "w.swapaxes(0, 1)[..., :1], b, stride=2, padding=2",
+}
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("what", TRANSPOSED)
+def test_transposed_convolutions_give_every_phase_its_taps(what, rank):
+    text = f"def f(x, w, b):\n    return F.conv_transpose{rank}d(x, {TRANSPOSED[what]})\n"
+    function: Any = function_from_source(text, F=F)
+    scripted = script(function)
+    for extents in (SPATIAL[:rank], (1,) * (rank - 1) + (4,), (3,) * rank):
+        x, w, b = array(2, 4, *extents), array(6, 4, *(3,) * rank), array(6)
+        try:
+            expected = function(x, w, b)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=re.escape(str(error))):
+                scripted(x, w, b)
+            continue
+        found = scripted(x, w, b)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_model_has_a_node_for_each_function():

@@ -12,7 +12,7 @@ import pytest
 from checking import check
 from jitcore import script
 from jitcore.codegen import engine
-from jitcore.codegen.printers.loop_hints import MASKED, UNMASKED
+from jitcore.codegen.printers.loop_metadata import MASKED, SEVERAL_AT_A_TIME, UNMASKED
 
 LENGTHS = [5, 6, 7, 9, 12, 15, 31, 33, 62, 100, 255, 257]
 
@@ -87,3 +87,67 @@ def test_processors_without_masks_get_none(
     np.testing.assert_allclose(script(lambda x: np.exp(x) + 1)(x), np.exp(x) + 1)
     assert any(MASKED in text for text in seen) == has_masks
     assert any(UNMASKED in text for text in seen) != has_masks
+
+
+# Several vectors side by side --------------------------------------------------------------
+
+
+def long_chain(x, y):
+    z = x
+    for _ in range(8):
+        z = z * y - x * z
+    return z
+
+
+def short_chain(x, y):
+    return x * y - x
+
+
+def exponentials(x, y):
+    return np.exp(x * y).sum(axis=1)
+
+
+def sums(x, y):
+    return x.sum(axis=1)
+
+
+def hints_of(function: Callable[..., Any], dtype: str, shape: tuple[int, ...]) -> str:
+    compiled = script(function)
+    x, y = np.random.default_rng(4).normal(size=(2, *shape)).astype(dtype)
+    np.testing.assert_allclose(compiled(x, y), function(x, y), rtol=2e-5, atol=1e-5)
+    source = compiled.kernels[0].module._source
+    assert source is not None
+    return source.text
+
+
+def test_long_chains_are_computed_side_by_side() -> None:
+    assert SEVERAL_AT_A_TIME in hints_of(long_chain, "float64", (3000,))
+    assert SEVERAL_AT_A_TIME not in hints_of(long_chain, "float64", (100,))
+    assert SEVERAL_AT_A_TIME not in hints_of(short_chain, "float64", (3000,))
+
+
+def test_what_is_added_up_fills_whole_registers() -> None:
+    assert "llvm.loop.vectorize.width" in hints_of(exponentials, "float32", (5, 300))
+    assert "llvm.loop.vectorize.width" not in hints_of(exponentials, "float32", (5, 20))
+    assert "llvm.loop.vectorize.width" not in hints_of(exponentials, "float64", (5, 300))
+    assert "llvm.loop.vectorize.width" not in hints_of(sums, "float32", (5, 300))
+
+
+def mandelbrot(re, im):
+    x, y = re, im
+    count = np.zeros(re.shape, np.int32)
+    for _ in range(20):
+        inside = x * x + y * y <= 4.0
+        count = count + inside
+        x, y = np.where(inside, x * x - y * y + re, x), np.where(inside, 2.0 * x * y + im, y)
+    return count
+
+
+def test_groups_over_large_arrays_have_more_nodes() -> None:
+    counts = []
+    for size in (1000, 40_000):
+        re, im = np.random.default_rng(size).uniform(-2, 1, (2, size))
+        compiled = script(mandelbrot)
+        np.testing.assert_array_equal(compiled(re, im), mandelbrot(re, im))
+        counts.append(str(compiled.explain(re, im)).count("\nfused group "))
+    assert counts[1] == 1 < counts[0]

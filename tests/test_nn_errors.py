@@ -75,6 +75,8 @@ SHAPES = [
         lambda: nn.LSTM(3, 4)(zeros(5, 2, 3), (zeros(2, 2, 4), zeros(1, 2, 4))),
         "LSTM: expected the hidden state of shape (1, 2, 4), found (2, 2, 4)",
     ),
+    (lambda: nn.LSTM(3, 4)(zeros(0, 2, 3)), "LSTM: expected one step or more, found.*(0, 2, 3)"),
+    (lambda: nn.GRU(3, 4, batch_first=True)(zeros(2, 0, 3)), "GRU: expected one step or more"),
     (lambda: nn.GRU(3, 4)(zeros(5, 2, 3), zeros(1, 3, 4)), "GRU: expected hx of shape (1, 2, 4)"),
     (lambda: nn.RNNCell(3, 4)(zeros(2, 4)), "RNNCell: expected input of shape (N, 3) or (3,)"),
     (
@@ -117,6 +119,8 @@ SHAPES = [
     (lambda: nn.Flatten(2)(zeros(2, 3)), "Flatten: input of shape (2, 3) has no axes 2 to -1"),
     (lambda: nn.Flatten(1, 0)(zeros(2, 3)), "Flatten: axis 1 comes after axis 0"),
     (lambda: nn.Unflatten(3, (1, 2))(zeros(2, 3)), "Unflatten: input of shape (2, 3) has no axis"),
+    (lambda: nn.Unflatten(1, (2, 4))(zeros(4, 6)), "Unflatten: axis 1.*(4, 6) cannot.*(2, 4)"),
+    (lambda: nn.Unflatten(1, (4, -1))(zeros(4, 6)), "Unflatten: axis 1.*(4, 6) cannot.*(4, -1)"),
     (lambda: nn.PixelShuffle(2)(zeros(1, 3, 2, 2)), "pixel_shuffle: expected input.*C * 4"),
     (lambda: nn.PixelUnshuffle(2)(zeros(1, 3, 3, 2)), "pixel_unshuffle: expected input"),
     (lambda: nn.ChannelShuffle(2)(zeros(1, 3, 3, 2)), "channel_shuffle: expected input"),

@@ -65,6 +65,46 @@ def test_convolutions(rank, groups, enabled) -> None:
 
 
 @needs_library
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_transposed_convolutions(rank, groups, enabled) -> None:
+    function = getattr(F, f"conv_transpose{rank}d")
+
+    @script
+    def followed(x, w, b):
+        return np.maximum(function(x, w, b, 2, 1, 1, groups), 0)
+
+    x, w, b = array(2, 4, *(5, 4, 3)[:rank]), array(4, 6 // groups, *(3,) * rank), array(6)
+    expected = followed.__wrapped__(x, w, b)
+    np.testing.assert_allclose(followed(x, w, b), expected, rtol=1e-5, atol=1e-5)
+    assert "onednn" in followed.kernels[0].source
+    x[0, 0] = np.nan
+    np.testing.assert_array_equal(
+        np.isnan(followed(x, w, b)), np.isnan(followed.__wrapped__(x, w, b))
+    )
+
+
+@needs_library
+def test_models_with_pooling(enabled) -> None:
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU6(), nn.MaxPool2d(2)),
+        *(nn.ConvTranspose2d(8, 8, 2, 2), nn.ReLU(), nn.AvgPool2d(3, 2, 1)),
+    ).eval()
+    ready, x = optimize_for_inference(script(model)), array(2, 3, 12, 10)
+    x[0, 1, 3, 3] = np.nan
+    np.testing.assert_allclose(ready(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_library_that_cannot_be_loaded(monkeypatch, tmp_path) -> None:
+    broken = tmp_path / "libdnnl.so.3"
+    broken.write_text("no library")
+    monkeypatch.setattr(onednn_library, "find_library", lambda: str(broken))
+    with pytest.raises(RuntimeError, match="oneDNN cannot be loaded"):
+        jitcore.enable_onednn_fusion(True)
+    assert jitcore.onednn_fusion_enabled() is False
+
+
+@needs_library
 def test_linear_layers_and_empty_batches(enabled) -> None:
     model = nn.Sequential(nn.Linear(7, 33), nn.ReLU(), nn.Linear(33, 5)).eval()
     ready = optimize_for_inference(script(model))

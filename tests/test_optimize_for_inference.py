@@ -68,6 +68,53 @@ def test_models():
         assert list(ready.parameters()) == []
 
 
+def test_recurrent_layers_take_batches():
+    for layer, x in (
+        (nn.LSTM(6, 5, 2, batch_first=True), array(3, 4, 6)),
+        (nn.GRU(6, 5), array(4, 3, 6)),
+    ):
+        ready = optimize_for_inference(script(copy.deepcopy(layer)))
+        assert set(packed(ready)) == {"transposed_linear"}
+        assert ready.graph.inputs[0].type.rank == 3
+        expected, _ = layer.eval()(x)
+        np.testing.assert_allclose(ready(x)[0], expected, 1e-4, 1e-5)
+        np.testing.assert_allclose(ready(x[0])[0], layer(x[0])[0], 1e-4, 1e-5)
+
+
+class LastState(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.recurrent = nn.LSTM(6, 5, 2, batch_first=True)
+
+    def forward(self, x):
+        outputs, _ = self.recurrent(x)
+        return outputs[:, -1]
+
+
+def test_recurrent_layers_are_native_as_a_whole():
+    """Their code has lists, which must be local when the frozen graph is compiled."""
+    x = array(3, 4, 6)
+    ready = check(LastState(), x)
+    text = str(ready.graph_for(x))
+    assert text.count("prim::NativeGroup_") == 2  # one, and what it is
+    assert "prim::CallMethod" not in text
+
+
+@pytest.mark.parametrize("channels", [1, 3, 17])
+def test_windows_of_lines_of_every_length(channels):
+    """Tiles of pixels begin and end anywhere on a line, and windows reach over its ends."""
+    for width in (1, 5, 11, 12, 13, 23, 37):
+        for kernel, stride, padding, dilation in (
+            (1, 1, 0, 1),
+            (3, 1, 1, 1),
+            (5, 2, 3, 1),
+            (2, 3, 1, 2),
+        ):
+            layer = nn.Conv2d(channels, 5, kernel, stride, padding, dilation)
+            if (kernel - 1) * dilation < width + 2 * padding:
+                check(nn.Sequential(layer), array(2, channels, 7, width))
+
+
 def test_it_is_idempotent():
     ready = optimize_for_inference(script(nn.Sequential(nn.Linear(4, 3), nn.ReLU())))
     x = array(2, 4)

@@ -78,7 +78,7 @@ def pinned(constraints: str) -> set[str]:
 
 def named(requirements: list[str]) -> set[str]:
     """The distributions that requirements name, except ourselves."""
-    names = {re.split("[=>]=", one)[0].lower() for one in requirements}
+    names = {re.split(r"\[|[=>]=", one)[0].lower() for one in requirements}
     return {name for name in names if not name.startswith("jitcore")}
 
 

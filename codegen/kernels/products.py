@@ -18,7 +18,14 @@ from jitcore.codegen.kernels.assembler import (
     array_parameters,
     split,
 )
-from jitcore.codegen.kernels.tiles import Lanes, Tile, declarations, lanes_of, write_tile
+from jitcore.codegen.kernels.tiles import (
+    Lanes,
+    Tile,
+    call_tile,
+    declarations,
+    lanes_of,
+    write_tile,
+)
 from jitcore.codegen.kernels.windows import AXES, GEOMETRY, Pixels, zeros
 
 __all__ = ["MAX_TAPS", "compiled", "symbol"]
@@ -55,8 +62,13 @@ MAX_TAPS = 4096
 _CACHED_BYTES = 1 << 18
 """What a task reads of the images stays in a core's second cache."""
 
-_OPERATIONS_PER_ADDRESS = 10
+_OPERATIONS_PER_ADDRESS = 2
 """To find the place of a piece takes about as long as so many operations."""
+
+_ADDRESSES = 8
+"""So many are entered in the table at once."""
+
+_VECTOR, _SUFFIX = f"<{_ADDRESSES} x i64>", f"v{_ADDRESSES}i64"
 
 _OPERATIONS_PER_STEP = 16
 """So many multiplications take about as long as an operation on one element takes elsewhere."""
@@ -83,6 +95,8 @@ def _module_text(dtype: str, vectors: int) -> str:
     texts = [
         declarations(lanes),
         "declare void @jc_parallel(ptr, ptr, i64, i64, i64)\n",
+        f"declare {_VECTOR} @llvm.smin.{_SUFFIX}({_VECTOR}, {_VECTOR})\n",
+        f"declare void @llvm.masked.store.{_SUFFIX}.p0({_VECTOR}, ptr, <{_ADDRESSES} x i1>)\n",
         zeros(lanes.number),
         *(write_tile(tile, largest) for tile in tiles),
         _write_tasks(body, lanes, tiles),
@@ -179,29 +193,45 @@ def _fill_table(
 ) -> None:
     """The addresses of all pieces of some pixels: by tile, then tap, then row.
 
-    The last tile is filled up with its last pixel.
+    Pixels of one tile whose windows only move along a line are done together.  The last tile is
+    filled up with its last pixel.
     """
     pixels = Pixels.at(function, lanes.number, start)
-    last = function.sub(count, 1)
-    run, before = function.slot("i64", -1), function.slot("i64", 0)
-    step = function.mul(f"%stride.{AXES[2]}", "%pixel.apart")
-    with function.loop(0, function.mul(_quotient(function, count, rows), rows)) as row:
-        tile = function.binary("sdiv", row, rows)
-        inside = function.binary("srem", row, rows)
-        place = function.add(function.mul(tile, "%taps", rows), inside)
+    names = ("row", "tile", "inside", "before", "done")
+    slots = {name: function.slot("i64", 0) for name in names}
+    run = function.slot("i64", -1)
+    step = function.mul(f"%stride.{AXES[2]}", "%pixel.apart", lanes.itemsize)
+    with function.while_below(slots["row"], count) as row:
+        tile, inside = (function.load("i64", slots[name]) for name in ("tile", "inside"))
+        place = function.add(tile, inside)
+        # Addresses of the windows before, moved on, or found anew.
+        moved = function.mul(function.load("i64", slots["done"]), step)
+        source = function.load("i64", slots["before"])
         is_start = function.compare("slt", function.load("i64", run), 0)
         with function.when(is_start):
             _find_pieces(function, pixels, table, place, rows)
             function.store("i64", pixels.longest_run(), run)
-        with function.when(function.let(f"xor i1 {is_start}, true")):
-            shift = function.let(
-                f"select i1 {function.compare('sle', row, last)}, i64 {step}, i64 0"
-            )
-            _move_pieces(function, lanes, table, (function.load("i64", before), place), rows, shift)
-        function.store("i64", place, before)
-        with function.when(function.compare("slt", row, last)):
-            pixels.advance()
-            function.store("i64", function.sub(function.load("i64", run), 1), run)
+        shift = function.let(f"select i1 {is_start}, i64 0, i64 {moved}")
+        source = function.let(f"select i1 {is_start}, i64 {place}, i64 {source}")
+        room = function.sub(rows, inside)
+        left = function.load("i64", run)
+        wanted = function.smaller(room, function.sub(count, row))
+        length = function.smaller(function.add(left, 1), wanted)
+        _lay_pieces(function, table, (source, place), (shift, step), rows, room, length)
+        pixels.advance(length)
+        ends = function.compare("eq", room, length)
+        after = function.let(f"select i1 {ends}, i64 0, i64 {function.add(inside, length)}")
+        following = function.add(tile, function.mul("%taps", rows))
+        next_tile = function.let(f"select i1 {ends}, i64 {following}, i64 {tile}")
+        function.store("i64", function.sub(left, length), run)
+        for name, value in (
+            ("row", function.add(row, length)),
+            ("tile", next_tile),
+            ("inside", after),
+            ("before", place),
+            ("done", length),
+        ):
+            function.store("i64", value, slots[name])
 
 
 def _find_pieces(function: Function, pixels: Pixels, table: Word, place: Number, rows: int) -> None:
@@ -218,23 +248,72 @@ def _find_pieces(function: Function, pixels: Pixels, table: Word, place: Number,
         function.store("i64", function.add(here, rows), entry)
 
 
-def _move_pieces(
+def _lay_pieces(
     function: Function,
-    lanes: Lanes,
     table: Word,
     places: tuple[Number, Number],
+    steps: tuple[Number, Number],
     rows: int,
-    shift: Number,
+    room: Number,
+    length: Number,
 ) -> None:
-    """Enter the addresses for the next pixel on a line: those of the one before, moved on."""
+    """Enter the addresses for pixels side by side in one tile, and the last one's in what is left.
+
+    Parameters
+    ----------
+    function : Function
+    table : Word
+    places : tuple of Number
+        Where the addresses of a pixel's first tap are, and where to enter those.
+    steps : tuple of Number
+        Bytes from that pixel to the first of these, and from each of these to the next.
+    rows : int
+        Of a tile.
+    room, length : Number
+        How many entries the tile has left, and how many pixels there are.
+    """
+    source, target = places
+    shift, step = steps
+    lanes = [
+        "<" + ", ".join(f"i64 {first + lane}" for lane in range(_ADDRESSES)) + ">"
+        for first in range(0, rows, _ADDRESSES)
+    ]
+    last, apart, limit = (_filled(function, one) for one in (function.sub(length, 1), step, room))
+    offsets = [
+        function.let(
+            f"mul {_VECTOR} {apart}, "
+            + function.let(
+                f"call {_VECTOR} @llvm.smin.{_SUFFIX}({_VECTOR} {one}, {_VECTOR} {last})"
+            )
+        )
+        for one in lanes
+    ]
+    masks = [function.let(f"icmp slt {_VECTOR} {one}, {limit}") for one in lanes]
     with function.loop(0, "%taps") as tap:
-        offset = function.mul(tap, rows)
-        old, new = (function.place(table, function.add(one, offset), "ptr") for one in places)
-        piece = function.load("ptr", old)
-        moved = function.place(piece, shift, lanes.number)
+        skipped = function.mul(tap, rows)
+        piece = function.load("ptr", function.place(table, function.add(source, skipped), "ptr"))
+        moved = function.place(piece, shift, "i8")
         is_outside = function.let(f"icmp eq ptr {piece}, @zeros")
-        following = function.let(f"select i1 {is_outside}, ptr @zeros, ptr {moved}")
-        function.store("ptr", following, new)
+        first = function.let(f"select i1 {is_outside}, ptr @zeros, ptr {moved}")
+        base = _filled(function, function.let(f"ptrtoint ptr {first} to i64"))
+        entry = function.add(target, skipped)
+        for number, (offset, mask) in enumerate(zip(offsets, masks, strict=True)):
+            ahead = function.let(
+                f"select i1 {is_outside}, {_VECTOR} zeroinitializer, {_VECTOR} {offset}"
+            )
+            addresses = function.let(f"add {_VECTOR} {base}, {ahead}")
+            place = function.place(table, function.add(entry, number * _ADDRESSES), "ptr")
+            function.do(
+                f"call void @llvm.masked.store.{_SUFFIX}.p0({_VECTOR} {addresses}, "
+                f"ptr align 8 {place}, <{_ADDRESSES} x i1> {mask})"
+            )
+
+
+def _filled(function: Function, number: Number) -> Word:
+    """A vector of equal int64 numbers."""
+    first = function.let(f"insertelement {_VECTOR} poison, i64 {number}, i64 0")
+    mask = f"<{_ADDRESSES} x i32> zeroinitializer"
+    return function.let(f"shufflevector {_VECTOR} {first}, {_VECTOR} poison, {mask}")
 
 
 def _run_tiles(
@@ -270,7 +349,7 @@ def _run_tiles(
             f"{lanes.number} %low",
             f"{lanes.number} %high",
         ]
-        _call_tile(function, tiles, rows, ", ".join(args))
+        call_tile(function, tiles, rows, ", ".join(args))
 
 
 def _unless_null(function: Function, pointer: Word, index: Number, lanes: Lanes) -> Word:
@@ -278,17 +357,6 @@ def _unless_null(function: Function, pointer: Word, index: Number, lanes: Lanes)
     place = function.place(pointer, index, lanes.number)
     is_null = function.let(f"icmp eq ptr {pointer}, null")
     return function.let(f"select i1 {is_null}, ptr null, ptr {place}")
-
-
-def _call_tile(function: Function, tiles: list[Tile], rows: Number, args: str) -> None:
-    """The smallest tile that has as many rows; the table's last rows are not all filled."""
-    for tile, smaller in zip(tiles, (*tiles[1:], None), strict=True):
-        fits = function.compare("sle", rows, tile.rows)
-        if smaller is not None:
-            more = function.compare("sgt", rows, smaller.rows)
-            fits = function.let(f"and i1 {fits}, {more}")
-        with function.when(fits):
-            function.do(f"call void @{tile.name}({args})")
 
 
 for _dtype in ("float32", "float64"):

@@ -9,7 +9,7 @@ way of a table as in Dukhan's "The Indirect Convolution Algorithm" (2019).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,6 +20,7 @@ __all__ = [
     "declarations",
     "Lanes",
     "Tile",
+    "call_tile",
     "lanes_of",
     "panel_vectors",
     "panel_width",
@@ -277,6 +278,17 @@ def _finish(
             value = function.load(lanes.vector, total)
             value = lanes.clamp(function, value, low, high)
             lanes.store(function, value, function.place("%out", place, lanes.number), mask)
+
+
+def call_tile(function: Function, tiles: Sequence[Tile], rows: Number, args: str) -> None:
+    """Call the smallest of the tiles that has as many rows; the largest one comes first."""
+    for tile, smaller in zip(tiles, [*tiles[1:], None], strict=True):
+        fits = function.compare("sle", rows, tile.rows)
+        if smaller is not None:
+            more = function.compare("sgt", rows, smaller.rows)
+            fits = function.let(f"and i1 {fits}, {more}")
+        with function.when(fits):
+            function.do(f"call void @{tile.name}({args})")
 
 
 def declarations(lanes: Lanes) -> str:

@@ -62,10 +62,10 @@ class Pixels:
             rest = function.binary("udiv", rest, f"%out.{axis}")
         return cls(function, number, (function.slot("i64", rest), *reversed(places)))
 
-    def advance(self) -> None:
-        """Go on to the next pixel."""
+    def advance(self, pixels: Number = 1) -> None:
+        """Go on by some pixels, at most to the first one of the next line."""
         function = self.function
-        carry: Number = 1
+        carry: Number = pixels
         for axis, place in zip(reversed(AXES), reversed(self.places[1:]), strict=True):
             moved = function.add(function.load("i64", place), carry)
             ends = function.compare("sge", moved, f"%out.{axis}")

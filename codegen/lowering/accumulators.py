@@ -3,15 +3,20 @@
 Sums of floats are at least as accurate as NumPy's pairwise sums: short blocks are added up in
 several partial sums, which is what lets them be vectorized, and the blocks' sums are added with
 compensation (Neumaier, ZAMM 54, 1974).  Sums of float32 are kept in float64.
+
+On a device thousands of threads have a short sum each, which are then added up as a tree: nothing
+of this is needed, and each sum is of its elements' own dtype.  No walk there ends early.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
-from jitcore.codegen.loops import Binary, Expr
+from jitcore.codegen.loops import Binary, Expr, Var
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     TRUE,
@@ -32,6 +37,8 @@ from jitcore.codegen.lowering.state import Lowering
 __all__ = [
     "ENDING_EARLY",
     "Accumulator",
+    "FloatSum",
+    "Moments",
     "accumulator",
     "combine",
     "identity",
@@ -43,6 +50,9 @@ SUM_BLOCK = 256
 
 SUM_TAIL = 32
 """What a vector loop takes at a time; the rest is added up apart, in no long chain."""
+
+MOST_CANCELLED = 2.0**16
+"""By what factor squares may exceed those of deviations: of 53 bits enough are left for float32."""
 
 FLOAT_ZERO = constant(0.0, "float64")
 
@@ -62,7 +72,7 @@ class Accumulator:
 
     With ``block`` elements come in runs of at most that many, between ``open_block`` and
     ``close_block``; ``done`` is then a flag that ends the walk early.  With ``tail`` the elements
-    beyond the last multiple of it come in a run of their own.
+    beyond the last multiple of it come in a run of their own.  On a device there are no runs.
     """
 
     block: int | None = None
@@ -72,6 +82,9 @@ class Accumulator:
         self.lowering = lowering
         self.emitter = lowering.emitter
         self.dtype = dtype
+        self.is_device = lowering.target.is_device
+        if self.is_device:
+            self.block = None
 
     def open(self) -> None:
         """Declare the variables."""
@@ -106,6 +119,18 @@ class Accumulator:
     def found(self, place: Expr) -> None:
         """Take the place of the element that was searched for."""
 
+    def another(self) -> Self:
+        """An accumulator of the same kind with variables of its own."""
+        return copy(self)
+
+    def taken(self) -> tuple[Var, ...]:
+        """The variables that hold what was taken; none where parts cannot be joined."""
+        return ()
+
+    def join(self, values: Sequence[Expr]) -> None:
+        """Take what another accumulator of this kind has taken of the elements after these."""
+        raise NotImplementedError
+
 
 class FloatSum(Accumulator):
     """The sum of float32 or float64, kept in float64.
@@ -117,13 +142,14 @@ class FloatSum(Accumulator):
         self, lowering: Lowering, dtype: np.dtype[Any], source: np.dtype[Any] | None = None
     ) -> None:
         super().__init__(lowering, dtype)
-        self.is_compensated = (source or dtype) == np.float64
+        self.wide = dtype.name if self.is_device else "float64"
+        self.is_compensated = (source or dtype) == np.float64 and not self.is_device
         if self.is_compensated:
             self.block = SUM_BLOCK
             self.tail = SUM_TAIL
 
     def open(self) -> None:
-        self.total = self.emitter.mutable("total", FLOAT_ZERO)
+        self.total = self.emitter.mutable("total", constant(0.0, self.wide))
         if self.is_compensated:
             self.error = self.emitter.mutable("error", FLOAT_ZERO)
 
@@ -139,21 +165,34 @@ class FloatSum(Accumulator):
 
     def add(self, element: Element, place: Expr) -> None:
         target = self.partial if self.is_compensated else self.total
-        wide = cast(element, "float64")
-        self.emitter.assign(target, Binary("add", target, wide, "float64", reassoc=True))
+        wide = cast(element, self.wide)
+        self.emitter.assign(target, Binary("add", target, wide, self.wide, reassoc=True))
 
     def close_block(self) -> None:
-        if not self.is_compensated:
-            return
+        if self.is_compensated:
+            self.add_compensated(self.partial)
+
+    def add_compensated(self, value: Expr) -> None:
+        """Add a sum to the total, and what rounding loses to the error."""
         emitter = self.emitter
-        old, term = emitter.copy("old", self.total), emitter.copy("term", self.partial)
+        old, term = emitter.copy("old", self.total), emitter.copy("term", value)
         new = emitter.copy("sum", Binary("add", old, term, "float64"))
         error = Binary("add", self.error, _lost(old, term, new), "float64")
         emitter.assign(self.error, error)
         emitter.assign(self.total, new)
 
+    def taken(self) -> tuple[Var, ...]:
+        return (self.total, self.error) if self.is_compensated else (self.total,)
+
+    def join(self, values: Sequence[Expr]) -> None:
+        if not self.is_compensated:
+            self.emitter.assign(self.total, Binary("add", self.total, values[0], self.wide))
+            return
+        self.add_compensated(values[0])
+        self.emitter.assign(self.error, Binary("add", self.error, values[1], "float64"))
+
     def wide_result(self) -> Expr:
-        """The sum as float64, before it is rounded."""
+        """The sum in the dtype it is kept in, before it is rounded."""
         if not self.is_compensated:
             return self.total
         compensated = Binary("add", self.total, self.error, "float64")
@@ -163,6 +202,48 @@ class FloatSum(Accumulator):
 
     def result(self) -> Element:
         return cast(self.wide_result(), self.dtype.name)
+
+
+class Moments(FloatSum):
+    """The sum, and the sum of squares, of elements whose squares float64 holds exactly."""
+
+    @classmethod
+    def fit(cls, lowering: Lowering, dtype: np.dtype[Any]) -> bool:
+        """Whether they are used for elements of a dtype."""
+        return dtype in (np.float16, np.float32) and not lowering.target.is_device
+
+    def open(self) -> None:
+        super().open()
+        self.squares = self.emitter.mutable("squares", FLOAT_ZERO)
+
+    def share(self, other: FloatSum) -> None:
+        assert isinstance(other, Moments)
+        super().share(other)
+        self.squares = other.squares
+
+    def add(self, element: Element, place: Expr) -> None:
+        wide = self.emitter.copy("wide", cast(element, "float64"))
+        super().add(wide, place)
+        square = Binary("mul", wide, wide, "float64", reassoc=True)
+        self.emitter.assign(self.squares, Binary("add", self.squares, square, "float64", True))
+
+    def taken(self) -> tuple[Var, ...]:
+        return (self.total, self.squares)
+
+    def join(self, values: Sequence[Expr]) -> None:
+        super().join(values)
+        self.emitter.assign(self.squares, Binary("add", self.squares, values[1], "float64"))
+
+    def deviations(self, mean: Expr) -> tuple[Expr, Expr]:
+        """The sum of the squares of the deviations from the mean, and whether it is exact enough.
+
+        It is a difference of two sums, which leaves too few of their digits where the mean is much
+        larger than the deviations.
+        """
+        part = Binary("mul", self.total, mean, "float64")
+        squares = self.emitter.copy("deviations", Binary("sub", self.squares, part, "float64"))
+        most = Binary("mul", squares, constant(MOST_CANCELLED, "float64"), "float64")
+        return squares, compare("ge", most, self.squares)
 
 
 def _lost(x: Expr, y: Expr, total: Expr) -> Expr:
@@ -201,6 +282,19 @@ class ComplexSum(Accumulator):
         self.re.close_block()
         self.im.close_block()
 
+    def another(self) -> Self:
+        other = copy(self)
+        other.re, other.im = self.re.another(), self.im.another()
+        return other
+
+    def taken(self) -> tuple[Var, ...]:
+        return (*self.re.taken(), *self.im.taken())
+
+    def join(self, values: Sequence[Expr]) -> None:
+        count = len(self.re.taken())
+        self.re.join(values[:count])
+        self.im.join(values[count:])
+
     def result(self) -> Element:
         return Pair(self.re.result(), self.im.result())
 
@@ -215,6 +309,12 @@ class Plain(Accumulator):
 
     def add(self, element: Element, place: Expr) -> None:
         self.emitter.assign(self.value, combine(self.op, self.value, element, self.dtype))
+
+    def taken(self) -> tuple[Var, ...]:
+        return (self.value,)
+
+    def join(self, values: Sequence[Expr]) -> None:
+        self.add(values[0], ZERO)
 
     def result(self) -> Element:
         return self.value
@@ -282,6 +382,10 @@ class Any_(Accumulator):
         return self.flag
 
     def done(self) -> Expr:
+        return FALSE if self.is_device else self.decided()
+
+    def decided(self) -> Expr:
+        """Whether the flag can no longer change."""
         return self.flag
 
 
@@ -290,7 +394,7 @@ class All(Any_):
 
     op = "and"
 
-    def done(self) -> Expr:
+    def decided(self) -> Expr:
         return not_(self.flag)
 
 
@@ -303,6 +407,12 @@ class Count(Accumulator):
     def add(self, element: Element, place: Expr) -> None:
         one = cast(cast(element, "bool"), "int64")
         self.emitter.assign(self.count, Binary("add", self.count, one, "int64"))
+
+    def taken(self) -> tuple[Var, ...]:
+        return (self.count,)
+
+    def join(self, values: Sequence[Expr]) -> None:
+        self.emitter.assign(self.count, Binary("add", self.count, values[0], "int64"))
 
     def result(self) -> Element:
         return self.count
@@ -342,6 +452,8 @@ class Position(Accumulator):
         self.emitter.assign(self.candidate, combine(self.op, self.candidate, element, self.dtype))
 
     def improved(self) -> Expr:
+        if self.is_device:
+            return TRUE
         better = is_better(self.comparison, self.candidate, self.best, self.dtype)
         return either(compare("lt", self.place, ZERO), better)
 
@@ -357,6 +469,15 @@ class Position(Accumulator):
     def found(self, place: Expr) -> None:
         self.emitter.assign(self.best, self.candidate)
         self.emitter.assign(self.place, place)
+
+    def taken(self) -> tuple[Var, ...]:
+        return (self.best, self.place)
+
+    def join(self, values: Sequence[Expr]) -> None:
+        better = is_better(self.comparison, values[0], self.best, self.dtype)
+        with self.emitter.branch(either(compare("lt", self.place, ZERO), better)):
+            self.emitter.assign(self.best, values[0])
+            self.emitter.assign(self.place, values[1])
 
     def result(self) -> Element:
         return self.place

@@ -29,8 +29,8 @@ __all__ = ["Matrix", "blas_pays", "call_blas", "dot_by_blas"]
 LEAST_MATRIX_TERMS = 16**3
 """So many multiplications cost more than a call: two matrices."""
 
-LEAST_VECTOR_TERMS = 96**2
-"""The same for a matrix and a vector, which only gain where several threads read."""
+LEAST_VECTOR_TERMS = 16**2
+"""The same for a matrix and a vector: a call costs little more than the loops would."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,16 @@ def _if(lowering: Lowering, node: Node) -> Operand:
     bodies: list[list[Stmt]] = []
     branches: list[Sequence[Operand] | None] = []
     contiguous: set[int] = set()
+    before, ends = lowering.lists_end, []
     for number, block in enumerate(node.blocks):
         body: list[Stmt] = []
         bodies.append(body)
+        lowering.lists_end = before
         with lowering.scope(body):
             lowering.ranges.assume_condition(condition, holds=number == 0)
             branches.append(_branch(lowering, block, contiguous))
+        ends.append(lowering.lists_end)
+    lowering.lists_end = any(ends)
     merge = Merge(lowering, branches, contiguous)
     outputs = [merge.output(number, value) for number, value in enumerate(node.outputs)]
     for body, assignments in zip(bodies, merge.assignments, strict=True):
@@ -358,13 +362,14 @@ class LoopAttempt:
         emitter = self.lowering.emitter
         index = Var(emitter.unique(self.block.params[0].name), "int64")
         body: list[Stmt] = []
-        with self.lowering.scope(body):
+        with self.lowering.loop_of_program(), self.lowering.scope(body):
             self.lowering.ranges.counts(index, trip)
             emitter.declare(index)
             forms, go_on = self._body(index)
         with emitter.inside(body):
             if go_on != TRUE and not emitter.terminated:
-                emitter.emit(If(not_(go_on), [Break()]))
+                emitter.emit(If(not_(go_on), self._break(index, trip)))
+        self.lowering.count_work(trip)
         emitter.emit(For(index, ZERO, trip, body))
         return forms
 
@@ -373,7 +378,7 @@ class LoopAttempt:
         flag = emitter.mutable("go_on", condition)
         count = emitter.mutable("count", ZERO)
         body: list[Stmt] = []
-        with self.lowering.scope(body):
+        with self.lowering.loop_of_program(), self.lowering.scope(body):
             index = emitter.copy(self.block.params[0].name, count)
             self.lowering.ranges.at_least(index, 0)
             forms, go_on = self._body(index)
@@ -383,7 +388,17 @@ class LoopAttempt:
         is_endless = isinstance(trip, Const) and trip.value == ENDLESS
         more = flag if is_endless else both(flag, compare("lt", count, trip))
         emitter.emit(While([], more, body))
+        self.lowering.count_work(count)
         return forms
+
+    def _break(self, index: Expr, trip: Expr) -> list[Stmt]:
+        """Leave the loop; of its iterations, those that are left were counted before."""
+        body: list[Stmt] = []
+        with self.lowering.emitter.inside(body):
+            left = Binary("sub", Binary("add", index, ONE, "int64"), trip, "int64")
+            self.lowering.count_work(left)
+            self.lowering.emitter.emit(Break())
+        return body
 
     def _body(self, index: Expr) -> tuple[list[Form | None], Expr]:
         """One iteration, in which earlier ones may have written to arguments."""

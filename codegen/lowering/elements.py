@@ -208,11 +208,16 @@ def _operands(lazy: Lazy, index: Index) -> Generator[tuple[Operand, Index], Elem
 
 
 def scalar_result(
-    kind: str, operands: Sequence[Element], dtype: Any, *, scalars: bool = False
+    kind: str,
+    operands: Sequence[Element],
+    dtype: Any,
+    *,
+    scalars: bool = False,
+    arrays: bool = False,
 ) -> Element:
-    """An elementwise operation on operands in the dtype of its loop, or on NumPy's scalars."""
+    """An elementwise operation on operands in the dtype of its loop; see ``Scalar.text``."""
     row = SCALARS[kind]
-    text = row.text(dtype.kind, scalars=scalars)
+    text = row.text(dtype.kind, scalars=scalars, arrays=arrays)
     if text is None:
         raise NotNative(f"{kind} of {dtype}")
     names: dict[str, Expr] = {}
@@ -231,7 +236,16 @@ def _elementwise(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     operands = yield from _operands(lazy, index)
     types = [value.type for value in lazy.node.inputs]
     scalars = all(isinstance(type_, TensorType) and type_.scalar for type_ in types)
-    return scalar_result(lazy.node.kind, operands, lazy.detail, scalars=scalars)
+    arrays = not elements.lowering.target.is_device and _is_surely_looped(lazy)
+    return scalar_result(lazy.node.kind, operands, lazy.detail, scalars=scalars, arrays=arrays)
+
+
+def _is_surely_looped(lazy: Lazy) -> bool:
+    """Whether NumPy has no short cut for the last operand, as it has for squares."""
+    last = lazy.node.inputs[-1]
+    if last.constant is not None:
+        return bool(lazy.dims) and last.constant.attributes["value"] != 2
+    return isinstance(last.type, TensorType) and bool(last.type.dims)
 
 
 def convert(element: Element, source: Any, target: Any) -> Element:
@@ -298,7 +312,7 @@ def _view(elements: Elements, lazy: Lazy, index: Index) -> Pull:
             continue
         entry = next(entries)
         if isinstance(axis, Slice):
-            step = multiply(entry, integer(axis.step))
+            step = multiply(entry, axis.step)
             places.append(elements.lowering.emitter.hoisted("place", add(axis.start, step)))
         else:
             assert isinstance(axis, NewAxis)

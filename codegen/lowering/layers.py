@@ -35,7 +35,7 @@ from jitcore.codegen.onednn import onednn_fusion_enabled, product_symbol
 from jitcore.codegen.parallel import UNKNOWN_TRIPS
 from jitcore.ir.graph import Node, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "addresses", "contiguous", "result"]
 
 AXES = 3
 
@@ -55,7 +55,7 @@ def _packed(lowering: Lowering, node: Node) -> Operand:
     width = panel_width(columns.value, weight.dtype.name)
     panels = -(-columns.value // width)
     shape = (integer(groups), integer(panels), *weight.dims[2:], weight.dims[1], integer(width))
-    target = _result(lowering, node, weight, shape)
+    target = result(lowering, node, weight, shape)
     zero = constant(0, weight.dtype.name)
     with nest(lowering, target.dims, parallel=True) as index:
         group, panel, *taps, channel, lane = index.entries
@@ -77,7 +77,7 @@ def _quotient(x: Expr, count: int) -> Expr:
 
 
 def _product(lowering: Lowering, node: Node) -> Operand:
-    x, packed = (_contiguous(lowering, lowering.array(value)) for value in node.inputs[:2])
+    x, packed = (contiguous(lowering, lowering.array(value)) for value in node.inputs[:2])
     attributes = node.attributes
     lanes = lanes_of(x.dtype.name)
     groups, width, channels = packed.dims[0], packed.dims[-1], packed.dims[-2]
@@ -95,15 +95,15 @@ def _product(lowering: Lowering, node: Node) -> Operand:
         x, channels, geometry = _with_joined_taps(lowering, x, channels, attributes, geometry)
     rows = x.dims[:1] if attributes["kernel"] else x.dims[:-1]
     columns = attributes["columns"]
-    target = _result(lowering, node, x, [*rows, *extents, integer(columns)])
+    target = result(lowering, node, x, [*rows, *extents, integer(columns)])
     residual = _optional(lowering, node.inputs[3])
     if residual is not None:
-        residual = _contiguous(lowering, residual)
+        residual = contiguous(lowering, residual)
     arrays = (x, packed, _bias(lowering, node.inputs[2], integer(columns)), residual, target)
     pixels = lowering.size(target.dims[:-1])
     times = integer(UNKNOWN_TRIPS if lowering.loop_depth else 1)
     numbers = (pixels, channels, apart, groups, integer(columns // groups.value), times)
-    args = (*_addresses(arrays), *numbers, *geometry, *_limits(attributes, x))
+    args = (*addresses(arrays), *numbers, *geometry, *_limits(attributes, x))
     own = products.symbol(x.dtype.name, vectors)
     _call(lowering, product_symbol(vectors) if by_onednn else own, args)
     return target
@@ -143,42 +143,44 @@ def _padded_along(lowering: Lowering, x: ArrayRef, before: int, after: int) -> A
     dims = (*x.dims[:-2], width, x.dims[-1])
     padded = lowering.allocate("padded", dims, x.dtype, escapes=False)
     zero = constant(0, x.dtype.name)
+    source, target = _joined_pixels(lowering, x), _joined_pixels(lowering, padded)
+    first = multiply(integer(before), x.dims[-1])
+    last = add(first, source.dims[-1])
     with nest(lowering, dims[:-2], parallel=True) as outer:
-        for start, stop, place in (
-            (ZERO, integer(before), None),
-            (integer(before), add(x.dims[-2], integer(before)), integer(before)),
-            (add(x.dims[-2], integer(before)), width, None),
-        ):
-            with (
-                lowering.emitter.loop("column", start, stop) as column,
-                lowering.emitter.loop("channel", ZERO, x.dims[-1]) as channel,
-            ):
+        for start, stop in ((ZERO, first), (first, last), (last, target.dims[-1])):
+            with lowering.emitter.loop("element", start, stop) as element:
                 value: Expr = zero
-                if place is not None:
-                    inner = subtract(column, place)
-                    value = load(x, uncollapsed([*outer.entries, inner, channel]))
-                store(lowering, padded, uncollapsed([*outer.entries, column, channel]), value)
+                if start is first:
+                    inner = subtract(element, first)
+                    value = load(source, uncollapsed([*outer.entries, inner]))
+                store(lowering, target, uncollapsed([*outer.entries, element]), value)
     return padded
+
+
+def _joined_pixels(lowering: Lowering, x: ArrayRef) -> ArrayRef:
+    """A line of an array in C order, with the channels of all its pixels, as one axis."""
+    dims = (*x.dims[:-2], multiply(x.dims[-2], x.dims[-1]))
+    return lowering.view(x, dims=dims, strides=(*x.strides[:-2], ONE))
 
 
 def _window(kind: str) -> Rule:
     def rule(lowering: Lowering, node: Node) -> Operand:
-        x = _contiguous(lowering, lowering.array(node.inputs[0]))
+        x = contiguous(lowering, lowering.array(node.inputs[0]))
         attributes = node.attributes
         _check_taps(lowering, attributes["kernel"], x)
         geometry, extents = _geometry(lowering, x, attributes)
         channels = x.dims[-1]
-        target = _result(lowering, node, x, [x.dims[0], *extents, channels])
+        target = result(lowering, node, x, [x.dims[0], *extents, channels])
         weight: ArrayRef | None = None
         bias: ArrayRef | None = None
         if kind == "sum":
-            weight = _contiguous(lowering, lowering.array(node.inputs[1]))
+            weight = contiguous(lowering, lowering.array(node.inputs[1]))
             lowering.fail(compare("ne", weight.dims[-1], channels), None)
             bias = _bias(lowering, node.inputs[2], channels)
         numbers = (lowering.size(target.dims[:-1]), channels)
         border = [integer(n) for pair in _padded(attributes.get("border", ())) for n in pair]
         divisor = constant(attributes.get("divisor") or 0, x.dtype.name)
-        args = (*_addresses((x, weight, bias, target)), *numbers, *geometry, *border, divisor)
+        args = (*addresses((x, weight, bias, target)), *numbers, *geometry, *border, divisor)
         _call(lowering, reductions.symbol(kind, x.dtype.name), (*args, *_limits(attributes, x)))
         return target
 
@@ -188,7 +190,7 @@ def _window(kind: str) -> Rule:
 # Operands ---------------------------------------------------------------------------------
 
 
-def _contiguous(lowering: Lowering, array: ArrayRef) -> ArrayRef:
+def contiguous(lowering: Lowering, array: ArrayRef) -> ArrayRef:
     """The array, or a copy of it in C order."""
     if lowering.is_contiguous(array):
         return array
@@ -208,16 +210,16 @@ def _bias(lowering: Lowering, value: Value, columns: Expr) -> ArrayRef | None:
     if bias is None:
         return None
     lowering.fail(compare("ne", bias.dims[0], columns), None)
-    return _contiguous(lowering, bias)
+    return contiguous(lowering, bias)
 
 
-def _result(lowering: Lowering, node: Node, like: ArrayRef, dims: Sequence[Expr]) -> ArrayRef:
+def result(lowering: Lowering, node: Node, like: ArrayRef, dims: Sequence[Expr]) -> ArrayRef:
     extents = define_dims(lowering, node.output, dims)
     escapes = lowering.escapes(node.output)
     return lowering.allocate(node.output.name, extents, like.dtype, escapes=escapes)
 
 
-def _addresses(arrays: Sequence[ArrayRef | None]) -> list[Expr]:
+def addresses(arrays: Sequence[ArrayRef | None]) -> list[Expr]:
     pairs = [(NULL, ZERO) if one is None else (one.pointer, one.offset) for one in arrays]
     return [part for pair in pairs for part in pair]
 

@@ -72,7 +72,8 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
     inner_order = order_of(base)[mask.rank :]
     order = (len(row) + 1, *iterated_order([inner_order], len(row)))
     target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes, order=order)
-    if not row and _move_together(lowering, base, mask, target, count):
+    is_device = lowering.target.is_device
+    if not row and not is_device and _move_together(lowering, base, mask, target, count):
         return target
     emitter = lowering.emitter
     place = emitter.mutable("place", ZERO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jitcore.codegen.loops import Assign, Binary, Const, Expr, If, Stmt
+from jitcore.codegen.loops import Assign, Binary, Call, Const, Do, Expr, If, Stmt
 from jitcore.codegen.lowering.accumulators import accumulator
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
@@ -103,7 +103,7 @@ def _forward(lowering: Lowering, array: ArrayRef) -> ArrayRef:
 def _vector_product(lowering: Lowering, product: Product) -> Element:
     """The product of two vectors, by BLAS where NumPy uses it, or one term after the other."""
     x, y = _matrix(product.x, is_left=True), _matrix(product.y, is_left=False)
-    found = dot_by_blas(x, y)
+    found = None if lowering.target.is_device else dot_by_blas(x, y)
     if found is None:
         return _dot(lowering, product, [], [], [])
     suits, call = found
@@ -138,6 +138,9 @@ def _flattened(
 
 def _fill(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
     """Compute all elements, by BLAS where it pays."""
+    if lowering.target.is_device:
+        _on_device(lowering, product, target, count)
+        return
     pays = blas_pays(_matrix(product.x, is_left=True), _matrix(product.y, is_left=False))
     by_blas: list[Stmt] = []
     by_loops: list[Stmt] = []
@@ -182,6 +185,38 @@ def _by_loops(lowering: Lowering, product: Product, target: ArrayRef, count: int
         _by_dots(lowering, product, target, count, rows)
     else:
         _by_rows(lowering, product, target, count)
+
+
+def _on_device(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
+    """One product of all matrices along the last axis of the stack, where both are matrices."""
+    x, y = product.x, product.y
+    is_plain = x.rank > 1 and y.rank > 1 and ONE not in (x.dims[-2], y.dims[-1])
+    if x.dtype.kind != "f" or not is_plain:
+        rows = target.rank - count - int(y.rank > 1)
+        _by_dots(lowering, product, target, count, rows)
+        return
+    outer, batch = target.dims[: max(count - 1, 0)], target.dims[count - 1 : count]
+    with nest(lowering, outer, ordered=True) as stack:
+
+        def parts(array: ArrayRef, modes: Modes) -> tuple[Expr, ...]:
+            entries = _own([*stack.entries, *([ZERO] * len(batch))], modes)
+            first = _matrix(array, entries, is_left=True)
+            step: Expr = ZERO
+            if modes and batch:
+                step = stretched(array.strides[len(modes) - 1], modes[-1])
+            return (first.pointer, first.offset, step, *first.strides)
+
+        same: Modes = (None,) * count
+        args = (
+            *parts(x, product.x_modes),
+            *parts(y, product.y_modes),
+            *parts(target, same),
+            target.dims[-2],
+            target.dims[-1],
+            product.terms,
+            *(batch or (ONE,)),
+        )
+        lowering.emitter.emit(Do(Call(f"cuda.matmul_{x.dtype.name}", args, "void")))
 
 
 def _is_by_columns(y: ArrayRef) -> bool:

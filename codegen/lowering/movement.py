@@ -160,7 +160,7 @@ class Indexing:
                 continue
             entry = next(others)
             if isinstance(axis, Slice):
-                found.append(add(axis.start, multiply(entry, integer(axis.step))))
+                found.append(add(axis.start, multiply(entry, axis.step)))
         return uncollapsed(found)
 
 
@@ -227,6 +227,10 @@ def _checked(lowering: Lowering, index: Operand, extent: Expr, axis: int) -> Ope
     wrong = emitter.mutable("wrong", FALSE)
     with nest(lowering, index.dims) as place:
         emitter.assign(wrong, either(wrong, _is_outside(elements(index, place), extent)))
+    if lowering.target.is_device:
+        message = f"an index is out of bounds for axis {axis} with size {{0}}"
+        lowering.fail(wrong, IndexError, message, [extent])
+        return index
     with emitter.branch(wrong, unlikely=True):
         again = Elements(lowering)
         with nest(lowering, index.dims) as place:
@@ -295,7 +299,7 @@ def _scatter(lowering: Lowering, node: Node) -> Operand:
     modes = fit_dims(lowering, _dims(source), indexing.dims, message)
     elements = Elements(lowering)
     # Not parallel: where a place comes twice, the last value stays.
-    with nest(lowering, indexing.dims) as index:
+    with nest(lowering, indexing.dims, ordered=True) as index:
         place = indexing.places(elements, index.entries)
         store(lowering, base, place, elements(source, operand_index(index, modes)))
     lowering.mark_written(base)

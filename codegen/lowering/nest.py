@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from jitcore.codegen.loops import Call, Const, Do, Expr, If, Stmt
+from jitcore.codegen.loops import Binary, Call, Const, Do, Expr, If, Stmt
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
     ZERO,
+    add,
     both,
     compare,
     integer,
+    minimum,
     multiply,
     product,
 )
@@ -20,7 +22,7 @@ from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
 from jitcore.codegen.lowering.orders import Rearranger, preferred_axes
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["INDEX_NAMES", "collapse", "nest", "write"]
+__all__ = ["INDEX_NAMES", "blocks_of_columns", "collapse", "nest", "write"]
 
 INDEX_NAMES = "ijklmnpq"
 
@@ -123,8 +125,14 @@ def nest(
     groups: Sequence[int] | None = None,
     *,
     parallel: bool = False,
+    ordered: bool = False,
 ) -> Iterator[Index]:
-    """Loops over extents, one for each group of axes; gives the index inside."""
+    """Loops over extents, one for each group of axes; gives the index inside.
+
+    With ``parallel`` the outermost one may be shared out among threads; on a device all of them
+    are, but where they are ``ordered``.
+    """
+    is_device = lowering.target.is_device and not ordered
     sizes = tuple(groups) if groups is not None else (1,) * len(dims)
     emitter = lowering.emitter
     extents: list[Expr] = []
@@ -135,11 +143,43 @@ def nest(
     with emitter.nest(), ExitStack() as stack:
         entries = []
         for number, extent in enumerate(extents):
-            is_outermost = parallel and number == 0
+            is_parallel = is_device or (parallel and number == 0)
             name = INDEX_NAMES[min(number, len(INDEX_NAMES) - 1)]
-            loop = emitter.loop(name, ZERO, extent, parallel=is_outermost)
+            loop = emitter.loop(name, ZERO, extent, parallel=is_parallel)
             entries.append(stack.enter_context(loop))
         yield Index(tuple(entries), sizes)
+
+
+COLUMN_BYTES = 4096
+"""What a block of columns has of each row: enough for the processor to foresee what is read."""
+
+
+@contextmanager
+def blocks_of_columns(
+    lowering: Lowering, around: Sequence[Expr], row: Sequence[Expr], itemsize: int
+) -> Iterator[Callable[[], AbstractContextManager[Index]]]:
+    """A parallel loop over blocks of columns, where there is none over what is ``around``.
+
+    Gives what makes the loops over a row, or over the block's part of it.
+    """
+    emitter = lowering.emitter
+    columns = COLUMN_BYTES // itemsize
+    is_short = len(row) == 1 and isinstance(row[0], Const) and row[0].value < 2 * columns
+    if around or len(row) != 1 or is_short:
+        yield lambda: nest(lowering, row)
+        return
+    size = integer(columns)
+    count = Binary("quot", add(row[0], integer(columns - 1)), size, "int64")
+    with emitter.nest(), emitter.loop("block", ZERO, count, parallel=True) as block:
+        first = emitter.copy("first", multiply(block, size))
+        last = emitter.copy("last", minimum(add(first, size), row[0]))
+
+        @contextmanager
+        def along() -> Iterator[Index]:
+            with emitter.nest(), emitter.loop("j", first, last) as column:
+                yield Index((column,), (1,))
+
+        yield along
 
 
 def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None:
@@ -149,7 +189,7 @@ def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None
     if not ways and axes != tuple(range(len(axes))):
         rearranged = Rearranger(lowering, axes)
         pairs = [(rearranged(target), rearranged(value)) for target, value in pairs]
-    if len(pairs) == 1 and _is_moved(lowering, *pairs[0]):
+    if not lowering.target.is_device and len(pairs) == 1 and _is_moved(lowering, *pairs[0]):
         _move(lowering, *pairs[0])
         return
     _write_each(lowering, pairs)

@@ -179,6 +179,27 @@ class ArrayRef:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ListRef:
+    """A list that is an argument.
+
+    Parameters
+    ----------
+    pointer : Expr
+        The object.
+    numbers : ArrayRef or None
+        Its elements, and room for two more; None where it has none.
+    length : Expr
+    input : int
+        The number of the argument.
+    """
+
+    pointer: Expr
+    numbers: ArrayRef | None
+    length: Expr
+    input: int
+
+
 @dataclass(eq=False, slots=True)
 class Lazy:
     """A value of a fused group that is computed element by element where it is used.
@@ -236,7 +257,7 @@ class Lazy:
 
 
 Operand = Any
-"""An ``Expr``, a ``Pair``, an ``ArrayRef``, a ``Lazy``, a ``Static``, or a tuple of operands."""
+"""An ``Expr``, ``Pair``, ``ArrayRef``, ``Lazy``, ``ListRef`` or ``Static``, or a tuple of them."""
 
 
 def values_in(operand: Operand) -> Iterator[ArrayRef | Lazy]:
@@ -291,7 +312,7 @@ class Slice:
 
     start: Expr
     length: Expr
-    step: int
+    step: Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,7 +331,7 @@ class Rearranger:
         if operand.is_aligned:
             return self._rearranged_aligned(operand, dims)
         if missing:
-            axes = (NewAxis(),) * missing + tuple(Slice(ZERO, dim, 1) for dim in operand.dims)
+            axes = (NewAxis(),) * missing + tuple(Slice(ZERO, dim, ONE) for dim in operand.dims)
             operand = Lazy(
                 operand.node, (operand,), wide, operand.dtype, detail=axes, as_kind="np::view"
             )

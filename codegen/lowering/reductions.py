@@ -14,6 +14,7 @@ from jitcore.codegen.loops import Binary, Expr, Unary
 from jitcore.codegen.lowering.accumulators import (
     Accumulator,
     FloatSum,
+    Moments,
     accumulator,
     combine,
     identity,
@@ -28,13 +29,14 @@ from jitcore.codegen.lowering.arithmetic import (
     constant,
     expression_dtype,
     integer,
+    not_,
     product,
     select,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims
 from jitcore.codegen.lowering.elements import Elements, Index, load, scalar_result, store
 from jitcore.codegen.lowering.known_means import known_means
-from jitcore.codegen.lowering.nest import INDEX_NAMES, collapse, nest
+from jitcore.codegen.lowering.nest import INDEX_NAMES, blocks_of_columns, collapse, nest
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Element,
@@ -46,6 +48,7 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.orders import Rearranger, preferred_axes, reduced_order
 from jitcore.codegen.lowering.pairs import combined
+from jitcore.codegen.lowering.short_sums import short_sum
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.walks import multiple_of, reduce_elements
 from jitcore.ir.graph import Node
@@ -159,8 +162,16 @@ def _plain_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Elem
     return walk(taker, as_it_is)
 
 
+def _sum_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
+    if len(reduction.reduced) == reduction.operand.rank:
+        total = short_sum(lowering, reduction.operand)
+        if total is not None:
+            return total
+    return walk(accumulator(lowering, "np::sum", reduction.operand.dtype), as_it_is)
+
+
 def _mean_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
-    total = walk(accumulator(lowering, "np::sum", reduction.operand.dtype), as_it_is)
+    total = _sum_element(lowering, reduction, walk)
     count = cast(reduction.reduced_size(lowering), expression_dtype(reduction.dtype))
     return divided(total, count, reduction.dtype)
 
@@ -174,28 +185,43 @@ def divided(element: Element, divisor: Expr, dtype: np.dtype[Any]) -> Element:
 
 
 def _variance_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
-    """In two passes, as NumPy: the mean, then the squares of the deviations from it."""
+    """In two passes, as NumPy: the mean, then the squares of the deviations from it.
+
+    Where one pass sees enough of the squares, the second one is only made if that is too little.
+    """
     emitter = lowering.emitter
-    count = cast(reduction.reduced_size(lowering), "float64")
     dtype = reduction.operand.dtype
-    totals = FloatSum(lowering, dtype)
+    totals = Moments(lowering, dtype) if Moments.fit(lowering, dtype) else FloatSum(lowering, dtype)
+    wide = totals.wide
+    count = cast(reduction.reduced_size(lowering), wide)
     walk(totals, as_it_is)
-    mean = emitter.copy("mean", Binary("div", totals.wide_result(), count, "float64"))
+    mean = emitter.copy("mean", Binary("div", totals.wide_result(), count, wide))
 
     def deviation(element: Element) -> Element:
-        difference = Binary("sub", cast(element, "float64"), mean, "float64")
+        difference = Binary("sub", cast(element, wide), mean, wide)
         bound = emitter.copy("deviation", difference)
-        return Binary("mul", bound, bound, "float64")
+        return Binary("mul", bound, bound, wide)
 
-    squares = walk(FloatSum(lowering, np.dtype(np.float64), dtype), deviation)
-    divisor = emitter.copy("divisor", _freedom(lowering, reduction))
-    variance: Expr = Binary("div", squares, divisor, "float64")
+    def second_pass() -> Element:
+        return walk(FloatSum(lowering, np.dtype(wide), dtype), deviation)
+
+    squares: Element
+    if isinstance(totals, Moments):
+        first_squares, is_exact = totals.deviations(mean)
+        squares = emitter.mutable("squares", first_squares)
+        with emitter.branch(not_(is_exact), unlikely=True):
+            emitter.assign(squares, second_pass())
+    else:
+        squares = second_pass()
+    divisor = emitter.copy("divisor", _freedom(lowering, reduction, wide))
+    variance: Expr = Binary("div", squares, divisor, wide)
     if reduction.kind == "np::std":
-        variance = Unary("sqrt", variance, "float64")
+        variance = Unary("sqrt", variance, wide)
     return cast(variance, reduction.dtype.name)
 
 
 _ELEMENT_RULES: dict[str, Callable[[Lowering, Reduction, Walk], Element]] = {
+    "np::sum": _sum_element,
     "np::mean": _mean_element,
     "np::var": _variance_element,
     "np::std": _variance_element,
@@ -213,18 +239,20 @@ def _reduce_inner(
     elements = Elements(lowering)
     reduced = axes.of(reduced=True)
     kept = axes.of(reduced=False)
+    is_alone = all(extent == ONE for extent in kept)
     with lowering.emitter.nest(), ExitStack() as stack:
         entries: list[Expr] = []
         for number, extent in enumerate(kept):
             name = INDEX_NAMES[min(number, len(INDEX_NAMES) - 1)]
-            loop = lowering.emitter.loop(name, ZERO, extent, parallel=number == 0)
+            is_parallel = number == 0 or lowering.target.is_device
+            loop = lowering.emitter.loop(name, ZERO, extent, parallel=is_parallel)
             entries.append(stack.enter_context(loop))
 
         def walk(taker: Accumulator, change: Callable[[Element], Element]) -> Element:
             def element(places: Sequence[Expr]) -> Element:
                 return change(elements(reduction.operand, axes.entries(entries, places)))
 
-            return reduce_elements(lowering, taker, reduced, element)
+            return reduce_elements(lowering, taker, reduced, element, alone=is_alone)
 
         value = reduced_element(lowering, reduction, walk)
         if target is None:
@@ -264,7 +292,8 @@ def _reduce_rows(
     """Rows of the result take one row of the operand after the other.
 
     That is NumPy's own order of additions, so even float sums are equal to the last bit.  Some rows
-    are taken at once, so that the result's row is read and written less often.
+    are taken at once, so that the result's row is read and written less often.  Blocks of columns
+    are independent, and stay in the cache.
     """
     op = _ROW_OPS[reduction.kind]
     emitter = lowering.emitter
@@ -274,13 +303,14 @@ def _reduce_rows(
     before = [axes.extents[n] for n in range(last) if not axes.is_reduced[n]]
     elements = Elements(lowering)
     groups = _kept_groups(axes)
-    with nest(lowering, before, parallel=True) as outer:
-        with nest(lowering, row) as inner:
+    blocks = blocks_of_columns(lowering, before, row, target.dtype.itemsize)
+    with nest(lowering, before, parallel=True) as outer, blocks as along:
+        with along() as inner:
             index = Index((*outer.entries, *inner.entries), groups)
             store(lowering, target, index, _start(op, target.dtype))
 
         def take(places: Sequence[Expr], first: Expr, count: int) -> None:
-            with nest(lowering, row) as inner:
+            with along() as inner:
                 kept = (*outer.entries, *inner.entries)
                 index = Index(kept, groups)
                 joined = load(target, index)
@@ -388,16 +418,16 @@ def _variance_rows(
         return Unary("sqrt", variance, name) if reduction.kind == "np::std" else variance
 
     _reduce_rows(lowering, reduction, target, squared)
-    divisor = lowering.emitter.copy("divisor", cast(_freedom(lowering, reduction), name))
+    divisor = lowering.emitter.copy("divisor", cast(_freedom(lowering, reduction, "float64"), name))
     _finish_all(lowering, target, finished)
 
 
-def _freedom(lowering: Lowering, reduction: Reduction) -> Expr:
+def _freedom(lowering: Lowering, reduction: Reduction, dtype: str) -> Expr:
     """The number of elements less ``ddof``, and not below 0."""
-    count = cast(reduction.reduced_size(lowering), "float64")
-    ddof = constant(float(reduction.node.attributes.get("ddof", 0)), "float64")
-    freedom = lowering.emitter.copy("freedom", Binary("sub", count, ddof, "float64"))
-    zero = constant(0.0, "float64")
+    count = cast(reduction.reduced_size(lowering), dtype)
+    ddof = constant(float(reduction.node.attributes.get("ddof", 0)), dtype)
+    freedom = lowering.emitter.copy("freedom", Binary("sub", count, ddof, dtype))
+    zero = constant(0.0, dtype)
     return select(compare("gt", freedom, zero), freedom, zero)
 
 
@@ -446,7 +476,8 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     means = _means(lowering, reduction)
     reduction, kept = _rearranged(lowering, reduction)
     results = Rearranger(lowering, kept)(results)
-    if rank - 1 in reduction.reduced or (node.kind in _PLACES and len(reduction.reduced) > 1):
+    is_inner = rank - 1 in reduction.reduced or lowering.target.is_device
+    if is_inner or (node.kind in _PLACES and len(reduction.reduced) > 1):
         _reduce_inner(lowering, reduction, results)
     elif node.kind in _PLACES:
         _places_in_rows(lowering, reduction, results)

@@ -8,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from jitcore.codegen.loops import Const, Expr, Return, Store, Var
-from jitcore.codegen.lowering.arithmetic import ZERO, compare, expression_dtype, integer
+from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, compare, expression_dtype, integer
 from jitcore.codegen.lowering.elementwise import PYTHON_DTYPES
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
+    ListRef,
     NotNative,
     Operand,
     Order,
@@ -39,6 +40,8 @@ from jitcore.ir.types import (
     FLOAT,
     INT,
     NONE,
+    ListType,
+    LocalListType,
     TensorType,
     TupleType,
     Type,
@@ -82,6 +85,8 @@ class Parameters:
             return self._array(name, type_, layout, number)
         if isinstance(type_, TensorType) or type_ in _PYTHON_KINDS:
             return self._scalar(name, type_)
+        if isinstance(type_, ListType):
+            return self._list(name, type_, number)
         return Static(None)
 
     def _param(self, name: str, dtype: str) -> Var:
@@ -126,6 +131,30 @@ class Parameters:
             order=_order(layout, len(dims)),
         )
 
+    def _list(self, name: str, type_: ListType, number: int) -> ListRef:
+        pointer = self._param(f"{name}_list", "ptr")
+        dtype = LocalListType(type_.element).dtype
+        if dtype is None:
+            return ListRef(pointer, None, ZERO, number)
+        numbers = self._param(name, "ptr")
+        length = self._param(f"{name}_length", "int64")
+        lowering = self.lowering
+        lowering.ranges.at_least(length, 1)
+        capacity = lowering.emitter.let(f"{name}_capacity", add(length, integer(2)))
+        lowering.never_one.add(capacity)
+        array = ArrayRef(
+            numbers,
+            (capacity,),
+            (ONE,),
+            dtype,
+            frozenset({numbers.name}),
+            whole=True,
+            order=row_major(1),
+        )
+        if lowering.work is None:
+            lowering.work = lowering.emitter.mutable("work", ZERO)
+        return ListRef(pointer, array, length, number)
+
     def _strides(
         self, pointer: Var, dims: Sequence[Expr], layout: Layout | None
     ) -> tuple[Expr, ...]:
@@ -165,16 +194,37 @@ class Results:
     def finish(self, values: Sequence[Value]) -> Result:
         """Return from the function with these values; several become a tuple."""
         lowering = self.lowering
+        for value in values:
+            self._refuse_views_of_blocks(value)
         results = [self._result(lowering.operand(value), value.type) for value in values]
         for owner in self._kept:
             if not lowering.disown(owner):
                 lowering.keep(owner)
-        for number, value in enumerate(self._slots):
-            place = integer(number * SLOT // _size(value.dtype))
-            lowering.emitter.emit(Store(RESULTS, place, value, "results"))
+        for number, part in enumerate(self._slots):
+            place = integer(number * SLOT // _size(part.dtype))
+            lowering.emitter.emit(Store(RESULTS, place, part, "results"))
+        if lowering.work is not None:
+            place = integer(len(self._slots))
+            lowering.emitter.emit(Store(RESULTS, place, lowering.work, "results"))
         lowering.release_all()
         lowering.emitter.emit(Return(ZERO))
         return results[0] if len(results) == 1 else TupleResult(tuple(results))
+
+    def _refuse_views_of_blocks(self, value: Value) -> None:
+        """Refuse the loop or the branch that makes a view which is returned.
+
+        The host program runs it then, with native regions inside.
+        """
+        node = value.node
+        if node is None or node.kind == "prim::TupleConstruct":
+            for item in node.inputs if node is not None else ():
+                self._refuse_views_of_blocks(item)
+            return
+        array = self.lowering.operand(value)
+        if node.blocks and isinstance(array, ArrayRef) and _is_view(array):
+            reason = NotNative("a view is returned")
+            reason.node = node
+            raise reason
 
     def _result(self, operand: Operand, type_: Type) -> Result:
         if isinstance(operand, Static):
@@ -182,6 +232,8 @@ class Results:
         if isinstance(type_, UnionType):
             assert isinstance(operand, tuple)
             return self._union(operand, type_)
+        if isinstance(operand, ListRef):
+            return InputResult(operand.input)
         if isinstance(operand, tuple):
             assert isinstance(type_, TupleType)
             elements = zip(operand, type_.elements, strict=True)
@@ -208,20 +260,33 @@ class Results:
         if array.input is not None:
             return InputResult(array.input)
         owner = array.owner
-        if owner is None or not array.whole:
+        if owner is None or _is_view(array):
             raise NotNative("a view is returned")
-        if owner.nullable:
-            if self.lowering.written:
-                raise NotNative("what is returned may be an argument, and one was written")
-            # An argument itself comes back: only the host has the object.
-            self.lowering.fail(
-                compare("eq", owner.pointer, NULL), None, "an argument itself is returned"
-            )
         if not owner.is_object:
             raise NotNative("a temporary is returned")
+        argument = self._argument(array) if owner.nullable else None
         self._slots.append(owner.pointer)
         self._kept.append(owner)
-        return ArrayResult()
+        return ArrayResult(argument)
+
+    def _argument(self, array: ArrayRef) -> int | None:
+        """The argument that a variable is where it is no allocation."""
+        roots = self.lowering.input_roots
+        numbers = {roots[root] for root in array.roots if root in roots}
+        if len(numbers) == 1:
+            return numbers.pop()
+        if self.lowering.written:
+            raise NotNative("what is returned may be one of several arguments, and one was written")
+        # One of the arguments comes back: only the host knows which.
+        assert array.owner is not None
+        self.lowering.fail(
+            compare("eq", array.owner.pointer, NULL), None, "an argument itself is returned"
+        )
+        return None
+
+
+def _is_view(array: ArrayRef) -> bool:
+    return array.input is None and (array.owner is None or not array.whole)
 
 
 def _size(dtype: str) -> int:

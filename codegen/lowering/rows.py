@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from jitcore.codegen.loops import Expr
-from jitcore.codegen.lowering.accumulators import ENDING_EARLY, Accumulator, FloatSum
+from jitcore.codegen.loops import Const, Expr
+from jitcore.codegen.lowering.accumulators import ENDING_EARLY, Accumulator, FloatSum, Moments
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.elements import (
     Elements,
@@ -111,6 +111,8 @@ class _Rows:
     targets: dict[Value, ArrayRef] = field(default_factory=dict)
     complete: set[int] = field(default_factory=set)
     sums: dict[int, FloatSum] = field(default_factory=dict)
+    is_alone: bool = False
+    """Whether there is but one row."""
 
     def __post_init__(self) -> None:
         self.elements = RowElements(self.lowering)
@@ -132,7 +134,8 @@ class _Rows:
                 raise NotByRows
         roots = ", ".join(target.root for target in self.targets.values())
         lowering.notes.append(f"loops by rows, for {roots}" if roots else "loops by rows")
-        with nest(lowering, dims, parallel=True) as index:
+        self.is_alone = all(dim == ONE for dim in dims)
+        with nest(lowering, dims, parallel=not self.is_alone) as index:
             self.elements.row = index.entries
             for number, lazy in enumerate(reductions):
                 self.reduce(lazy, reductions[number + 1 :])
@@ -162,18 +165,29 @@ class _Rows:
                     store(self.lowering, kept, index, value)
                 return change(value)
 
-            if isinstance(taker, FloatSum) and change is as_it_is and kept is None:
-                known = self.sums.setdefault(id(reduction.operand), taker)
-                if known is not taker:
+            if isinstance(taker, FloatSum) and change is as_it_is:
+                known = self.sums.get(id(reduction.operand))
+                if known is not None and kept is None:
                     taker.share(known)
                     return taker.result()
-            return reduce_elements(self.lowering, taker, extents, element)
+                is_plain = not isinstance(taker, Moments)
+                if is_plain and self.needs_moments(reduction.operand, later):
+                    taker = Moments(self.lowering, reduction.operand.dtype)
+                self.sums[id(reduction.operand)] = taker
+            return reduce_elements(self.lowering, taker, extents, element, alone=self.is_alone)
 
         value = reduced_element(self.lowering, reduction, walk)
         name = reduction.node.output.name
         self.elements.reduced[id(lazy)] = self.elements.bind(name, value, "")
         if kept is not None:
             self.elements.scratch[id(reduction.operand)] = kept
+
+    def needs_moments(self, operand: ArrayRef | Lazy, later: Sequence[Lazy]) -> bool:
+        """Whether a later variance takes what the sum of its elements has seen of their squares."""
+        if not Moments.fit(self.lowering, operand.dtype):
+            return False
+        found = (lazy.detail for lazy in later if lazy.detail.operand is operand)
+        return any(reduction.kind in ("np::var", "np::std") for reduction in found)
 
     def own_target(self, operand: Lazy) -> ArrayRef | None:
         """Where an operand goes that is itself a result."""
@@ -219,7 +233,11 @@ class _Rows:
         if target.dims[: self.kept] != tuple(dims):
             raise NotByRows
         rest = target.dims[self.kept :]
-        with nest(self.lowering, [dim for dim in rest if dim != ONE]) as inner:
+        walked = [dim for dim in rest if dim != ONE]
+        # Loops of the program mostly have short rows, for which asking takes time.
+        is_known = all(isinstance(dim, Const) for dim in walked)
+        is_parallel = self.is_alone and (is_known or not self.lowering.loops_around)
+        with nest(self.lowering, walked, parallel=is_parallel) as inner:
             entries = iter(inner.entries)
             places = [ZERO if dim == ONE else next(entries) for dim in rest]
             index = uncollapsed([*self.elements.row, *places])

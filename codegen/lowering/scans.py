@@ -50,27 +50,34 @@ def _scan(lowering: Lowering, node: Node) -> Operand:
         order=iterated_order([order_of(operand)], operand.rank),
     )
     op = _OPS[node.kind]
-    if axis == operand.rank - 1:
-        _along_last(lowering, operand, target, op)
+    if axis == operand.rank - 1 or lowering.target.is_device:
+        _by_variables(lowering, operand, target, op, axis)
     else:
         _along(lowering, operand, target, op, axis)
     return target
 
 
-def _along_last(lowering: Lowering, operand: Operand, target: ArrayRef, op: str) -> None:
+def _by_variables(
+    lowering: Lowering, operand: Operand, target: ArrayRef, op: str, axis: int
+) -> None:
     """The running value stays in a variable; it begins as the first element itself."""
     elements = Elements(lowering)
     emitter = lowering.emitter
-    length = target.dims[-1]
-    with nest(lowering, target.dims[:-1], parallel=True) as outer:
+    length = target.dims[axis]
+    others = [dim for number, dim in enumerate(target.dims) if number != axis]
+
+    def at(outer: Index, place: Expr) -> Index:
+        return uncollapsed([*outer.entries[:axis], place, *outer.entries[axis:]])
+
+    with nest(lowering, others, parallel=True) as outer:
         running = _variables(lowering, target)
         with emitter.branch(compare("gt", length, ZERO)):
-            first = uncollapsed([*outer.entries, ZERO])
+            first = at(outer, ZERO)
             value = Elements(lowering)(operand, first)
             _assign(lowering, running, value)
             store(lowering, target, first, value)
         with emitter.loop("k", ONE, length) as k:
-            index = uncollapsed([*outer.entries, k])
+            index = at(outer, k)
             value = combined(op, _value(running), elements(operand, index), target.dtype)
             bound = elements.bind("running", value, "")
             _assign(lowering, running, bound)

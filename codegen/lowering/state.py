@@ -52,6 +52,7 @@ from jitcore.codegen.lowering.operands import (
     walked_axes,
 )
 from jitcore.codegen.lowering.ranges import Ranges
+from jitcore.codegen.targets import CPU, Target
 from jitcore.codegen.temporaries import LEAST_KEPT
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
@@ -138,9 +139,17 @@ class Lowering:
         By node kind.
     materialize : callable
         Computes a lazy value into memory of its own.
+    target : Target
     """
 
-    def __init__(self, graph: Graph, rules: Mapping[str, Rule], materialize: Materialize) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        rules: Mapping[str, Rule],
+        materialize: Materialize,
+        target: Target = CPU,
+    ) -> None:
+        self.target = target
         self.rules = rules
         self.emitter = Emitter()
         self.ranges = Ranges()
@@ -161,10 +170,16 @@ class Lowering:
         self.writes = _writes_arguments(graph)
         self.in_place = _computed_in_place(graph)
         self.loop_forms: dict[Node, list[Any]] = {}
+        self.lists_written: set[int] = set()
+        self.lists_end = False
+        """Whether lists that are arguments have got their numbers back before this place."""
+        self.work: Var | None = None
+        """Counts the iterations of loops, where numbers of lists are read before the call."""
         self._materialize = materialize
         self._environment: dict[Value, Operand] = {}
         self._symbols: list[dict[str, Expr]] = [{}]
         self._owners: list[list[Owner]] = [[]]
+        self.loops_around = 0
 
     # Values -------------------------------------------------------------------------------
 
@@ -222,15 +237,25 @@ class Lowering:
         return extent
 
     @contextmanager
-    def scope(self, statements: list[Stmt]) -> Iterator[list[Stmt]]:
-        """Lower into a nested block: its symbols and allocations end with it."""
+    def scope(self, statements: list[Stmt], *, hoist: bool = False) -> Iterator[list[Stmt]]:
+        """Lower into a nested block: its symbols and allocations end with it.
+
+        With ``hoist`` values may be bound outside of it.
+        """
         self._symbols.append({})
         self._owners.append([])
-        with self.emitter.inside(statements), self.ranges.scope():
+        with self.emitter.inside(statements, hoist=hoist), self.ranges.scope():
             yield statements
             self.release_all()
         self._symbols.pop()
         self._owners.pop()
+
+    @contextmanager
+    def loop_of_program(self) -> Iterator[None]:
+        """What is lowered is the body of a loop that the program itself has."""
+        self.loops_around += 1
+        yield
+        self.loops_around -= 1
 
     # Walking ------------------------------------------------------------------------------
 
@@ -289,12 +314,17 @@ class Lowering:
         """Nothing after this place is ever executed."""
         self.emitter.emit(Return(integer(0)))
 
+    def count_work(self, iterations: Expr) -> None:
+        """Add iterations to what the entry gets to know."""
+        if self.work is not None:
+            self.emitter.assign(self.work, Binary("add", self.work, iterations, "int64"))
+
     # Errors -------------------------------------------------------------------------------
 
     @property
     def has_written(self) -> bool:
         """Whether an argument may have been written before this place is reached."""
-        return bool(self.written) or (self.writes and self.loop_depth > 0)
+        return bool(self.written) or self.lists_end or (self.writes and self.loop_depth > 0)
 
     def fail(
         self,

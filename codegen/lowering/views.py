@@ -99,7 +99,7 @@ def index_axes(
             index = operands[part.number] if isinstance(part, IndexOperand) else integer(part)
             axes.append(Point(checked_index(lowering, index, extent, position)))
         position += 1
-    axes.extend(Slice(ZERO, extent, 1) for extent in dims[position:])
+    axes.extend(Slice(ZERO, extent, ONE) for extent in dims[position:])
     return axes
 
 
@@ -114,9 +114,9 @@ def slice_axis(
         return operands[given.number]
 
     step = bound(part.step) or ONE
-    if not isinstance(step, Const):
-        raise NotNative("a slice step that is not a known number")
     start, stop = bound(part.start), bound(part.stop)
+    if not isinstance(step, Const):
+        return _slice_of_any_step(lowering, start, stop, step, extent)
     let = lowering.emitter.shared
     if step.value > 0:
         first = ZERO if start is None else let("start", _clamp(lowering, start, extent, ZERO))
@@ -129,7 +129,35 @@ def slice_axis(
         if stop is not None:
             last = let("stop", _clamp(lowering, stop, end, integer(-1)))
         span = subtract(first, last)
-    return Slice(let("start", first), _length(lowering, span, abs(step.value)), step.value)
+    return Slice(let("start", first), _length(lowering, span, abs(step.value)), step)
+
+
+def _slice_of_any_step(
+    lowering: Lowering, start: Expr | None, stop: Expr | None, step: Expr, extent: Expr
+) -> Slice:
+    """The places that a slice selects whose step is a variable."""
+    let, ranges = lowering.emitter.shared, lowering.ranges
+    lowering.fail(compare("eq", step, ZERO), ValueError, "slice step cannot be zero")
+    is_back = compare("lt", step, ZERO)
+    if ranges.is_nonnegative(ranges.form(step)):
+        is_back = FALSE
+    low = select(is_back, integer(-1), ZERO)
+    high = select(is_back, subtract(extent, ONE), extent)
+
+    def place(bound: Expr) -> Expr:
+        wrapped = select(compare("lt", bound, ZERO), add(bound, extent), bound)
+        return minimum(maximum(wrapped, low), high)
+
+    first = let("start", select(is_back, high, low) if start is None else place(start))
+    last = let("stop", select(is_back, low, high) if stop is None else place(stop))
+    span = select(is_back, subtract(first, last), subtract(last, first))
+    # No step leads further than out of the axis; the largest ints are so kept from overflowing.
+    most = maximum(extent, ONE)
+    back = subtract(ZERO, maximum(step, subtract(ZERO, most)))
+    size = let("step", select(is_back, back, minimum(step, most)))
+    count = add(Binary("quot", subtract(span, ONE), size, "int64"), ONE)
+    length = let("length", select(compare("gt", span, ZERO), count, ZERO))
+    return Slice(first, length, let("step", select(is_back, subtract(ZERO, size), size)))
 
 
 def _clamp(lowering: Lowering, index: Expr, high: Expr, low: Expr) -> Expr:
@@ -195,7 +223,7 @@ def _array_view(
         offset = add(offset, multiply(place, stride))
         form = _moved(lowering, form, place, stride)
         if isinstance(axis, Slice):
-            strides.append(lowering.emitter.shared("stride", multiply(stride, integer(axis.step))))
+            strides.append(lowering.emitter.shared("stride", multiply(stride, axis.step)))
             order.append(number)
     first = lowering.emitter.shared("offset", offset)
     if form is not None:

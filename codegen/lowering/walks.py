@@ -1,12 +1,34 @@
-"""Walks over reduced axes: the loops around an accumulator, in blocks where it wants them."""
+"""Walks over reduced axes: the loops around an accumulator, in blocks where it wants them.
+
+A long walk that has no other walk beside it is cut into parts, which several threads may share.
+Each part has an accumulator of its own, and these are joined in their order.  Where the cuts are
+depends on the extents alone, so the number of threads never changes a bit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitcore.codegen.loops import Binary, Break, Const, Expr, If
+import numpy as np
+
+from jitcore.codegen.loops import Binary, Break, Const, Expr, If, Stmt
 from jitcore.codegen.lowering.accumulators import Accumulator
-from jitcore.codegen.lowering.arithmetic import FALSE, ZERO, add, integer, minimum, multiply, select
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    ONE,
+    TRUE,
+    ZERO,
+    add,
+    compare,
+    integer,
+    maximum,
+    minimum,
+    multiply,
+    product,
+    select,
+    subtract,
+)
+from jitcore.codegen.lowering.elements import load, store, uncollapsed
 from jitcore.codegen.lowering.nest import INDEX_NAMES
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
@@ -17,17 +39,119 @@ ElementAt = Callable[[Sequence[Expr]], Element]
 """Gives the element at an entry for each reduced axis."""
 
 
+PART = 2**14
+"""How many elements a part has: several microseconds of work."""
+
+LEAST_DIVIDED = 2 * PART
+
+
 def reduce_elements(
-    lowering: Lowering, taker: Accumulator, extents: Sequence[Expr], element: ElementAt
+    lowering: Lowering,
+    taker: Accumulator,
+    extents: Sequence[Expr],
+    element: ElementAt,
+    *,
+    alone: bool = False,
 ) -> Element:
-    """Walk the reduced axes with an accumulator; gives the result, bound to variables."""
+    """Walk the reduced axes with an accumulator; gives the result, bound to variables.
+
+    With ``alone`` no loop around the walk has work for several threads.
+    """
     taker.open()
-    _Walk(lowering, taker, extents, element).along([])
+    if alone and taker.taken() and not taker.is_device:
+        _walk_in_parts(lowering, taker, extents, element)
+    else:
+        _Walk(lowering, taker, extents, element).along([])
     result = taker.result()
     copy = lowering.emitter.copy
     if isinstance(result, Pair):
         return Pair(copy("result_re", result.re), copy("result_im", result.im))
     return copy("result", result)
+
+
+def _walk_in_parts(
+    lowering: Lowering, taker: Accumulator, extents: Sequence[Expr], element: ElementAt
+) -> None:
+    """Walk long axes in parts, and short ones in one.
+
+    What loops of the program reduce is taken to be short where that is not known: the code is there
+    once then, and closer to what is around it.
+    """
+    is_long = compare("ge", lowering.size(extents), integer(LEAST_DIVIDED))
+    if lowering.loops_around and not isinstance(is_long, Const):
+        is_long = FALSE
+    parts: list[Stmt] = []
+    whole: list[Stmt] = []
+    if is_long != FALSE:
+        with lowering.scope(parts, hoist=True):
+            _Parts(lowering, taker, extents, element).walk()
+    if is_long != TRUE:
+        with lowering.scope(whole, hoist=True):
+            _Walk(lowering, taker, extents, element).along([])
+    if isinstance(is_long, Const):
+        lowering.emitter.extend([*parts, *whole])
+    else:
+        # For short ones it counts how many instructions are on the way.
+        lowering.emitter.emit(If(is_long, parts, whole, unlikely=True))
+
+
+class _Parts:
+    """A walk in parts along the first axis."""
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        taker: Accumulator,
+        extents: Sequence[Expr],
+        element: ElementAt,
+    ) -> None:
+        self.lowering = lowering
+        self.emitter = lowering.emitter
+        self.taker = taker
+        self.extents = extents
+        self.element = element
+
+    def walk(self) -> None:
+        """Walk the parts, join them, and take what no part has."""
+        emitter, (first, *rest) = self.emitter, self.extents
+        length = emitter.let("length", _rows_of_a_part(rest))
+        # What is left beside whole vectors is no part.
+        whole = first if rest else emitter.let("whole", multiple_of(first, self.taker.tail))
+        count = emitter.let("parts", _quotient_above(whole, length))
+        names = [var.name for var in self.taker.taken()]
+        dtypes = [np.dtype(var.dtype) for var in self.taker.taken()]
+        found = [
+            self.lowering.allocate(f"{name}_parts", [count], dtype, escapes=False)
+            for name, dtype in zip(names, dtypes, strict=True)
+        ]
+        with emitter.loop("part", ZERO, count, parallel=True) as part:
+            start = emitter.copy("start", multiply(part, length))
+            stop = emitter.copy("stop", minimum(add(start, length), whole))
+            own = self.taker.another()
+            own.open()
+            _Walk(self.lowering, own, self.extents, self.element, (start, stop)).along([])
+            for array, var in zip(found, own.taken(), strict=True):
+                store(self.lowering, array, uncollapsed([part]), var)
+        with emitter.loop("part", ZERO, count) as part:
+            self.taker.join([load(array, uncollapsed([part])) for array in found])
+        if whole != first:
+            _Walk(self.lowering, self.taker, self.extents, self.element).run([], whole, first)
+
+
+def _rows_of_a_part(rest: Sequence[Expr]) -> Expr:
+    """How many entries of the first axis make a part."""
+    if not rest:
+        return integer(PART)
+    inner = maximum(product(rest), ONE)
+    if isinstance(inner, Const):
+        return integer(max(PART // inner.value, 1))
+    return maximum(Binary("quot", integer(PART), inner, "int64"), ONE)
+
+
+def _quotient_above(x: Expr, y: Expr) -> Expr:
+    if isinstance(x, Const) and isinstance(y, Const):
+        return integer(-(-x.value // y.value))
+    return Binary("quot", add(x, subtract(y, ONE)), y, "int64")
 
 
 NOWHERE = integer(2**63 - 1)
@@ -43,11 +167,19 @@ class _Walk:
         taker: Accumulator,
         extents: Sequence[Expr],
         element: ElementAt,
+        bounds: tuple[Expr, Expr] | None = None,
     ) -> None:
         self.emitter = lowering.emitter
         self.taker = taker
         self.extents = extents
         self.element = element
+        self.bounds = bounds
+
+    def bounds_of(self, axis: int) -> tuple[Expr, Expr]:
+        """Where the walk begins and ends along an axis."""
+        if axis == 0 and self.bounds is not None:
+            return self.bounds
+        return ZERO, self.extents[axis]
 
     def along(self, entries: list[Expr]) -> None:
         """Walk the axes that have no entry yet."""
@@ -55,26 +187,34 @@ class _Walk:
             self.along_last(entries)
             return
         name = INDEX_NAMES[min(len(entries), len(INDEX_NAMES) - 1)]
-        with self.emitter.loop(name, ZERO, self.extents[len(entries)]) as entry:
+        with self.emitter.loop(name, *self.bounds_of(len(entries))) as entry:
             self.along([*entries, entry])
             self.stop_when_done()
 
     def along_last(self, entries: list[Expr]) -> None:
         """Walk the last axis."""
-        extent, block = self.extents[-1], self.taker.block
+        (first, last), block = self.bounds_of(len(entries)), self.taker.block
         if block is None:
-            self.run(entries, ZERO, extent)
+            self.run(entries, first, last)
             return
-        whole = self.emitter.let("whole", multiple_of(extent, self.taker.tail))
+        if first != ZERO:
+            # A part, which holds no rest.
+            self.in_blocks(entries, first, last, block)
+            return
+        whole = self.emitter.let("whole", multiple_of(last, self.taker.tail))
         if isinstance(whole, Const) and whole.value <= block:
             self.run(entries, ZERO, whole)
         else:
-            with self.emitter.loop("block", ZERO, whole, step=block) as start:
-                stop = minimum(add(start, integer(block)), whole)
-                self.run(entries, start, self.emitter.copy("stop", stop))
-                self.stop_when_done()
-        if whole != extent:
-            self.run(entries, whole, extent)
+            self.in_blocks(entries, ZERO, whole, block)
+        if whole != last:
+            self.run(entries, whole, last)
+
+    def in_blocks(self, entries: list[Expr], first: Expr, last: Expr, block: int) -> None:
+        """Take a part of the last axis in runs of a block."""
+        with self.emitter.loop("block", first, last, step=block) as start:
+            stop = minimum(add(start, integer(block)), last)
+            self.run(entries, start, self.emitter.copy("stop", stop))
+            self.stop_when_done()
 
     def run(self, entries: list[Expr], start: Expr, stop: Expr) -> None:
         """Take the elements of a part of the last axis."""
@@ -91,7 +231,7 @@ class _Walk:
     def search(self, entries: list[Expr], start: Expr, stop: Expr) -> None:
         """Find the element of a block that made the result better, in a loop without branches."""
         emitter = self.emitter
-        improved = emitter.copy("improved", self.taker.improved())
+        improved = emitter.let("improved", self.taker.improved())
         with emitter.branch(improved):
             first = emitter.mutable("first", NOWHERE)
             with emitter.loop("k", start, stop) as entry:

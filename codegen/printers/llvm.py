@@ -36,7 +36,9 @@ from jitcore.codegen.loops import (
     Var,
     While,
 )
+from jitcore.codegen.numpy_loops import VECTOR_FORMS, vector_declarations, vector_name
 from jitcore.codegen.parallel import part_function, slot_index, work_of
+from jitcore.codegen.printers.alias_scopes import alias_scopes
 from jitcore.codegen.printers.llvm_instructions import (
     BITS,
     Instructions,
@@ -46,8 +48,16 @@ from jitcore.codegen.printers.llvm_instructions import (
     register_type,
 )
 from jitcore.codegen.printers.loop_hints import loop_hints
+from jitcore.codegen.printers.vector_calls import (
+    VectorCalls,
+    caller,
+    caller_name,
+    twin,
+    twin_name,
+    vector_calls,
+)
 from jitcore.codegen.threads import LEAST_WORK
-from jitcore.codegen.traversal import expressions, loads, walk
+from jitcore.codegen.traversal import walk
 from jitcore.codegen.writer import one_line
 
 __all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symbol"]
@@ -55,6 +65,8 @@ __all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symb
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _PARALLEL = "declare void @jc_parallel(ptr, ptr, i64, i64, i64)"
 _ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
+_MAX_INLINED = 1000
+"""How many lines of vector math are inlined in a module before functions are called."""
 
 
 def _inlining(function: Function, linkage: str) -> str:
@@ -76,7 +88,9 @@ def vecmath_symbol(name: str, dtype: str) -> str:
     return f"jcm_{name}_{dtype}"
 
 
-def print_module(functions: Sequence[Function], contract: bool = False) -> str:
+def print_module(
+    functions: Sequence[Function], contract: bool = False, vector_bits: int = 512
+) -> str:
     """Print functions, and the vector math they call, as one LLVM module.
 
     Parameters
@@ -86,6 +100,8 @@ def print_module(functions: Sequence[Function], contract: bool = False) -> str:
     contract : bool
         Allow a multiplication and an addition to become one fused operation, in these functions
         but not in vector math.
+    vector_bits : int
+        The size of the machine's vector registers.
 
     Returns
     -------
@@ -99,7 +115,7 @@ def print_module(functions: Sequence[Function], contract: bool = False) -> str:
     ValueError
         When a primitive does not exist for a dtype.
     """
-    module = _Module()
+    module = _Module(vector_bits)
     for function in functions:
         linkage = "define internal" if function.result == "void" else "define"
         module.add(function, linkage, contract)
@@ -120,20 +136,26 @@ def print_declaration(function: Function) -> str:
 class _Module:
     """What the functions of one module share: declarations, metadata, vector math."""
 
-    def __init__(self) -> None:
+    def __init__(self, vector_bits: int) -> None:
+        self.vector_bits = vector_bits
         self.declarations: dict[str, str] = {}
         self._definitions: list[str] = []
         self._metadata: list[str] = []
         self._defined: set[str] = set()
         self._unlikely = ""
         self._unpredictable = ""
+        self._lines: dict[str, int] = {}
+        self._inlined = 0
+        self._twins: list[str] = []
 
     def add(self, function: Function, linkage: str, contract: bool) -> None:
         """Print a function, and before it the vector math it calls."""
         if identifier(function.name) != function.name:
             raise ValueError(f"{function.name!r} is no name for a function")
         self._defined.add(function.name)
-        self._definitions.append(_FunctionPrinter(self, function, contract).definition(linkage))
+        definition = _FunctionPrinter(self, function, contract).definition(linkage)
+        self._definitions.append(definition)
+        self._lines[function.name] = definition.count("\n")
 
     def metadata(self, text: str) -> str:
         """Append a metadata node, in which ``{self}`` stands for itself; gives its name."""
@@ -153,8 +175,11 @@ class _Module:
             self._unpredictable = self.metadata("!{}")
         return self._unpredictable
 
-    def vecmath(self, name: str, dtype: str) -> tuple[str, Function]:
-        """The symbol and the definition of a function of vector math, printed once."""
+    def vecmath(self, name: str, dtype: str, calls: VectorCalls | None) -> tuple[str, Function]:
+        """The symbol and the definition of a function of vector math, printed once.
+
+        Where many are called it is that of a function which is not inlined.
+        """
         symbol = vecmath_symbol(name, dtype)
         try:
             function = vecmath.function(name, dtype)
@@ -164,15 +189,49 @@ class _Module:
             named = Function(symbol, function.params, function.body, function.result)
             # Its error bounds rest on where it rounds: it asks for fused operations itself.
             self.add(named, "define internal", contract=False)
-        return symbol, function
+        if calls is None:
+            self._inlined += self._lines[symbol]
+            if self._inlined <= _MAX_INLINED:
+                return symbol, function
+        return self._shared(symbol, function, calls), function
+
+    def _shared(self, symbol: str, function: Function, calls: VectorCalls | None) -> str:
+        name = caller_name(symbol, calls)
+        if name not in self._defined:
+            self._defined.add(name)
+            self._definitions.append(caller(symbol, function, calls))
+        if calls is not None:
+            self._add_twin(symbol, function, calls.lanes)
+        return name
+
+    def _add_twin(self, symbol: str, function: Function, lanes: int) -> None:
+        name = twin_name(symbol, lanes)
+        if name not in self._defined:
+            self._defined.add(name)
+            self._twins.append(name)
+            self._definitions.append(twin(symbol, function, lanes, self.metadata))
+
+    def declare_with_vectors(self, name: str) -> None:
+        """Declare a C function that the vectorizer may call for several elements at once."""
+        if name not in self.declarations:
+            self.declarations.update(vector_declarations(name))
+            self._twins.append(vector_name(name))
 
     def text(self) -> str:
         """The text of the module."""
         declarations = [
             text for symbol, text in self.declarations.items() if symbol not in self._defined
         ]
-        parts = [*declarations, *self._definitions, _ATTRIBUTES, *self._metadata]
+        parts = [*declarations, *self._definitions, *self._kept(), _ATTRIBUTES, *self._metadata]
         return "\n".join(parts) + "\n"
+
+    def _kept(self) -> list[str]:
+        """What keeps functions that only the vectorizer will call."""
+        if not self._twins:
+            return []
+        twins = ", ".join(f"ptr @{name}" for name in self._twins)
+        kept = f"[{len(self._twins)} x ptr] [{twins}]"
+        return [f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"']
 
 
 class _FunctionPrinter:
@@ -186,7 +245,8 @@ class _FunctionPrinter:
         self._variables: ChainMap[str, str] = ChainMap()
         self._slots: set[str] = set()
         self._loops: list[tuple[str, str]] = []
-        self._scopes = _alias_scopes(module, function)
+        self._calls: VectorCalls | None = None
+        self._scopes = alias_scopes(function, module.metadata)
         self._block = "entry"
         self._terminated = False
         self._labels = 0
@@ -347,11 +407,16 @@ class _FunctionPrinter:
         self._code.effect(f"{index}.more = icmp slt i64 {index}, {stop}")
         self._terminate(f"br i1 {index}.more, label %{body}, label %{end}")
         self._label(body)
+        calls = vector_calls(statement, self._module.vector_bits)
+        self._calls = calls
         self._loop_body(statement, index, latch, end)
+        self._calls = None
         self._terminate(f"br label %{latch}")
         self._label(latch)
         self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
-        hints = loop_hints(statement, self._module.metadata)
+        known = calls.hints() if calls else ()
+        bits = self._module.vector_bits
+        hints = loop_hints(statement, self._module.metadata, known, bits)
         hint = f", !llvm.loop {hints}" if hints else ""
         self._terminate(f"br label %{head}{hint}")
         self._label(end)
@@ -484,7 +549,7 @@ class _FunctionPrinter:
         if expression.name == "fma":
             return self._fused(args, expression.dtype)
         dtype = dtypes[0] if expression.dtype == "bool" else expression.dtype
-        symbol, function = self._module.vecmath(expression.name, dtype)
+        symbol, function = self._module.vecmath(expression.name, dtype, self._calls)
         return self._emit_call(symbol, function.result, args, dtypes)
 
     def _fused(self, args: list[str], dtype: str) -> str:
@@ -495,6 +560,8 @@ class _FunctionPrinter:
     def _external_call(self, expression: Call, args: list[str], dtypes: list[str]) -> str:
         params = ", ".join(f"{memory_type(d)}{_extension(d)}" for d in dtypes)
         result = f"{_extension(expression.dtype)} {memory_type(expression.dtype)}".strip()
+        if expression.name in VECTOR_FORMS:
+            self._module.declare_with_vectors(expression.name)
         self._code.declare(expression.name, result, params)
         return self._emit_call(expression.name, expression.dtype, args, dtypes)
 
@@ -525,23 +592,3 @@ def _extension(dtype: str) -> str:
     if dtype in ("bool", "uint8", "uint16"):
         return " zeroext"
     return ""
-
-
-def _alias_scopes(module: _Module, function: Function) -> dict[str, str]:
-    """The metadata of accesses by root: in its own scope, and in none of the others'."""
-    found: dict[str, None] = {}
-    for statement in walk(function.body):
-        roots = [load.root for x in expressions(statement) for load in loads(x)]
-        if isinstance(statement, Store):
-            roots.append(statement.root)
-        found.update(dict.fromkeys(root for root in roots if root))
-    if len(found) < 2:
-        return {}
-    domain = module.metadata("distinct !{{self}}")
-    scopes = {root: module.metadata(f"distinct !{{{{self}}, {domain}}}") for root in found}
-    suffixes = {}
-    for root, scope in scopes.items():
-        own = module.metadata(f"!{{{scope}}}")
-        others = module.metadata(f"!{{{', '.join(s for s in scopes.values() if s != scope)}}}")
-        suffixes[root] = f", !alias.scope {own}, !noalias {others}"
-    return suffixes

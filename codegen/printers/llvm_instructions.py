@@ -238,7 +238,7 @@ class Instructions:
         name = _FLOAT_BINARY[op]
         flags = self._contract if name in _CONTRACTED else ""
         if reassoc:
-            flags += "reassoc "
+            flags = "contract reassoc "
         return self.value(f"{name} {flags}{_REGISTER_TYPES[dtype]} {x}, {y}")
 
     def _integer_binary(self, op: str, x: str, y: str, dtype: str) -> str:

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from jitcore.codegen.loops import Assign, Binary, Const, For, While
-from jitcore.codegen.traversal import walk
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Call,
+    Comment,
+    Const,
+    Expr,
+    For,
+    Let,
+    Load,
+    Select,
+    Store,
+    Unary,
+    While,
+)
+from jitcore.codegen.printers.loop_metadata import (
+    AFTERWARDS,
+    MASKED,
+    NOT_UNROLLED,
+    SEVERAL_AT_A_TIME,
+    vector_width,
+)
+from jitcore.codegen.traversal import children, loads_in, walk
 
-__all__ = ["MASKED", "UNMASKED", "loop_hints"]
-
-MASKED: Final = '!{!"llvm.loop.vectorize.predicate.enable", i1 true}'
-"""Has the rest of a short loop computed as a part of a vector."""
-
-UNMASKED: Final = MASKED.replace("true", "false")
-"""What stands in its place for processors without masks."""
-
-_NOT_UNROLLED: Final = '!{!"llvm.loop.unroll.disable"}'
-_SEVERAL_SUMS: Final = '!{!"llvm.loop.interleave.count", i32 4}'
-# What the vectorizer makes of a loop has these hints in place of the others.
-_AFTERWARDS: Final = '!{!"llvm.loop.vectorize.followup_all", !{!"llvm.loop.isvectorized", i32 1}}'
+__all__ = ["loop_hints"]
 
 SHORT_STEP: Final = 8
 """Statements of a step that is little work."""
+
+LONG_STEP: Final = 16
+LONG_PER_ACCESS: Final = 4
+"""Operations of a step that waits for itself, and not for memory."""
 
 LANES: Final = 8
 LEAST_MASKED: Final = 6
 MOST_MASKED: Final = 256
 
 
-def loop_hints(loop: For, metadata: Callable[[str], str]) -> str:
+def loop_hints(
+    loop: For, metadata: Callable[[str], str], known: Sequence[str] = (), vector_bits: int = 512
+) -> str:
     """The name of a loop's metadata, or nothing.
 
     Parameters
@@ -37,14 +53,25 @@ def loop_hints(loop: For, metadata: Callable[[str], str]) -> str:
     loop : For
     metadata : callable
         Adds a node of metadata, in which ``{self}`` stands for itself, and gives its name.
+    known : sequence of str
+        The hints, where they follow from something else than the loop's form.
+    vector_bits : int
+        The size of a vector register.
     """
-    hints = _sum_hints(loop) if _adds_up(loop) else []
-    if _has_short_rest(loop):
-        hints.append(MASKED)
+    hints = known or _hints_of_form(loop, vector_bits)
     if not hints:
         return ""
     names = ", ".join(map(metadata, hints))
     return metadata(f"distinct !{{{{self}}, {names}}}")
+
+
+def _hints_of_form(loop: For, vector_bits: int) -> list[str]:
+    hints = _sum_hints(loop, vector_bits) if _adds_up(loop) else []
+    if not hints and _is_long_chain(loop):
+        hints.append(SEVERAL_AT_A_TIME)
+    if _has_short_rest(loop):
+        hints.append(MASKED)
+    return hints
 
 
 def _adds_up(loop: For) -> bool:
@@ -53,20 +80,83 @@ def _adds_up(loop: For) -> bool:
     return any(isinstance(value, Binary) and value.reassoc for value in values)
 
 
-def _sum_hints(loop: For) -> list[str]:
+def _sum_hints(loop: For, vector_bits: int) -> list[str]:
     """What keeps a loop that adds up from being unrolled before it is vectorized.
 
     Short sums would become chains of additions, which are not made vectors of again.  Where a step
     is little work, several sums are kept, so that none waits for the one before.
     """
-    several = [_SEVERAL_SUMS] if len(loop.body) <= SHORT_STEP else []
-    return [_NOT_UNROLLED, *several, _AFTERWARDS]
+    several = [SEVERAL_AT_A_TIME] if len(loop.body) <= SHORT_STEP else []
+    width = [vector_width(vector_bits // 32)] if _is_mostly_float32(loop, vector_bits) else []
+    return [NOT_UNROLLED, *width, *several, AFTERWARDS]
+
+
+def _is_mostly_float32(loop: For, vector_bits: int) -> bool:
+    """Whether most of a step is done in float32 before it is added to a float64.
+
+    Without a hint, vectors have as many elements as vectors of the sum have, which leaves half of
+    each register empty before.
+    """
+    values = [one.value for one in loop.body if isinstance(one, Let | Assign | Store)]
+    trips = _known_trips(loop)
+    if any(load.dtype != "float32" for load in loads_in(loop.body)):
+        return False
+    is_much = sum(map(_float32_work, values)) >= LONG_STEP // 2
+    return is_much and (trips is None or trips >= 2 * vector_bits // 32)
+
+
+def _float32_work(x: Expr) -> int:
+    """The operations in float32 of an expression; a function takes many."""
+    if isinstance(x, Load):
+        return 0
+    inner = sum(map(_float32_work, children(x)))
+    if x.dtype != "float32":
+        return inner
+    if isinstance(x, Call) and x.name != "fma":
+        return inner + LONG_STEP
+    return inner + isinstance(x, Unary | Binary | Select | Call)
+
+
+def _is_long_chain(loop: For) -> bool:
+    """Whether a step is much arithmetic on few numbers, in a straight line.
+
+    Each operation waits for the one before, and what could be done beside it, the next iteration,
+    is farther away than the processor looks ahead.  So several are computed side by side.
+    """
+    if not all(isinstance(one, Let | Store | Comment) for one in loop.body):
+        return False
+    values = [one.value for one in loop.body if isinstance(one, Let | Store)]
+    stores = sum(isinstance(one, Store) for one in loop.body)
+    accesses = stores + sum(1 for _ in loads_in(loop.body))
+    operations = sum(map(_operations, values))
+    if any(map(_has_calls, values)) or operations < max(LONG_STEP, accesses * LONG_PER_ACCESS):
+        return False
+    trips = _known_trips(loop)
+    return trips is None or trips > MOST_MASKED
+
+
+def _operations(x: Expr) -> int:
+    """The operations of an expression, without those that compute places in memory."""
+    if isinstance(x, Load):
+        return 0
+    return isinstance(x, Unary | Binary | Select) + sum(map(_operations, children(x)))
+
+
+def _has_calls(x: Expr) -> bool:
+    return (isinstance(x, Call) and x.name != "fma") or any(map(_has_calls, children(x)))
+
+
+def _known_trips(loop: For) -> int | None:
+    """The number of iterations, where it is a constant."""
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+        return int(loop.stop.value - loop.start.value)
+    return None
 
 
 def _has_short_rest(loop: For) -> bool:
     """Whether a loop has few iterations, and some of them do not fill a vector."""
-    if not (isinstance(loop.start, Const) and isinstance(loop.stop, Const)) or loop.step != 1:
+    trips = _known_trips(loop)
+    if trips is None or loop.step != 1:
         return False
-    trips = loop.stop.value - loop.start.value
     is_innermost = not any(isinstance(one, For | While) for one in walk(loop.body))
     return is_innermost and LEAST_MASKED <= trips <= MOST_MASKED and trips % LANES != 0

@@ -41,7 +41,7 @@ from jitcore.codegen.loops import (
 from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS
 from jitcore.codegen.writer import Writer
 
-__all__ = ["parameter_type", "print_function", "python_name"]
+__all__ = ["FunctionPrinter", "SourceModule", "parameter_type", "print_function", "python_name"]
 
 _WIDE = frozenset({"int64", "uint64", "float32", "float64", "ptr"})
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
@@ -75,7 +75,7 @@ _OTHER_PRIMITIVES = {
 }
 _RESERVED = frozenset(
     {*_RENAMED.values(), *_FLOAT_OPS, *_INTEGER_OPS, *_OVERFLOWS, *_OTHER_PRIMITIVES}
-    | {*BITS, "boolean", "njit", "types", "range", "inf", "nan"}
+    | {*BITS, "boolean", "cuda", "njit", "types", "range", "inf", "nan"}
 )
 _NOT_IDENTIFIER = re.compile(r"[^A-Za-z0-9_]|^(?=[0-9])")
 
@@ -102,7 +102,7 @@ def print_function(function: Function, *, header: str = "") -> str:
     ValueError
         When a primitive does not exist for a dtype.
     """
-    module = _Module()
+    module = SourceModule(FunctionPrinter)
     module.add(function, python_name(function.name), is_entry=True)
     return module.text(header)
 
@@ -117,11 +117,25 @@ def parameter_type(dtype: str) -> str:
     return {"bool": "uint8", "float16": "uint16", "ptr": "int64"}.get(dtype, dtype)
 
 
-class _Module:
-    """What the functions of one source share: imports, C functions, vector math."""
+class SourceModule:
+    """What the functions of one source share: imports, C functions, vector math.
 
-    def __init__(self) -> None:
-        self._numba = {"njit"}
+    Parameters
+    ----------
+    printer : type of FunctionPrinter
+    decorator : str
+        That of functions which are called by others.
+    """
+
+    def __init__(
+        self,
+        printer: type[FunctionPrinter],
+        decorator: str = '@njit(error_model="numpy")',
+        numba: str = "njit",
+    ) -> None:
+        self.decorator = decorator
+        self._printer = printer
+        self._numba = {numba}
         self._primitives: set[str] = set()
         self._math: set[str] = set()
         self._externals: dict[str, str] = {}
@@ -130,7 +144,7 @@ class _Module:
     def add(self, function: Function, name: str, *, is_entry: bool) -> None:
         """Print a function under ``name``, after the vector math it calls."""
         self._functions[name] = ""
-        text = _FunctionPrinter(self, function, name, is_entry).text()
+        text = self._printer(self, function, name, is_entry).text()
         del self._functions[name]
         self._functions[name] = text
 
@@ -173,6 +187,11 @@ class _Module:
             self.add(function, bound, is_entry=False)
         return bound
 
+    def imports(self) -> list[tuple[str, Sequence[str]]]:
+        """The modules of primitives, and what is imported from each."""
+        own = sorted(self._primitives)
+        return [("jitcore.codegen.primitives", own)] if own else []
+
     def text(self, header: str) -> str:
         """The whole source."""
         writer = Writer()
@@ -181,8 +200,8 @@ class _Module:
             writer.line(f"from math import {', '.join(sorted(self._math))}")
             writer.line()
         writer.line(f"from numba import {', '.join(sorted(self._numba))}")
-        if self._primitives:
-            _import(writer, "jitcore.codegen.primitives", sorted(self._primitives))
+        for module, names in self.imports():
+            _import(writer, module, names)
         if self._externals:
             writer.line()
         for line in self._externals.values():
@@ -210,19 +229,19 @@ def python_name(name: str) -> str:
     return f"{text}_" if reserved or keyword.iskeyword(text) else text
 
 
-class _FunctionPrinter:
+class FunctionPrinter:
     """Prints one function.
 
     Parameters
     ----------
-    module : _Module
+    module : SourceModule
     function : Function
     name : str
     is_entry : bool
         Whether parameters and result are those of a C function.
     """
 
-    def __init__(self, module: _Module, function: Function, name: str, is_entry: bool) -> None:
+    def __init__(self, module: SourceModule, function: Function, name: str, is_entry: bool) -> None:
         self._module = module
         self._function = function
         self._name = name
@@ -258,7 +277,7 @@ class _FunctionPrinter:
         """The definition with its decorator."""
         writer = self._writer
         params = [(param, self._parameter(param)) for param in self._function.params]
-        writer.line('@njit(error_model="numpy")')
+        writer.line(self.decorator())
         with writer.block(f"def {self._name}({', '.join(name for _, name in params)}):"):
             writer.comment(self._function.doc)
             if self._is_entry:
@@ -267,6 +286,10 @@ class _FunctionPrinter:
             if self._falls_through():
                 writer.line("return 0")
         return writer.text()
+
+    def decorator(self) -> str:
+        """The line above the definition."""
+        return self._module.decorator
 
     def _falls_through(self) -> bool:
         """Whether a native function may get to its end, which means success."""

@@ -22,6 +22,7 @@ from jitcore.ir.ops import (
     elementwise,
     elementwise_functions,
     grids,
+    histograms,
     hosted,
     indexing,
     joining,
@@ -79,6 +80,7 @@ _ROWS: tuple[Op, ...] = (
     *selecting.OPS,
     *calculus.OPS,
     *searching.OPS,
+    *histograms.OPS,
     *layers.OPS,
     *layer_kernels.OPS,
 )

@@ -64,29 +64,12 @@ def check_scalar_fits(value: Value, dtype: np.dtype[Any]) -> None:
 # Lists of lists ---------------------------------------------------------------------------
 
 
-def _items(b: Builder, value: Value, outer: Value | None) -> list[Value] | None:
-    """The elements of a tuple or a list display; None of anything else."""
-    if not isinstance(value.type, (TupleType, ListType)):
-        return None
-    node = value.node
-    if node is None or node.kind not in ("prim::ListConstruct", "prim::TupleConstruct"):
-        return b.elements(value)
-    # What else has the list may have changed it.
-    if node.kind == "prim::ListConstruct":
-        holder = None if outer is None else outer.node
-        if any(use.user is not holder for use in value.uses):
-            raise Untypable("the elements of a list are not known")
-    return list(node.inputs)
-
-
-def _leaves(
-    b: Builder, value: Value, outer: Value | None = None
-) -> tuple[tuple[int, ...], list[Value]]:
+def _leaves(b: Builder, value: Value) -> tuple[tuple[int, ...], list[Value]]:
     """The shape of nested lists, and what is in them, in order."""
-    items = _items(b, value, outer)
-    if items is None:
+    if not isinstance(value.type, (TupleType, ListType)):
         return (), [value]
-    found = [_leaves(b, item, value) for item in items]
+    items = b.elements(value)
+    found = [_leaves(b, item) for item in items]
     shapes = {shape for shape, _ in found}
     if len(shapes) > 1:
         raise Untypable("an array of lists of unequal lengths")
@@ -143,8 +126,8 @@ def _leaf_dtypes(leaves: Sequence[Value]) -> Iterator[np.dtype[Any]]:
         yield default_dtype(leaf)
 
 
-def _of_list(b: Builder, value: Value, dtype: Any, outer: Value | None = None) -> Value:
-    shape, leaves = _leaves(b, value, outer)
+def _of_list(b: Builder, value: Value, dtype: Any) -> Value:
+    shape, leaves = _leaves(b, value)
     if len(leaves) > _LONGEST:
         raise Untypable("an array of a long list")
     natural: np.dtype[Any] = np.dtype(bool if leaves else np.float64)
@@ -159,13 +142,10 @@ _LONGEST = 64
 """As many elements are written one by one."""
 
 
-def as_array(b: Builder, value: Value, outer: Value | None = None) -> Value:
-    """An array as it is; of a list or a tuple of numbers the array NumPy makes of it.
-
-    ``outer`` is a tuple that the list is known to be in.
-    """
+def as_array(b: Builder, value: Value) -> Value:
+    """An array as it is; of a list or a tuple of numbers the array NumPy makes of it."""
     if isinstance(value.type, (TupleType, ListType)):
-        return _of_list(b, value, None, outer)
+        return _of_list(b, value, None)
     return array_operand(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import dims_of_values, shape_values
+from jitcore.ir.reference import require
 from jitcore.ir.types import FLOAT, INT, TensorType, is_number
 
 __all__ = ["OPS"]
@@ -155,8 +157,10 @@ def _arange_rule(b: Builder, call: Call) -> Value:
     known = [
         None if value.constant is None else value.constant.attributes["value"] for value in values
     ]
-    if any(one is None for one in known) or dtype is not None:
-        raise Untypable("np.arange of floats that are not known")
+    if dtype is not None and np.dtype(dtype) != np.float64:
+        raise Untypable(f"np.arange of floats as {dtype}")
+    if any(one is None for one in known):
+        return _float_arange(b, values)
     arguments: list[Any] = known
     try:
         sample = np.arange(*arguments)
@@ -176,12 +180,40 @@ def _arange_rule(b: Builder, call: Call) -> Value:
 
 def _integer_arange(b: Builder, values: list[Value], dtype: np.dtype[Any]) -> Value:
     start, stop, step = values
-    if step.constant is None or step.constant.attributes["value"] == 0:
-        raise Untypable("np.arange with a step that is not a known number")
     if dtype.kind not in "iuf":
         raise Untypable(f"np.arange of {dtype}")
+    if step.constant is None:
+        return _iota(b, start, step, b.define(_steps_between, start, stop, step), dtype)
+    if step.constant.attributes["value"] == 0:
+        raise Untypable("np.arange with a step of zero")
     count = b.op("prim::range_length", start, stop, step)
     return _iota(b, start, step, count, dtype)
+
+
+def _float_arange(b: Builder, values: list[Value]) -> Value:
+    start, stop, step = values
+    if any(value.type not in (INT, FLOAT) for value in values):
+        raise Untypable("np.arange of something else than Python's numbers")
+    count = b.define(_steps_between, start, stop, step)
+    return _iota(b, start, b.define(_difference, start, step), count, np.dtype(np.float64))
+
+
+def _steps_between(start: Any, stop: Any, step: Any) -> Any:
+    """How many numbers ``np.arange`` gives (NumPy, ctors.c, ``_calc_length``)."""
+    distance = stop - start
+    steps = distance / step
+    require(steps == steps, "ValueError", "arange: cannot compute length")
+    require(abs(steps) < 2.0**63, "ValueError", "Maximum allowed size exceeded")
+    if steps == 0 and distance != 0:
+        return 0 if math.copysign(1.0, steps) < 0 else 1
+    return max(math.ceil(steps), 0)
+
+
+def _difference(start: Any, step: Any) -> Any:
+    """What NumPy steps by: the difference of the second element from the first."""
+    difference = float(start + step) - start
+    # With an infinite step there is one element at most.
+    return difference if abs(difference) < math.inf else 0.0
 
 
 def _iota(b: Builder, start: Value, step: Value, count: Value, dtype: np.dtype[Any]) -> Value:

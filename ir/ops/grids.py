@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED
+from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable
 from jitcore.ir.reference import require
 from jitcore.ir.types import FLOAT, INT, TensorType
@@ -16,6 +16,7 @@ from jitcore.ir.types import FLOAT, INT, TensorType
 __all__ = ["OPS", "grid", "grid_of_one"]
 
 _DOUBLE = np.dtype(np.float64)
+_SINGLE = np.dtype(np.float32)
 _LONG = np.dtype(np.int64)
 
 
@@ -27,17 +28,26 @@ def _linspace_rule(b: Builder, call: Call) -> Value:
     number = call.value("num") if isinstance(call.bound.get("num"), Value) else b.constant(50)
     if number.type != INT:
         raise Untypable(f"np.linspace of {number.type} samples")
-    if not all(_is_real(bound) for bound in bounds):
-        raise Untypable("np.linspace between something else than float64 numbers")
     if call.static("endpoint") is not True:
         raise Untypable("np.linspace without its endpoint")
-    line = b.define(_line, *(b.op("prim::float", bound) for bound in bounds), number)
-    dtype = np.dtype(call.static("dtype") or _DOUBLE)
+    own = _dtype_of_line(bounds)
+    line = b.define(_line, *(cast_to(b, bound, own) for bound in bounds), number, own)
+    dtype = np.dtype(call.static("dtype") or own)
     if dtype.char not in SUPPORTED:
         raise Untypable(f"dtype {dtype} is not compiled")
     if dtype.kind in "iu":
         line = b.op("np::floor", line)
-    return line if dtype == _DOUBLE else b.op("np::cast", line, dtype=dtype)
+    return line if dtype == own else b.op("np::cast", line, dtype=dtype)
+
+
+def _dtype_of_line(bounds: Sequence[Value]) -> np.dtype[Any]:
+    """What NumPy computes a line in."""
+    if all(_is_real(bound) for bound in bounds):
+        return _DOUBLE
+    types = [bound.type for bound in bounds]
+    if all(isinstance(one, TensorType) and one.scalar and one.dtype == _SINGLE for one in types):
+        return _SINGLE
+    raise Untypable("np.linspace between something else than float64 or float32 numbers")
 
 
 def _is_real(value: Value) -> bool:
@@ -49,14 +59,14 @@ def _is_real(value: Value) -> bool:
     return type_ in (INT, FLOAT)
 
 
-def _line(start: float, stop: float, number: int) -> Any:
+def _line(start: Any, stop: Any, number: int, dtype: Any) -> Any:
     """As NumPy computes it: a multiple of the step, and at the end exactly ``stop``."""
     require(number >= 0, "ValueError", "Number of samples must be non-negative.")
     last = number - 1
     parts = last if last > 0 else 1
-    delta = np.float64(stop) - np.float64(start)
+    delta = stop - start
     step = delta / parts
-    count = np.arange(0, number, dtype=np.float64)
+    count = np.arange(0, number, dtype=dtype)
     # A step that is too small for a float is not multiplied but divided.
     scaled = np.where(step == 0, count / parts * delta, count * step)
     return np.where((count == last) & (last > 0), stop, scaled + start)

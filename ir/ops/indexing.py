@@ -120,8 +120,6 @@ class Index:
         dim = self.take_axis()
         start, stop, step = _slice_parts(self.b, entry)
         known = [_known_part(part) for part in (start, stop, step)]
-        if step is not None and known[2] is None:
-            raise Untypable("a slice step that is not a known number")
         if known[2] == 0:
             raise Untypable("slice step cannot be zero")
         texts = [self.part_text(part) for part in (start, stop, step)]
@@ -202,9 +200,7 @@ def _known_part(part: Value | None) -> int | None:
 def expanded(b: Builder, x: Value, index: Value) -> list[Value]:
     """The entries of an index with its Ellipsis, or the axes it leaves out, spelled as slices."""
     entries = b.elements(index) if isinstance(index.type, TupleType) else [index]
-    entries = [
-        as_array(b, one, index) if isinstance(one.type, ListType) else one for one in entries
-    ]
+    entries = [as_array(b, one) if isinstance(one.type, ListType) else one for one in entries]
     rank = len(tensor(x).dims or ())
     used = 0
     for entry in entries:

@@ -105,6 +105,15 @@ def _emit(b: Builder, call: Call, names: Sequence[str], dims: tuple[Dim, ...]) -
     return b.emit(call.kind, inputs, _attributes(call), type_)
 
 
+def _interleaved_rule(b: Builder, call: Call) -> Value:
+    images, attributes = call.value("images"), _attributes(call)
+    bias, phases = call.optional("bias"), call.bound.get("phases", [])
+    inputs = [images, b.constant(None) if bias is None else bias, *phases]
+    channels = _dims(phases[0])[-1] if phases else _dims(inputs[1])[0]
+    type_ = TensorType(tensor(images).dtype, (_dims(images)[0], *attributes["extents"], channels))
+    return b.emit(call.kind, inputs, attributes, type_)
+
+
 # What they mean ---------------------------------------------------------------------------
 
 
@@ -208,6 +217,17 @@ def _window_mean(x: Any, **attributes: Any) -> Any:
     return (np.sum(windows, axis=axes) / counts).astype(x.dtype)
 
 
+def _interleaved(images: Any, bias: Any = None, *phases: Any, **attributes: Any) -> Any:
+    channels = phases[0].shape[-1] if phases else len(bias)
+    result = np.zeros((len(images), *attributes["extents"], channels), images.dtype)
+    if bias is not None:
+        result += bias
+    for starts, phase in zip(attributes["starts"], phases, strict=True):
+        steps = zip(starts, attributes["stride"], strict=True)
+        result[:, *(slice(start, None, step) for start, step in steps)] = phase
+    return result
+
+
 _GEOMETRY = "*, kernel, stride, padding, dilation"
 
 
@@ -244,5 +264,12 @@ OPS: tuple[Op, ...] = (
         _window_rule,
         f"x, {_GEOMETRY}, border, divisor",
         "The means of channels-last windows.",
+    ),
+    _row(
+        "interleaved",
+        _interleaved,
+        _interleaved_rule,
+        "images, bias=None, *phases, *, extents, stride, starts, has_gaps",
+        "Channels-last pixels of which every phase has some, and the bias in the gaps.",
     ),
 )

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.layer_loops import adaptive_mean
 from jitcore.ir.ops.op import Builder, Call, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = [
+    "MAX_KEYS",
     "adaptive_rule",
+    "attention_rule",
     "avg_pool_rule",
     "convolution_rule",
     "dropout_rule",
@@ -29,6 +32,9 @@ __all__ = [
 __all__ += ["transposed_rule"]
 
 _Sizes = tuple[int, ...]
+
+MAX_KEYS = 4096
+"""The kernel keeps rows of so many scores at most."""
 
 MAX_BOX = 1024
 """The kernel adds up a box one number after the other; larger ones deserve more accuracy."""
@@ -152,7 +158,7 @@ def adaptive_rule(rank: int) -> Rule:
         asked = call.static("output_size")
         sizes = tuple(asked) if isinstance(asked, tuple | list) else (asked,) * rank
         spatial = _dims(x)[-rank:]
-        if len(sizes) != rank or 0 in spatial:
+        if asked is None or len(sizes) != rank or 0 in spatial:
             raise Untypable("an output size that does not fit")
         extents = [
             n if size is None else _number(size, 0) for size, n in zip(sizes, spatial, strict=True)
@@ -165,6 +171,9 @@ def adaptive_rule(rank: int) -> Rule:
         is_large = math.prod(boxes) > MAX_BOX and any(extent != 1 for extent in extents)
         if len(boxes) == rank and (max(boxes) == 1 or is_large):
             raise Untypable("means of boxes, which are compiled as such")
+        known = [one for one in (*spatial, *extents) if isinstance(one, int) and one > 0]
+        if len(boxes) < rank and len(known) == 2 * rank:
+            return adaptive_mean(b, x, known[rank:])
         dims = (*_dims(x)[:-rank], *extents)
         return _emit(b, call, (x,), {"output_size": sizes}, dims)
 
@@ -186,6 +195,42 @@ def dropout_rule(ranks: tuple[int, ...] | None) -> Rule:
         return x
 
     return rule
+
+
+def attention_rule(b: Builder, call: Call) -> Value:
+    """Attention without a mask, whose heads are not broadcast."""
+    query, key, value = (array_operand(call.value(name)) for name in ("query", "key", "value"))
+    dtype = tensor(query).dtype
+    if dtype is None or dtype.char not in "fd" or not dtype.isnative:
+        raise Untypable(f"dtype {dtype} has no compiled form here")
+    if call.optional("attn_mask") is not None or call.static("enable_gqa") is not False:
+        raise Untypable("a mask, or heads that share keys")
+    dims = _dims(query)
+    for other in (key, value):
+        if tensor(other).dtype != dtype or len(_dims(other)) != len(dims):
+            raise Untypable("operands of different dtypes or ranks")
+        for extent, wanted in zip(_dims(other)[:-2], dims[:-2], strict=True):
+            if 1 in (extent, wanted) and extent != wanted:
+                raise Untypable("heads that are broadcast")
+            _require_equal(extent, wanted, 1)
+    if len(dims) < 2:
+        raise Untypable("vectors")
+    _require_equal(dims[-1], _dims(key)[-1], 1)
+    _require_equal(_dims(key)[-2], _dims(value)[-2], 1)
+    if _is_long(_dims(key)[-2]):
+        raise Untypable("more keys than a row of scores has room for")
+    scale = call.static("scale")
+    if scale is None and dims[-1] == 0:
+        raise Untypable("no features")
+    if scale is not None and type(scale) not in (int, float):
+        raise Untypable(f"a scale of {scale!r}")
+    attributes = {"is_causal": bool(call.static("is_causal")), "scale": scale}
+    type_ = TensorType(dtype, (*dims[:-1], _dims(value)[-1]))
+    return b.emit(call.kind, [query, key, value], attributes, type_)
+
+
+def _is_long(keys: Dim) -> bool:
+    return isinstance(keys, int) and keys > MAX_KEYS
 
 
 # Operands

@@ -12,8 +12,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.framing import pad_rule
+from jitcore.ir.ops.layer_loops import (
+    adaptive_maximum_rule,
+    embedding_bag_rule,
+    grid_sample_rule,
+)
 from jitcore.ir.ops.layer_types import (
     adaptive_rule,
+    attention_rule,
     avg_pool_rule,
     convolution_rule,
     dropout_rule,
@@ -22,6 +29,7 @@ from jitcore.ir.ops.layer_types import (
     transposed_rule,
 )
 from jitcore.ir.ops.op import Builder, Call, Definition, Op, Rule, Untypable
+from jitcore.ir.ops.resizing import interpolate_rule
 
 __all__ = ["DROPOUTS", "NAMES", "OPS", "define_layers", "layer_kind"]
 
@@ -112,6 +120,42 @@ OPS: tuple[Op, ...] = (
         "Means of as many windows as asked.",
         adaptive_rule,
     ),
+    *_of_each_rank(
+        "adaptive_max_pool",
+        "input, output_size, return_indices=False",
+        "The largest of as many windows as asked.",
+        adaptive_maximum_rule,
+    ),
+    _row(
+        "interpolate",
+        "input, size=None, scale_factor=None, mode='nearest', align_corners=None, "
+        "recompute_scale_factor=None, antialias=False",
+        "Images in another size.",
+        rule=interpolate_rule,
+        view=True,
+    ),
+    _row(
+        "embedding_bag",
+        "input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, "
+        "mode='mean', sparse=False, per_sample_weights=None, include_last_offset=False, "
+        "padding_idx=None",
+        "Sums, means or maxima of rows of a table.",
+        rule=embedding_bag_rule,
+        only_if={"max_norm": None},
+    ),
+    _row(
+        "pad",
+        "input, pad, mode='constant', value=None",
+        "A frame around the last axes.",
+        rule=pad_rule,
+        view=True,
+    ),
+    _row(
+        "grid_sample",
+        "input, grid, mode='bilinear', padding_mode='zeros', align_corners=None",
+        "Images at the places of a grid.",
+        rule=grid_sample_rule,
+    ),
     *(
         _row(
             name,
@@ -130,6 +174,7 @@ OPS: tuple[Op, ...] = (
         "query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, "
         "enable_gqa=False",
         "Values weighted by the softmax of products of queries and keys.",
+        rule=attention_rule,
         only_if={"dropout_p": 0.0},
     ),
 )

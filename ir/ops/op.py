@@ -82,7 +82,9 @@ class Scalar:
     The texts are expressions over ``x``, ``y``, ``z`` in the language of ``codegen.scalar``.  For
     complex loops ``c`` is the pair of texts of the real and the imaginary part over ``x_re``,
     ``x_im`` …, or a single text where the result is not complex.  ``c_scalars`` is what NumPy's
-    complex scalars compute among themselves, where that is not what its loops over arrays do.
+    complex scalars compute among themselves, where that is not what its loops over arrays do;
+    ``f_arrays`` what its loops over arrays of floats compute on a processor, where that has bits of
+    its own.
     """
 
     f: str | None = None
@@ -91,14 +93,20 @@ class Scalar:
     b: str | None = None
     c: tuple[str, str] | str | None = None
     c_scalars: tuple[str, str] | str | None = None
+    f_arrays: str | None = None
 
-    def text(self, kind: str, *, scalars: bool = False) -> tuple[str, str] | str | None:
+    def text(
+        self, kind: str, *, scalars: bool = False, arrays: bool = False
+    ) -> tuple[str, str] | str | None:
         """The text for loops over dtypes of this kind (``np.dtype.kind``).
 
-        With ``scalars`` all operands are NumPy's scalars.
+        With ``scalars`` all operands are NumPy's scalars; with ``arrays`` a processor computes what
+        NumPy computes in a loop over arrays.
         """
         if scalars and kind == "c" and self.c_scalars is not None:
             return self.c_scalars
+        if arrays and kind == "f" and self.f_arrays is not None:
+            return self.f_arrays
         found: tuple[str, str] | str | None = getattr(self, kind, None)
         return found
 
@@ -130,7 +138,7 @@ class Builder(Protocol):
 
     def size(self, value: Value, axis: int) -> Value: ...
 
-    def make_tuple(self, elements: Sequence[Value]) -> Value: ...
+    def make_tuple(self, elements: Sequence[Value], named: Any = None) -> Value: ...
 
     def elements(self, value: Value) -> list[Value]:
         """The elements of a tuple value."""

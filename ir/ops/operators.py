@@ -35,6 +35,9 @@ from jitcore.ir.types import (
 
 __all__ = ["OPS", "is_tensor", "known_types"]
 
+MAX_ITEMS = 256
+"""Longer tuples and lists are not made element by element."""
+
 
 _ORDER: list[Type] = [BOOL, INT, FLOAT, COMPLEX]
 
@@ -126,13 +129,26 @@ def _binary_rule(name: str, numpy_name: str) -> Rule:
             if name == "pow":
                 return _array_power(b, x, y)
             return b.op(f"np::{numpy_name}", x, y)
-        if isinstance(x.type, TupleType) and isinstance(y.type, TupleType) and name == "add":
-            return b.make_tuple([*b.elements(x), *b.elements(y)])
-        if isinstance(x.type, TupleType) and name == "mul" and y.constant is not None:
-            return b.make_tuple(b.elements(x) * int(y.constant.attributes["value"]))
+        if isinstance(x.type, (TupleType, ListType)):
+            return _sequence(b, name, x, y)
         raise Untypable(f"{name} of {x.type} and {y.type}")
 
     return rule
+
+
+def _sequence(b: Builder, name: str, x: Value, y: Value) -> Value:
+    """Tuples, and lists whose elements are known, added or repeated."""
+    items: list[Value] | None = None
+    if name == "add" and type(x.type) is type(y.type):
+        items = [*b.elements(x), *b.elements(y)]
+    if name == "mul" and y.constant is not None:
+        times = y.constant.attributes["value"]
+        items = b.elements(x) * times if type(times) in (int, bool) else None
+    if items is None or len(items) > MAX_ITEMS:
+        raise Untypable(f"{name} of {x.type} and {y.type}")
+    if isinstance(x.type, TupleType):
+        return b.make_tuple(items)
+    return b.op("prim::ListConstruct", *items)
 
 
 _FAST_POWERS: dict[float, str] = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}

@@ -254,7 +254,7 @@ def _check_equally_long(values: Sequence[Value]) -> None:
 
 
 def _is_shared(value: Value) -> bool:
-    return value.node is None or value.node.kind != "prim::ListConstruct" or bool(value.uses)
+    return value.node is None or value.node.kind != "prim::ListConstruct"
 
 
 def _sequence_rule(kind: str) -> Rule:
@@ -267,7 +267,7 @@ def _sequence_rule(kind: str) -> Rule:
 
 
 def _tuple_rule(b: Builder, call: Call) -> Value:
-    return b.make_tuple(call.bound.get("values", []))
+    return b.make_tuple(call.bound.get("values", []), call.static("named"))
 
 
 def _list_rule(b: Builder, call: Call) -> Value:

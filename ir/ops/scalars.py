@@ -51,7 +51,12 @@ SCALARS: dict[str, Scalar | None] = {
     "floor_divide": Scalar(f="floor_divide(x, y)", i="floor_divide(x, y)", u="floor_divide(x, y)"),
     "remainder": Scalar(f="remainder(x, y)", i="remainder(x, y)", u="remainder(x, y)"),
     "fmod": Scalar(f="frem(x, y)", i="fmod(x, y)", u="fmod(x, y)"),
-    "power": Scalar(f="pow(x, y)", i="pow(x, y)", u="pow(x, y)"),
+    "power": Scalar(
+        f="select(y == 2, x * x, pow(x, y))",
+        i="pow(x, y)",
+        u="pow(x, y)",
+        f_arrays="power_in_arrays(x, y)",
+    ),
     "float_power": _float("pow(x, y)"),
     "negative": _number("-x", ("-x_re", "-x_im")),
     "positive": _number("x", ("x_re", "x_im")),

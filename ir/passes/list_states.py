@@ -25,6 +25,7 @@ from jitcore.ir.types import (
     BOOL,
     FLOAT,
     INT,
+    ListType,
     LocalListType,
     TensorType,
     Type,
@@ -42,7 +43,11 @@ __all__ = [
 ]
 
 LIST_KINDS = frozenset(
-    f"prim::List{name}" for name in ("Value", "Repeat", "Append", "Extend", "Set", "Slice")
+    f"prim::List{name}"
+    for name in (
+        *("Value", "Argument", "Repeat", "Copy", "Slice"),
+        *("Append", "Extend", "Set", "Write"),
+    )
 )
 
 
@@ -70,6 +75,8 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
     """The result of a node that makes, writes or reads such a list; None of all others."""
     if node.kind in LIST_KINDS:
         try:
+            if node.kind == "prim::ListArgument":
+                return _argument(worker, inputs[0], written="written" in node.attributes)
             return _WRITERS[node.kind](worker, inputs)
         except Untypable as reason:
             raise ListsAreNotValues(str(reason)) from reason
@@ -81,6 +88,8 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
         return length_of(worker, first)
     if node.kind == "prim::bool":
         return worker.op("prim::ne", length_of(worker, first), 0)
+    if node.kind == "prim::not_":
+        return worker.op("prim::eq", length_of(worker, first), 0)
     if node.kind == "prim::getitem" and found == [0] and inputs[1].type == INT:
         with contextlib.suppress(Untypable):
             return _get(worker, first, inputs[1])
@@ -139,6 +148,37 @@ def _dtype(element: Type) -> np.dtype[Any]:
 
 def _state(worker: BranchBuilder, buffer: Value, length: Value, element: Type) -> Value:
     return worker.emit("prim::ListState", [buffer, length], {}, LocalListType(element))
+
+
+def _argument(worker: BranchBuilder, argument: Value, *, written: bool) -> Value:
+    """The numbers in a caller's list; those that are written are in an array of their own."""
+    if not isinstance(argument.type, ListType):
+        raise ListsAreNotValues("an argument that is no list of numbers")
+    element = argument.type.element
+    if element == ANY:
+        return _make(worker, [])
+    worker.keeps_ints = worker.keeps_ints or element == INT
+    dtype = _dtype(element)
+    items = worker.emit("prim::ListItems", [argument], {}, TensorType(dtype, (worker.fresh_dim(),)))
+    length = worker.emit("prim::ListLength", [argument], {}, INT)
+    if not written:
+        return _state(worker, items, length, element)
+    return _copy(worker, [_state(worker, items, length, element)])
+
+
+def _write_back(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
+    """Give the caller's list the numbers that it has now."""
+    argument, state = inputs
+    if not isinstance(argument.type, ListType) or not _is_list(state):
+        raise ListsAreNotValues("an argument that is no list of numbers")
+    state = _in_array(worker, state)
+    if _element(state) is not None:
+        worker.block.append(
+            "prim::ListWrite", [argument, *_parts(state)], outputs=(), source=worker.source
+        )
+    elif argument.type.element != ANY:
+        raise ListsAreNotValues("a list whose elements are not known")
+    return worker.constant(None)
 
 
 def _make(worker: BranchBuilder, items: Sequence[Value]) -> Value:
@@ -203,9 +243,10 @@ def _append(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if item.type != element:
         raise ListsAreNotValues(f"a list of {element} and {item.type}")
     buffer, length = _parts(state)
-    buffer = _grown(worker, buffer, length)
+    longer = worker.op("prim::add", length, 1)
+    buffer = _grown(worker, buffer, length, longer)
     _store(worker, buffer, length, item)
-    return _state(worker, buffer, worker.op("prim::add", length, 1), element)
+    return _state(worker, buffer, longer, element)
 
 
 def _extend(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
@@ -213,10 +254,50 @@ def _extend(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if not _is_list(state):
         raise ListsAreNotValues("a list that Python knows")
     if isinstance(more.type, LocalListType) and more.type.count is None:
-        raise ListsAreNotValues("a list that is extended by another one")
+        return _joined(worker, state, more)
     for item in worker.elements(more):
         state = _append(worker, [state, item])
     return state
+
+
+def _joined(worker: BranchBuilder, state: Value, more: Value) -> Value:
+    """A list with all elements of two."""
+    element = _element(more)
+    if element is None:
+        return state
+    if _element(state) not in (None, element):
+        raise ListsAreNotValues(f"a list of {_element(state)} and {element}")
+    if _element(state) is None:
+        return _copy(worker, [more])
+    buffer, length = _parts(_in_array(worker, state))
+    items, added = _parts(more)
+    total = worker.op("prim::add", length, added)
+    buffer = _grown(worker, buffer, length, total)
+    _fill(worker, buffer, (length, total), items, added)
+    return _state(worker, buffer, total, element)
+
+
+def _fill(
+    worker: BranchBuilder, buffer: Value, place: tuple[Value, Value], items: Value, count: Value
+) -> None:
+    """Copy the first elements of an array to a place in another one."""
+    target = worker.op("np::view", buffer, *place, index="$0:$1")
+    worker.op("np::store", target, worker.op("np::view", items, count, index=":$0"))
+
+
+def _copy(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
+    """A list of its own with the same elements."""
+    (state,) = inputs
+    if not _is_list(state):
+        raise ListsAreNotValues("a list that Python knows")
+    known, element = _known(state), _element(state)
+    if known is not None or element is None:
+        return _make(worker, known or [])
+    items, length = _parts(state)
+    capacity = worker.op("prim::max", length, FIRST_CAPACITY)
+    buffer = worker.op("np::empty", capacity, dtype=_dtype(element))
+    _fill(worker, buffer, (worker.constant(0), length), items, length)
+    return _state(worker, buffer, length, element)
 
 
 def pop_from_list(worker: BranchBuilder, inputs: Sequence[Value]) -> tuple[Value, Value]:
@@ -253,15 +334,15 @@ def _pop(worker: BranchBuilder, inputs: Sequence[Value]) -> tuple[Value, Value]:
     return item, _state(worker, buffer, shorter, element)
 
 
-def _grown(worker: BranchBuilder, buffer: Value, length: Value) -> Value:
-    """The array, or one twice as long where it is full."""
+def _grown(worker: BranchBuilder, buffer: Value, length: Value, needed: Value) -> Value:
+    """The array, or one twice as long as needed where that is more than it holds."""
     assert isinstance(buffer.type, TensorType)
     dtype = buffer.type.dtype
     capacity = worker.size(buffer, 0)
-    is_full = worker.op("prim::eq", length, capacity)
+    is_full = worker.op("prim::gt", needed, capacity)
 
     def grow() -> list[Value]:
-        larger = worker.op("np::empty", worker.op("prim::mul", capacity, 2), dtype=dtype)
+        larger = worker.op("np::empty", worker.op("prim::mul", needed, 2), dtype=dtype)
         target = worker.op("np::view", larger, length, index=":$0")
         worker.op("np::store", target, worker.op("np::view", buffer, length, index=":$0"))
         return [larger]
@@ -398,9 +479,11 @@ def remove_list_states(graph: Graph) -> None:
 
 _WRITERS: dict[str, Callable[[BranchBuilder, Sequence[Value]], Value]] = {
     "prim::ListValue": _make,
+    "prim::ListWrite": _write_back,
     "prim::ListRepeat": _repeat,
     "prim::ListAppend": _append,
     "prim::ListExtend": _extend,
     "prim::ListSet": _set,
+    "prim::ListCopy": _copy,
     "prim::ListSlice": _slice,
 }

@@ -17,6 +17,7 @@ from jitcore.ir.types import (
     NONE,
     LocalListType,
     PrimType,
+    RecordType,
     TensorType,
     TupleType,
     Type,
@@ -30,6 +31,8 @@ __all__ = [
     "UNINITIALIZED",
     "ListSkeleton",
     "ListsAreNotValues",
+    "RecordSkeleton",
+    "RecordsAreNotValues",
     "Skeleton",
     "TupleSkeleton",
     "UnionSkeleton",
@@ -47,6 +50,10 @@ class ListsAreNotValues(Exception):
     """A local list turned out to have elements of several types, or to be known elsewhere."""
 
 
+class RecordsAreNotValues(ListsAreNotValues):
+    """A local object turned out to be known elsewhere, or to be more than its attributes."""
+
+
 UNINITIALIZED = PrimType("Uninitialized")
 """The type of a variable on a path that never reads it; it fits every skeleton."""
 
@@ -56,6 +63,15 @@ class TupleSkeleton:
     """A tuple, perhaps of a NamedTuple's class, and the skeletons of its elements."""
 
     named: Any
+    parts: tuple[Skeleton, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSkeleton:
+    """A local object of a class, and the skeletons of its attributes."""
+
+    class_: Any
+    names: tuple[str, ...]
     parts: tuple[Skeleton, ...]
 
 
@@ -79,7 +95,7 @@ class _Leaf:
 
 
 LEAF = _Leaf()
-Skeleton = TupleSkeleton | UnionSkeleton | ListSkeleton | _Leaf
+Skeleton = TupleSkeleton | RecordSkeleton | UnionSkeleton | ListSkeleton | _Leaf
 
 
 def common_skeleton(values: Sequence[Value], *, unions: bool = False) -> Skeleton | None:
@@ -90,6 +106,8 @@ def common_skeleton(values: Sequence[Value], *, unions: bool = False) -> Skeleto
     known = [value for value in values if value.type != UNINITIALIZED]
     if any(isinstance(value.type, TupleType) for value in known):
         return _tuple_skeleton(known, unions)
+    if any(isinstance(value.type, RecordType) for value in known):
+        return _record_skeleton(known, unions)
     if any(isinstance(value.type, LocalListType) for value in known):
         return _list_skeleton(known)
     if unions or any(isinstance(value.type, UnionType) for value in known):
@@ -132,6 +150,25 @@ def _tuple_skeleton(values: Sequence[Value], unions: bool) -> Skeleton | None:
     return TupleSkeleton(first.named, tuple(parts))
 
 
+def _record_skeleton(values: Sequence[Value], unions: bool) -> Skeleton:
+    """The same class and the same attributes in all of them."""
+    first = values[0].type
+    for value in values:
+        type_ = value.type
+        if not isinstance(type_, RecordType) or not isinstance(first, RecordType):
+            raise RecordsAreNotValues("an object, or something else")
+        if type_.class_ is not first.class_ or type_.names != first.names:
+            raise RecordsAreNotValues("objects with different attributes")
+    assert isinstance(first, RecordType)
+    parts = []
+    for column in zip(*(value.node.inputs for value in values if value.node), strict=True):
+        part = common_skeleton(column, unions=unions)
+        if part is None:
+            raise RecordsAreNotValues("objects with attributes of different types")
+        parts.append(part)
+    return RecordSkeleton(first.class_, first.names, tuple(parts))
+
+
 def _union_skeleton(values: Sequence[Value]) -> Skeleton | None:
     found: dict[Type, None] = {}
     for value in values:
@@ -154,7 +191,7 @@ def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]
     Tags, and what stands for the leaves of values that are uninitialized, are made in ``block``,
     in which ``value`` must be known.
     """
-    if isinstance(skeleton, TupleSkeleton):
+    if isinstance(skeleton, TupleSkeleton | RecordSkeleton):
         for number, part in enumerate(skeleton.parts):
             if value.type == UNINITIALIZED:
                 yield from leaves_of(value, part, block)
@@ -167,6 +204,8 @@ def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]
         yield from _list_leaves(value, skeleton, block)
     elif isinstance(value.type, LocalListType):
         raise ListsAreNotValues("a list, or something else")
+    elif isinstance(value.type, RecordType):
+        raise RecordsAreNotValues("an object, or something else")
     else:
         yield value
 
@@ -217,7 +256,7 @@ def _stored(items: Sequence[Value], type_: LocalListType, block: Block) -> Itera
 
 def declared_types(skeleton: Skeleton) -> Iterator[Type | None]:
     """For each leaf the type that the skeleton itself says, None where the leaf's own counts."""
-    if isinstance(skeleton, TupleSkeleton):
+    if isinstance(skeleton, TupleSkeleton | RecordSkeleton):
         for part in skeleton.parts:
             yield from declared_types(part)
     elif isinstance(skeleton, ListSkeleton):

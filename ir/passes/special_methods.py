@@ -10,7 +10,7 @@ from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.typed_builder import TypedBuilder
 from jitcore.ir.types import ANY, OBJECT, TupleType, is_number
 
-__all__ = ["special_method"]
+__all__ = ["BINARY", "UNARY", "special_method"]
 
 _ARITHMETIC = (
     "add",
@@ -29,14 +29,14 @@ _ARITHMETIC = (
 )
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
-_BINARY: dict[str, tuple[str, str]] = {
+BINARY: dict[str, tuple[str, str]] = {
     **{
         f"prim::{name}": (f"__{name.strip('_')}__", f"__r{name.strip('_')}__")
         for name in _ARITHMETIC
     },
     **{f"prim::{name}": (f"__{name}__", f"__{other}__") for name, other in _MIRRORED.items()},
 }
-_UNARY = {
+UNARY = {
     "prim::neg": "__neg__",
     "prim::pos": "__pos__",
     "prim::invert": "__invert__",
@@ -55,14 +55,14 @@ def special_method(worker: TypedBuilder, kind: str, inputs: Sequence[Value]) -> 
     classes = [_class_of(value) for value in inputs]
     if not any(classes):
         return None
-    if kind in _UNARY and classes[0] is not None:
-        function = _function(worker, classes[0], _UNARY[kind])
+    if kind in UNARY and classes[0] is not None:
+        function = _function(worker, classes[0], UNARY[kind])
         return None if function is None else worker.call_python(function, inputs)
-    if kind not in _BINARY:
+    if kind not in BINARY:
         return None
     functions = [
         None if class_ is None else _function(worker, class_, name)
-        for class_, name in zip(classes, _BINARY[kind], strict=True)
+        for class_, name in zip(classes, BINARY[kind], strict=True)
     ]
     if not any(functions):
         return None

@@ -28,13 +28,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from jitcore.ir import log
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.ops.op import Call, NeedsConstant, Op, Untypable, bind
+from jitcore.ir.passes.changing_lists import forget_names, is_changing
 from jitcore.ir.passes.chosen_elements import chosen_element
+from jitcore.ir.passes.list_arguments import is_value_argument
+from jitcore.ir.passes.list_results import list_results
 from jitcore.ir.passes.list_states import (
     apply_to_list,
     pop_from_list,
@@ -42,7 +46,13 @@ from jitcore.ir.passes.list_states import (
     remove_list_states,
 )
 from jitcore.ir.passes.local_lists import with_local_lists
+from jitcore.ir.passes.local_records import Methods
 from jitcore.ir.passes.metadata import changing_arrays
+from jitcore.ir.passes.records import (
+    apply_to_record,
+    call_changing_method,
+    remove_record_states,
+)
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
     ListsAreNotValues,
@@ -56,6 +66,7 @@ from jitcore.ir.types import (
     INT,
     NONE,
     OBJECT,
+    ListType,
     LocalListType,
     TensorType,
     TupleType,
@@ -77,6 +88,7 @@ def specialize(
     wanted: set[int] | None = None,
     *,
     keep_layer_functions: bool = False,
+    is_native: bool = False,
 ) -> Graph:
     """The typed graph of ``graph`` for inputs of these types.
 
@@ -94,22 +106,52 @@ def specialize(
         Takes the numbers of the inputs that would have to be constants for more to be typed.
     keep_layer_functions : bool
         Leave calls of functions of layers (``nn::conv2d``) as they are.
+    is_native : bool
+        The graph is of no use if it does not become one native function as a whole.  Where it is
+        taken to become that, lists of numbers are taken apart and made, and objects are their
+        attributes; it then ``must_be_native``.
 
     Returns
     -------
     Graph
     """
-    for only_written in (False, True):
-        promoted = with_local_lists(graph, only_written=only_written)
+    if not is_native:
+        types = [ANY if isinstance(one, ListType) else one for one in types]
+    lists = tuple(number for number, one in enumerate(types) if isinstance(one, ListType))
+    methods = Methods(compile_function) if is_native and compile_function is not None else None
+    objects = methods.function(graph) if methods is not None else None
+    graphs = (graph,) if objects is None else (objects, graph)
+    choices = product(graphs, (lists, ()) if lists else ((),), (False, True))
+    for original, arguments, only_written in choices:
+        promoted = with_local_lists(original, only_written=only_written, arguments=arguments)
         if promoted is None:
-            continue
+            if only_written or original is graph:
+                continue
+            promoted = original
+        known = _known_types(promoted, types)
         try:
             return _specialized(
-                promoted, types, constants, compile_function, wanted, keep_layer_functions
+                promoted,
+                known,
+                constants,
+                compile_function,
+                wanted,
+                keep_layer_functions,
+                is_native=is_native,
+                methods=methods if original is objects else None,
             )
         except ListsAreNotValues as reason:
             _log_lists(graph, reason)
-    return _specialized(graph, types, constants, compile_function, wanted, keep_layer_functions)
+    known = _known_types(graph, types)
+    return _specialized(graph, known, constants, compile_function, wanted, keep_layer_functions)
+
+
+def _known_types(graph: Graph, types: Sequence[Type]) -> list[Type]:
+    """The types of the inputs, but for lists that are no values: nothing is known of those."""
+    return [
+        ANY if isinstance(type_, ListType) and not is_value_argument(value) else type_
+        for value, type_ in zip(graph.inputs, types, strict=True)
+    ]
 
 
 def _log_lists(graph: Graph, reason: ListsAreNotValues) -> None:
@@ -123,6 +165,9 @@ def _specialized(
     compile_function: CompileFunction | None,
     wanted: set[int] | None,
     keep_layer_functions: bool,
+    *,
+    is_native: bool = False,
+    methods: Methods | None = None,
 ) -> Graph:
     """One attempt; raises ``ListsAreNotValues`` where lists that were promoted must not be."""
     target = Graph(graph.name)
@@ -131,6 +176,7 @@ def _specialized(
     worker.keeps_layer_functions = keep_layer_functions
     worker.input_symbols = frozenset(symbol for type_ in types for symbol in symbols_in(type_))
     worker.changing = changing_arrays(graph)
+    worker.methods = methods
     environment: Environment = {}
     for number, (param, type_) in enumerate(zip(graph.inputs, types, strict=True)):
         is_constant = constants is not None and number in constants
@@ -145,10 +191,17 @@ def _specialized(
         target.captures.append(replace(capture, input=own))
     for value in worker.walk(graph.block, 0, environment):
         target.block.add_return(worker.known_to_python(value))
-    if worker.keeps_ints and not is_surely_native(target.block):
-        # Python's own code would not get an int of any size into the array.
-        raise ListsAreNotValues("a list of ints in a program that Python runs a part of")
+    if methods is not None:
+        remove_record_states(target)
+    if (worker.keeps_ints or methods is not None) and not is_surely_native(target.block):
+        # Python's own code would not get an int of any size into the array, and has no objects.
+        if not (is_native and list_results(target) and is_surely_native(target.block)):
+            raise ListsAreNotValues("a list of ints in a program that Python runs a part of")
+        target.must_be_native = True
+    target.must_be_native |= methods is not None
     remove_list_states(target)
+    if keep_layer_functions:
+        forget_names(target)
     if wanted is not None:
         wanted.update(_input_numbers(target, worker.wanted))
     return target
@@ -209,6 +262,11 @@ class Specializer(BranchBuilder):
         if node.kind == "prim::ListPop":
             environment.update(zip(node.outputs, pop_from_list(self, inputs), strict=True))
             return
+        if node.kind == "prim::RecordCall":
+            environment.update(
+                zip(node.outputs, call_changing_method(self, node, inputs), strict=True)
+            )
+            return
         if node.kind == "prim::Unpack":
             inputs = list(map(self.known_to_python, inputs))
             for value, part in zip(node.outputs, self.visit_unpack(node, inputs), strict=True):
@@ -217,6 +275,7 @@ class Specializer(BranchBuilder):
         result = self.apply_or_keep(node, inputs)
         if node.outputs:
             self.name_after(result, node.output)
+            result = self.without_elements(result, node.output)
             environment[node.output] = self.without_type(result, node.output)
 
     def without_type(self, value: Value, original: Value) -> Value:
@@ -226,6 +285,15 @@ class Specializer(BranchBuilder):
             return value
         made = self.block.append("prim::same", [value], outputs=(ANY,), source=self.source)
         made.host_reason = "the program sets its shape, strides or dtype in place"
+        return made.output
+
+    def without_elements(self, value: Value, original: Value) -> Value:
+        """A list display that may change, as a list of which nothing is known."""
+        is_display = value.node is not None and value.node.kind == "prim::ListConstruct"
+        if not is_display or not is_changing(original):
+            return value
+        made = self.block.append("prim::same", [value], outputs=(value.type,), source=self.source)
+        made.host_reason = "a list that the program may change"
         return made.output
 
     def name_after(self, value: Value, original: Value) -> None:
@@ -239,6 +307,9 @@ class Specializer(BranchBuilder):
         for number, value in enumerate(inputs):
             if isinstance(value.type, UnionType) and node.kind not in _UNION_KEEPERS:
                 return self.for_each_alternative(node, inputs, number)
+        from_record = apply_to_record(self, node, inputs)
+        if from_record is not None:
+            return from_record
         from_list = apply_to_list(self, node, inputs)
         if from_list is not None:
             return from_list
@@ -350,8 +421,14 @@ class Specializer(BranchBuilder):
         known = [one for one in op.signature if one.name not in op.definition.hints]
         args = [call.bound.get(one.name, one.default) for one in known]
         values = [arg if isinstance(arg, Value) else self.constant(arg) for arg in args]
-        result = self.inline(graph, values)
+        # What the code reads from around itself (a generator) is not guarded here: it must not be
+        # read where the call has these arguments.
+        captured = [self.constant(one.value) for one in graph.captures if one.input is not None]
+        result = self.inline(graph, [*values, *captured])
         self.source, self.layers = source, outer
+        if any(one.uses for one in captured):
+            self.roll_back(before)
+            raise Untypable(f"{graph.name} reads what may change")
         return result
 
     def note_layers(self, node: Node | None, layers: Sequence[Any]) -> None:

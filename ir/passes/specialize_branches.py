@@ -10,6 +10,7 @@ from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
     ListsAreNotValues,
     ListSkeleton,
+    RecordSkeleton,
     Skeleton,
     TupleSkeleton,
     UnionSkeleton,
@@ -24,6 +25,7 @@ from jitcore.ir.types import (
     NONE,
     Dim,
     LocalListType,
+    RecordType,
     TensorType,
     TupleType,
     Type,
@@ -239,6 +241,11 @@ class BranchBuilder(TypedBuilder):
         if isinstance(skeleton, TupleSkeleton):
             parts = [self.rebuild(part, leaves) for part in skeleton.parts]
             return self.make_tuple(parts, skeleton.named)
+        if isinstance(skeleton, RecordSkeleton):
+            parts = [self.rebuild(part, leaves) for part in skeleton.parts]
+            types = tuple(part.type for part in parts)
+            type_ = RecordType(skeleton.class_, skeleton.names, types)
+            return self.emit("prim::RecordState", parts, {}, type_)
         if isinstance(skeleton, ListSkeleton):
             parts = [] if skeleton.element is None else [next(leaves), next(leaves)]
             self.keeps_ints = self.keeps_ints or skeleton.element == INT
@@ -246,8 +253,8 @@ class BranchBuilder(TypedBuilder):
         if isinstance(skeleton, UnionSkeleton):
             count = 1 + sum(one != NONE for one in skeleton.alternatives)
             held = [next(leaves) for _ in range(count)]
-            type_ = UnionType(skeleton.alternatives)
-            return self.emit("prim::UnionConstruct", held, {"types": skeleton.alternatives}, type_)
+            union = UnionType(skeleton.alternatives)
+            return self.emit("prim::UnionConstruct", held, {"types": skeleton.alternatives}, union)
         return next(leaves)
 
     def merge_as_any(self, made: Node, branches: list[list[Value]]) -> list[Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,8 +45,6 @@ def visit_loop(
     iterable, *carried = inputs
     always = worker.constant(True)
     try:
-        if any(_is_seen_by(node, environment, one) for one in _displays(iterable)):
-            raise Untypable("a list that the loop itself may change is iterated")
         items = _known_items(worker, iterable)
         if items is None and any(map(_is_known_list, carried)):
             items = _few_numbers(worker, iterable, node.blocks[0])
@@ -58,31 +56,6 @@ def visit_loop(
     except Untypable:
         return _foreign(worker, node, environment, iterable, carried)
     return _counted(worker, node, environment, rest, trip, always, carried, item)
-
-
-def _displays(iterable: Value) -> Iterator[Value]:
-    """The list displays that a loop visits, in step or one by one."""
-    node = iterable.node
-    if node is not None and node.kind == "prim::ListConstruct":
-        yield iterable
-    elif node is not None and node.kind in ("prim::zip", "prim::enumerate", "prim::reversed"):
-        for value in node.inputs:
-            yield from _displays(value)
-
-
-def _is_seen_by(loop: Node, environment: Environment, value: Value) -> bool:
-    """Whether anything in the body of a generic loop reads this typed value."""
-    names = (old for old, new in environment.items() if new is value)
-    return any(_lies_in(use.user, loop) for old in names for use in old.uses)
-
-
-def _lies_in(user: Node | Block, loop: Node) -> bool:
-    block: Block | None = user if isinstance(user, Block) else user.block
-    while block is not None:
-        if block.owner is loop:
-            return True
-        block = block.owner.block if block.owner is not None else None
-    return False
 
 
 def _known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:

@@ -14,6 +14,7 @@ from jitcore.ir.classes import bind_arguments, class_attribute, class_captures
 from jitcore.ir.graph import Block, Capture, Graph, Node, SourceRange, Value
 from jitcore.ir.ops import METHODS, TABLE, kind_of, type_of_constant
 from jitcore.ir.ops.op import Call, Op, Untypable, bind
+from jitcore.ir.passes.local_records import Methods
 from jitcore.ir.shapes import broadcast_dims
 from jitcore.ir.types import (
     INT,
@@ -89,6 +90,8 @@ class TypedBuilder:
         self.lists: dict[Value, Value] = {}
         self.keeps_ints = False
         self.keeps_layer_functions = False
+        self.methods: Methods | None = None
+        self.active_methods: list[Any] = []
         self.changing: set[Value] = set()
         self.compile_function = compile_function
 
@@ -182,14 +185,14 @@ class TypedBuilder:
         return self.emit("prim::TupleConstruct", elements, attributes, type_)
 
     def elements(self, value: Value) -> list[Value]:
-        """The elements of a tuple, or of a list display nobody else has touched yet."""
+        """The elements of a tuple, or of a list display, which nobody changes."""
         node = value.node
         if node is not None and node.kind == "prim::TupleConstruct":
             return list(node.inputs)
         if node is not None and isinstance(value.type, LocalListType):
             if value.type.count is not None:
                 return list(node.inputs)
-        if node is not None and node.kind == "prim::ListConstruct" and not value.uses:
+        if node is not None and node.kind == "prim::ListConstruct":
             return list(node.inputs)
         if node is not None and node.kind == "prim::Constant":
             held = node.attributes["value"]

@@ -314,7 +314,7 @@ class Calls(Expressions):
         for argument in node.args:
             passed = self.static(argument)
             if passed is not None:
-                self.note_stored_by(passed)
+                self.note_stored_by(passed.receiver or passed)
         return self._emit_call("prim::Call", node, [self.constant(scripted)])
 
     def _super(self, node: ast.Call) -> Value:

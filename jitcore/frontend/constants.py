@@ -139,14 +139,20 @@ def numpy_name(value: object) -> str | None:
     """The name under which ``numpy`` has a public function: ``"linalg.solve"``, or None."""
     owner = getattr(value, "__self__", None) if isinstance(value, BuiltinFunctionType) else None
     if isinstance(owner, np.ufunc) and isinstance(value, BuiltinFunctionType):
-        ufunc = _numpy_functions(len(vars(np))).get(id(owner))
+        ufunc = numpy_name(owner)
         return f"{ufunc}.{value.__name__}" if ufunc else None
+    if not _is_numpy_function(value):
+        return None
+    own = marker(value, "__name__")
+    if isinstance(own, str) and unrecorded(vars(np).get(own)) is value and own[0] != "_":
+        return own
+    # All of NumPy's modules are looked through only where that is not the answer.
     return _numpy_functions(len(vars(np))).get(id(value))
 
 
 @lru_cache(maxsize=1)
 def _numpy_functions(names_in_numpy: int) -> dict[int, str]:
-    """The public functions of NumPy by identity; the shortest of several names wins.
+    """The public functions of NumPy by identity; the outermost of several names wins.
 
     NumPy imports some of its modules, ``random`` and ``fft``, when they are first asked for: there
     is another name in it then.

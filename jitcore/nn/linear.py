@@ -180,7 +180,17 @@ class Unflatten(Module):
         if not -input.ndim <= self.dim < input.ndim:
             raise ValueError(f"Unflatten: input of shape {input.shape} has no axis {self.dim}")
         axis = self.dim % input.ndim
-        return input.reshape(*input.shape[:axis], *self.unflattened_size, *input.shape[axis + 1 :])
+        extent = input.shape[axis]
+        # What -1 stands for is found here: reshape cannot tell where another axis is empty.
+        given = abs(math.prod(self.unflattened_size))
+        rest = extent // given if given > 0 else 0
+        sizes = [rest if size == -1 else size for size in self.unflattened_size]
+        if math.prod(sizes) != extent:
+            raise ValueError(
+                f"Unflatten: axis {self.dim} of input of shape {input.shape} cannot become "
+                f"{tuple(self.unflattened_size)}"
+            )
+        return input.reshape(*input.shape[:axis], *sizes, *input.shape[axis + 1 :])
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

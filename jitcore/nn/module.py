@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from jitcore.devices import device, to
 from jitcore.nn.arrays import Array, DTypeLike
 from jitcore.nn.hooks import Hooks, RemovableHandle, add_hook, run_after, run_before
 from jitcore.nn.registry import BUFFERS, PARAMETERS, Kind, Registry, joined
@@ -307,30 +309,45 @@ class Module(Registry):
                 module._set_kind(name, kind)
         return self
 
-    def to(self, dtype: DTypeLike) -> Self:
-        """Convert all parameters and buffers that are floats.
+    def to(self, *targets: DTypeLike | device) -> Self:
+        """Move all parameters and buffers to a device, or convert those that are floats.
 
         Parameters
         ----------
-        dtype : dtype
-            A float.
+        *targets : dtype or device
+            A dtype of floats, a device or its name, or one of each.
 
         Raises
         ------
         TypeError
-            It is something else.
+            A dtype is something else.
+        DriverError
+            There is no such device.
+
+        Examples
+        --------
+        >>> import numpy as np, jitcore
+        >>> jitcore.nn.Linear(2, 1).to("cpu", np.float64).weight.dtype
+        dtype('float64')
         """
-        wanted = np.dtype(dtype)
-        if wanted.kind not in "fc":
-            raise TypeError(f"a module can be converted to floats only, found {wanted}")
+        for target in targets:
+            if isinstance(target, device) or str(target).partition(":")[0] in ("cpu", "cuda"):
+                where = device(str(target))
+                self._convert(partial(to, where=where))
+            else:
+                self._convert(_conversion(np.dtype(target)))
+        return self
+
+    def _convert(self, conversion: Callable[[Array], Array]) -> None:
+        """Put what a function makes of them in the places of all parameters and buffers."""
         converted: dict[int, Array] = {}
         for module in self.modules():
             for name, value in module._of_kind(PARAMETERS + BUFFERS):
-                if value is not None and value.dtype.kind in "fc":
+                if value is not None:
                     # Parameters that were shared stay so.
-                    new = converted.setdefault(id(value), value.astype(wanted, copy=False))
-                    module.__dict__[name] = new
-        return self
+                    if id(value) not in converted:
+                        converted[id(value)] = conversion(value)
+                    module.__dict__[name] = converted[id(value)]
 
     def float(self) -> Self:
         """``to(numpy.float32)``."""
@@ -359,6 +376,17 @@ class Module(Registry):
             return f"{self._get_name()}({text})"
         body = "\n  ".join(lines + inside)
         return f"{self._get_name()}(\n  {body}\n)"
+
+
+def _conversion(wanted: np.dtype[Any]) -> Callable[[Array], Array]:
+    """What converts floats to a dtype and leaves all else alone."""
+    if wanted.kind not in "fc":
+        raise TypeError(f"a module can be converted to floats only, found {wanted}")
+
+    def converted(value: Array) -> Array:
+        return value.astype(wanted, copy=False) if value.dtype.kind in "fc" else value
+
+    return converted
 
 
 def _indented(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from jitcore.devices import is_device_array
 from jitcore.nn.arrays import Array
 
 __all__ = ["Buffer", "Parameter"]
@@ -77,5 +78,8 @@ class Buffer:
 def _array(data: npt.ArrayLike) -> Array:
     if isinstance(data, np.ndarray):
         return data.view(np.ndarray) if type(data) is not np.ndarray else data
+    if is_device_array(data):
+        held: Any = data  # it does what modules ask of an array
+        return held
     found = np.asarray(data)
     return found.astype(np.float32) if found.dtype == np.float64 else found

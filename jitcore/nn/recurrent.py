@@ -105,6 +105,10 @@ class _Recurrent(Module):
                 f"{self._get_name()}: expected input of shape {form.format(self.input_size)}, "
                 f"found {input.shape}"
             )
+        if input.shape[1 if self.batch_first and input.ndim == 3 else 0] == 0:
+            raise ValueError(
+                f"{self._get_name()}: expected one step or more, found input of shape {input.shape}"
+            )
         if input.ndim == 2:
             return input[:, np.newaxis], False
         return (input.swapaxes(0, 1) if self.batch_first else input), True

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jitcore.devices import is_device_array
 from jitcore.nn.arrays import Array
 from jitcore.nn.parameter import Buffer, Parameter
 
@@ -83,6 +84,8 @@ class Registry:
             return None
         if kind is not Kind.MODULE and isinstance(value, (np.ndarray, np.generic)):
             return np.asarray(value)
+        if kind is not Kind.MODULE and is_device_array(value):
+            return value
         expected = "a Module" if kind is Kind.MODULE else "an array"
         raise TypeError(
             f"cannot assign '{type(value).__name__}' to {kind.value} '{name}' of "

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from jitcore.devices import is_device_array, to
 from jitcore.errors import SerializationError
 from jitcore.frontend.constants import function_mark, is_layer, wrapped_function
 from jitcore.ir.graph import Graph, Node
@@ -229,6 +230,10 @@ class Writer:
         self._arrays.append((number, value))
         return {"kind": "array"}
 
+    def device_array(self, value: Any, number: int) -> Row:
+        """An array on a device; whoever loads it gets it on the host, and has no need of a GPU."""
+        return self._outside(value) if self._shallow else self.array(to(value, "cpu"), number)
+
     # The archive
 
     @property
@@ -331,6 +336,7 @@ _DESCRIBERS: tuple[tuple[Callable[[Any], bool], Callable[[Writer, Any, int], Row
     (lambda value: type(value) is dict, _dict),
     (lambda value: type(value) in (set, frozenset), _set),
     (lambda value: isinstance(value, np.ndarray), Writer.array),
+    (is_device_array, Writer.device_array),
     (lambda value: isinstance(value, Enum), _enum_member),
     (lambda value: is_named_tuple(type(value)), _named_tuple),
     (is_layer, Writer.layer),

@@ -21,6 +21,7 @@ __all__ = [
     "drop_unused_arrays",
     "insert_layer",
     "is_constant",
+    "items_of",
     "number_of",
     "replace_by_constant",
 ]
@@ -55,6 +56,15 @@ def number_of(value: Value) -> int | float | None:
     """The Python number that a value always is, or None; bools are no numbers here."""
     held = value.constant_value
     return held if type(held) in (int, float) else None
+
+
+def items_of(value: Value) -> tuple[Any, ...] | None:
+    """The items of a tuple that always has the same, or None; those that vary are None."""
+    node = value.node
+    if node is not None and node.kind == "prim::TupleConstruct":
+        return tuple(one.constant_value for one in node.inputs)
+    held = value.constant_value
+    return held if isinstance(held, tuple) else None
 
 
 def add_array(graph: Graph, array: Array, name: str) -> Value:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.passes.frozen.arrays import array_of
+from jitcore.ir.passes.frozen.arrays import array_of, items_of
 from jitcore.ir.passes.frozen.ranks import origin_of_rank
 from jitcore.ir.types import ANY, TENSOR, TensorType
 
@@ -106,8 +106,7 @@ _COMPARISONS = frozenset(f"prim::{name}" for name in ("eq", "ne", "in_", "notin"
 
 
 def _ints(value: Value) -> tuple[int, ...]:
-    held = value.constant_value
-    several = held if isinstance(held, tuple) else (held,)
+    several = items_of(value) or (value.constant_value,)
     return tuple(one for one in several if type(one) is int)
 
 

@@ -14,7 +14,8 @@ from jitcore.ir.passes.frozen.weights import Array, Weighted, weighted
 
 __all__ = ["Convolution", "convolution_and_constant", "convolution_of"]
 
-_SPATIAL = {f"nn::conv{rank}d": rank for rank in (1, 2, 3)}
+_TRANSPOSED = {f"nn::conv_transpose{rank}d": rank for rank in (1, 2, 3)}
+_SPATIAL = {**{f"nn::conv{rank}d": rank for rank in (1, 2, 3)}, **_TRANSPOSED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,17 @@ def convolution_of(value: Value, reader: Node) -> Convolution | None:
         return None
     if not is_only_reader(reader, value):
         return None
-    found = weighted(node, _SPATIAL[node.kind] + 2)
-    return Convolution(found.node, found.weight, found.bias) if found is not None else None
+    groups = _transposed_groups(node) if node.kind in _TRANSPOSED else None
+    found = weighted(node, _SPATIAL[node.kind] + 2, groups) if groups != 0 else None
+    return None if found is None else Convolution(node, found.weight, found.bias, groups)
+
+
+def _transposed_groups(node: Node) -> int:
+    """How many groups a transposed convolution has; 0 where they do not divide its channels."""
+    weight, groups = array_of(node.inputs[1]), number_of(node.inputs[6])
+    if not isinstance(groups, int) or groups < 1 or weight is None or not weight.ndim:
+        return 0
+    return 0 if len(weight) % groups else groups
 
 
 def convolution_and_constant(
@@ -88,7 +98,7 @@ def _per_channel(value: Value, found: Convolution, nonzero: bool) -> Array | Non
         array = np.asarray(held) if isinstance(held, np.generic) else None
     if array is None or (number is None and array.dtype != found.weight.dtype):
         return None
-    channels = found.weight.shape[0]
+    channels = found.channels
     if not _fits(array.shape, channels, found):
         return None
     numbers = np.broadcast_to(array.reshape(-1), (channels,)).astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.passes.frozen.convolutions import convolution_and_constant
 from jitcore.ir.passes.frozen.weights import fold_each, replace_layer
@@ -51,7 +50,5 @@ def _fold(node: Node) -> bool:
     if pair is None:
         return False
     found, constant = pair
-    log.update("fold_conv_add", lambda: f"fold {node!r} into {found.node!r}")
     shift = -constant if node.kind in _SUBTRACTIONS else constant
-    replace_layer(found, node, found.weight, found.shift + shift)
-    return True
+    return replace_layer(found, node, found.weight, found.shift + shift, "fold_conv_add")

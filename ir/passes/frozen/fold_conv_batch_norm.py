@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.passes.frozen.convolutions import convolution_of
 from jitcore.ir.passes.frozen.normalization import normalized
@@ -53,8 +52,4 @@ def _fold(node: Node) -> bool:
     if found is None or not found.is_batched:
         return False
     new = normalized(found, node)
-    if new is None:
-        return False
-    log.update("fold_conv_batch_norm", lambda: f"fold {node!r} into {found.node!r}")
-    replace_layer(found, node, *new)
-    return True
+    return new is not None and replace_layer(found, node, *new, "fold_conv_batch_norm")

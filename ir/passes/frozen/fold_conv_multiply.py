@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.passes.frozen.convolutions import convolution_and_constant
-from jitcore.ir.passes.frozen.weights import fold_each, replace_layer, scaled
+from jitcore.ir.passes.frozen.weights import fold_each, replace_layer
 
 __all__ = ["fold_conv_multiply"]
 
@@ -52,7 +51,6 @@ def _fold(node: Node) -> bool:
     if pair is None:
         return False
     found, constant = pair
-    log.update("fold_conv_multiply", lambda: f"fold {node!r} into {found.node!r}")
     factor = 1 / constant if divides else constant
-    replace_layer(found, node, scaled(found.weight, factor), found.shift * factor)
-    return True
+    weight, bias = found.scaled(factor), found.shift * factor
+    return replace_layer(found, node, weight, bias, "fold_conv_multiply")

@@ -6,7 +6,7 @@ import numpy as np
 
 from jitcore.ir.graph import Node
 from jitcore.ir.passes.frozen.arrays import array_of, number_of
-from jitcore.ir.passes.frozen.weights import Array, Weighted, scaled
+from jitcore.ir.passes.frozen.weights import Array, Weighted
 
 __all__ = ["normalized"]
 
@@ -20,7 +20,7 @@ def normalized(found: Weighted, node: Node) -> tuple[Array, Array] | None:
     training, eps = node.inputs[5].constant_value, number_of(node.inputs[7])
     if training is not False or eps is None:
         return None
-    dtype, channels = found.weight.dtype, len(found.weight)
+    dtype, channels = found.weight.dtype, found.channels
     arrays = [array_of(value) for value in node.inputs[1:5]]
     for value, array in zip(node.inputs[1:5], arrays, strict=True):
         absent = value.constant is not None and value.constant_value is None
@@ -37,4 +37,4 @@ def normalized(found: Weighted, node: Node) -> tuple[Array, Array] | None:
     if not np.isfinite(scale).all():
         return None
     shift = np.zeros(channels) if bias is None else bias.astype(np.float64)
-    return scaled(found.weight, scale), (found.shift - mean.astype(np.float64)) * scale + shift
+    return found.scaled(scale), (found.shift - mean.astype(np.float64)) * scale + shift

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jitcore.ir.graph import Node, Value
-from jitcore.ir.passes.frozen.arrays import array_of
+from jitcore.ir.passes.frozen.arrays import array_of, items_of
 from jitcore.ir.types import TensorType
 
 __all__ = ["METADATA", "is_array", "is_in_place", "origin_of_rank", "rank_of"]
@@ -18,11 +18,11 @@ _KEEP_RANK = frozenset(
         *("conv_transpose3d", "batch_norm", "layer_norm", "avg_pool1d", "avg_pool2d"),
         *("avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
         *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"),
-        *("feature_alpha_dropout", "relu", "gelu"),
+        *("feature_alpha_dropout", "relu", "gelu", "interpolate", "pad", "grid_sample"),
     )
 )
 _LINEAR = ("nn::linear", "nn::transposed_linear")
-_POOLING = ("nn::max_pool1d", "nn::max_pool2d", "nn::max_pool3d")
+_POOLING = tuple(f"nn::{name}pool{k}d" for name in ("max_", "adaptive_max_") for k in (1, 2, 3))
 _AUGMENTED = frozenset(f"prim::i{name}" for name in ("add", "sub", "mul", "truediv"))
 _BINARY = frozenset(
     f"prim::{name}" for name in ("add", "sub", "mul", "truediv", "iadd", "isub", "imul", "itruediv")
@@ -151,7 +151,8 @@ def _required(node: object) -> int | None:
         return None
     held = node.inputs[1].constant_value
     if node.kind == "prim::notin":
-        held = held[0] if isinstance(held, tuple) and len(held) == 1 else None
+        items = items_of(node.inputs[1])
+        held = items[0] if items is not None and len(items) == 1 else None
     tests = [use.user for use in node.output.uses if isinstance(use.user, Node)]
     tests = [
         inner.user

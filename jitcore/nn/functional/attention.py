@@ -105,7 +105,7 @@ def _repeats(what: str, query: Array, other: Array) -> int:
 
 def _weights(scores: Array) -> Array:
     """Softmax along the last axis, with zeros where all scores are minus infinity."""
-    top = np.max(scores, axis=-1, keepdims=True)
+    top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
     shift = np.where(np.isneginf(top), scores.dtype.type(0), top)
     powers = np.exp(scores - shift)
     # Where there is a largest score its power is one, so the sum is at least one.
@@ -240,6 +240,8 @@ def _attended(
     q: Array, k: Array, v: Array, mask: Array | None, drop: float, need_weights: bool
 ) -> tuple[Array, Array | None]:
     """What the heads see, and the weights if they are asked for."""
+    if not need_weights and drop == 0:
+        return scaled_dot_product_attention(q, k, v, mask), None
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, drop), None
     scores = np.matmul(q * math.sqrt(1 / q.shape[-1]), k.swapaxes(-2, -1))

@@ -295,6 +295,8 @@ def local_response_norm(
         raise ValueError(
             f"local_response_norm: expected input with 3 or more axes, found {input.shape}"
         )
+    if input.size == 0:
+        return input.copy()
     flat = (input * input).reshape(input.shape[0], 1, input.shape[1], math.prod(input.shape[2:]))
     padded = pad_spatial(flat, (size // 2, 0), ((size - 1) // 2, 0))
     neighbours = windows(padded, (size, 1), (1, 1), (1, 1))

@@ -38,7 +38,7 @@ def softmax(input: Array, dim: int | None = None, dtype: DTypeLike | None = None
     """
     values = input if dtype is None else input.astype(dtype)
     axis = _default_axis(input) if dim is None else dim
-    powers = np.exp(values - np.max(values, axis=axis, keepdims=True))
+    powers = np.exp(values - _largest(values, axis))
     return powers / np.sum(powers, axis=axis, keepdims=True)
 
 
@@ -46,13 +46,20 @@ def log_softmax(input: Array, dim: int | None = None, dtype: DTypeLike | None = 
     """``log(softmax(input))``; see ``softmax``."""
     values = input if dtype is None else input.astype(dtype)
     axis = _default_axis(input) if dim is None else dim
-    shifted = values - np.max(values, axis=axis, keepdims=True)
+    shifted = values - _largest(values, axis)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
 def softmin(input: Array, dim: int | None = None, dtype: DTypeLike | None = None) -> Array:
     """``softmax(-input)``."""
     return softmax(-input, dim, dtype)
+
+
+def _largest(values: Array, axis: int) -> Array:
+    """The maximum along an axis; an empty axis of floats has one that nothing reads."""
+    if values.dtype.kind != "f":
+        return np.max(values, axis=axis, keepdims=True)
+    return np.max(values, axis=axis, keepdims=True, initial=-np.inf)
 
 
 def _default_axis(input: Array) -> int:

@@ -1,0 +1,1 @@
+"""Code for CUDA devices: host functions that launch kernels, from the same loop nests."""

@@ -1,0 +1,153 @@
+"""Compiles printed kernels to PTX, by numba.cuda; what was compiled once is on disk.
+
+PTX is the device's assembly language.  The driver makes machine code of it when a module is loaded,
+and keeps that on disk itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from jitcore.codegen.cache import StoredObject, current
+from jitcore.codegen.cuda.driver import DriverError
+from jitcore.codegen.cuda.kernels import Kernel
+from jitcore.codegen.printers.numba_cuda import print_kernel
+from jitcore.codegen.printers.numba_source import parameter_type, python_name
+
+__all__ = ["CompileKernel", "Image", "compile_kernel", "compiling_by", "to_ptx"]
+
+_ENTRY = re.compile(r"\.visible \.entry ([^\s(]+)")
+_HEADER = """\
+{name}: a kernel that jitcore made, as source for numba.cuda: {mapping}.
+
+Addresses are int64: a pointer to the first element for each array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A compiled kernel.
+
+    Parameters
+    ----------
+    source : str
+        For numba.cuda.
+    ptx : str
+    entry : str
+        The kernel's symbol in it.
+    """
+
+    source: str
+    ptx: str
+    entry: str
+
+
+CompileKernel = Callable[[Kernel, str, tuple[int, int], bool], tuple[str, str]]
+"""Makes PTX, and says the kernel's symbol in it: of the kernel, its source, a compute capability,
+and whether a multiplication and an addition may become one fused operation."""
+
+
+def compile_kernel(kernel: Kernel, capability: tuple[int, int], *, contract: bool) -> Image:
+    """Compile a kernel for devices of a compute capability.
+
+    Raises
+    ------
+    DriverError
+        Where numba-cuda or what it needs is missing; the message says what to install.
+    """
+    source = print_kernel(kernel, header=_HEADER.format(name=kernel.name, mapping=kernel.mapping))
+    files = current()
+    if files is None or _compilers:
+        return Image(source, *(_compilers or [to_ptx])[-1](kernel, source, capability, contract))
+    key = hashlib.sha256(repr((_version(), capability, contract, source)).encode()).hexdigest()
+    stored = files.load(key)
+    if stored is None:
+        ptx, entry = to_ptx(kernel, source, capability, contract)
+        stored = StoredObject(ptx.encode(), (entry,), ())
+        files.store(key, stored)
+    return Image(source, stored.object_code.decode(), stored.symbols[0])
+
+
+_compilers: list[CompileKernel] = []
+
+
+@contextmanager
+def compiling_by(compiler: CompileKernel) -> Iterator[None]:
+    """Have another compiler make the images, without the disk; for tests."""
+    _compilers.append(compiler)
+    try:
+        yield
+    finally:
+        _compilers.pop()
+
+
+def _version() -> str:
+    try:
+        version: str = importlib.import_module("numba_cuda").__version__
+    except ImportError as error:
+        raise DriverError(
+            "compiling for CUDA needs numba-cuda and the CUDA toolkit's libraries; install them "
+            'with pip install "jitcore[cuda]"'
+        ) from error
+    return version
+
+
+def to_ptx(
+    kernel: Kernel, source: str, capability: tuple[int, int], contract: bool
+) -> tuple[str, str]:
+    """PTX of a kernel's source, and the kernel's symbol."""
+    _version()
+    compiler: Any = importlib.import_module("numba.cuda.compiler")
+    types: Any = importlib.import_module("numba").types
+    name = python_name(kernel.name)
+    namespace: dict[str, Any] = {"__name__": "jitcore.kernel"}
+    filename = f"<jitcore kernel {kernel.name}>"
+    with _compiling_for(capability):
+        exec(compile(source, filename, "exec"), namespace)
+        function = namespace[name].py_func
+        signature = types.void(
+            *(getattr(types, parameter_type(param.dtype)) for param in kernel.params)
+        )
+        library, _ = compiler._compile_pyfunc_with_fixup(
+            function,
+            signature,
+            debug=None,
+            lineinfo=False,
+            device=False,
+            fastmath=False,
+            cc=capability,
+            opt=None,
+            abi="numba",
+            abi_info=None,
+            forceinline=False,
+            launch_bounds=None,
+            lto=False,
+        )
+        # The public functions have no option for this, which NVVM allows by default.
+        library._nvvm_options["fma"] = int(contract)
+        ptx: str = library.get_asm_str(cc=capability)
+    entry = _ENTRY.search(ptx)
+    assert entry is not None
+    return ptx, entry[1]
+
+
+@contextmanager
+def _compiling_for(capability: tuple[int, int]) -> Iterator[None]:
+    """Have numba.cuda compile device functions for a device that need not be there.
+
+    It asks the current device for its compute capability, in this one place, also when kernels
+    are compiled for another one.
+    """
+    dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")
+    original = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = original

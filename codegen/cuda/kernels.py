@@ -1,0 +1,154 @@
+"""Kernels: loop nests whose iterations the threads of a device share.
+
+A kernel is a list of statements that every thread of every block runs.  Its IR is that of
+``codegen.loops`` with one statement more, ``ThreadFor``, and with these calls:
+
+=============================  ===================================================================
+``cuda.block_add(x)`` ...      what all threads of the block hold of a sum, product, minimum ...,
+                               joined as a tree; every thread gets the result
+``cuda.column_add(x)`` ...     the same for the threads with the same place in their warps
+``cuda.scan_add(x)`` ...       what the thread and those before it in the block hold, joined
+``cuda.thread()``, ``threads()``  the thread's number in its block, and how many there are
+``cuda.barrier()``             the threads of the block wait for each other, and see what the
+                               others have written
+``cuda.is_first()``            whether this is the first thread of its block
+``cuda.is_in_first_warp()``    whether it is in its block's first warp
+``cuda.lane_in_warp()``        the thread's place in its warp
+``cuda.block()``               the number of the thread's block
+``cuda.load_vector(p, i)``     neighbouring elements by one instruction of at most 16 bytes, as a
+                               value of a dtype like ``float32x4``
+``cuda.lane(v, k)``            one of these
+``cuda.store_vector(p, i, …)``  the same for writing
+=============================  ===================================================================
+
+Reductions are deterministic: how elements are shared out depends on extents and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jitcore.codegen.loops import Call, Do, Expr, For, If, Stmt, Var
+
+__all__ = [
+    "BLOCK",
+    "IS_FIRST",
+    "LANES",
+    "MAX_THREADS",
+    "PARTS",
+    "WARP",
+    "Kernel",
+    "Launch",
+    "Mapped",
+    "Scope",
+    "Team",
+    "ThreadFor",
+    "barrier",
+    "by_first_thread",
+    "vector_width",
+]
+
+Scope = Literal["grid", "blocks", "block", "parts"]
+"""Who shares a loop: all threads; the blocks, whose threads do the same iteration together; the
+threads of one block; its warps."""
+
+MAX_THREADS = 1024
+"""The most threads a block can have, on every device there is."""
+
+VECTOR_BYTES = 16
+LANES = 8
+"""The most elements of a vector: more would only take registers."""
+
+WARP = 32
+"""The threads that run in step."""
+
+IS_FIRST = Call("cuda.is_first", (), "bool")
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Threads that share loops.
+
+    Parameters
+    ----------
+    scope : Scope
+        Of the loops.
+    joins : str
+        What the calls that join parts of a reduction begin with.
+    is_first : Call
+        Whether a thread is to do what need be done once.
+    """
+
+    scope: Scope
+    joins: str
+    is_first: Call
+
+
+BLOCK = Team("block", "cuda.block_", IS_FIRST)
+"""All threads of a block."""
+
+PARTS = Team("parts", "cuda.column_", Call("cuda.is_in_first_warp", (), "bool"))
+"""The threads with the same place in their warps: each place is a column."""
+
+
+@dataclass(slots=True)
+class ThreadFor(For):
+    """A ``For`` of step 1 whose iterations are shared out."""
+
+    scope: Scope = "grid"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How many blocks, of how many threads: int64 expressions of the host's variables."""
+
+    blocks: Expr
+    threads: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The statements of a kernel, and how many threads run them."""
+
+    body: list[Stmt]
+    launch: Launch
+    mapping: str
+
+
+@dataclass(slots=True)
+class Kernel:
+    """One kernel.
+
+    Parameters
+    ----------
+    name : str
+    params : sequence of Var
+        What it reads from the host; no float16 among them.
+    body : list of Stmt
+    launch : Launch
+    mapping : str
+        How its loops became threads, for reports.
+    """
+
+    name: str
+    params: Sequence[Var]
+    body: list[Stmt]
+    launch: Launch
+    mapping: str
+
+
+def barrier() -> Stmt:
+    """Where the threads of a block wait for each other."""
+    return Do(Call("cuda.barrier", (), "void"))
+
+
+def by_first_thread(body: list[Stmt]) -> Stmt:
+    """Statements for the first thread of each block."""
+    return If(IS_FIRST, body)
+
+
+def vector_width(itemsize: int) -> int:
+    """How many elements of this size one instruction moves."""
+    return min(VECTOR_BYTES // itemsize, LANES)

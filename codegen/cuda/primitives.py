@@ -1,0 +1,303 @@
+"""What printed kernels import besides ``codegen.primitives``: vectors, and reductions of blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba.cuda
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+__all__ = [
+    "block_add",
+    "block_and",
+    "block_max",
+    "block_min",
+    "block_mul",
+    "block_or",
+    "column_add",
+    "column_and",
+    "column_max",
+    "column_min",
+    "column_mul",
+    "column_or",
+    "fabs",
+    "load_vector",
+    "maximum",
+    "minimum",
+    "negative",
+    "rint",
+    "scan_add",
+    "scan_max",
+    "scan_min",
+    "scan_mul",
+    "store_vector",
+    "trunc",
+]
+
+cuda: Any = numba.cuda
+_BYTE = ir.IntType(8)
+_ALL_LANES = 0xFFFFFFFF
+
+
+# What the compiler behind numba.cuda, NVVM, knows no intrinsic for ------------------------------
+
+
+def _library(name: str) -> Any:
+    """A function of NVIDIA's libdevice, which is correctly rounded or exact."""
+
+    def typer(_context: Any, x: Any) -> Any:
+        def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            symbol = f"__nv_{name}f" if x == types.float32 else f"__nv_{name}"
+            function = builder.module.globals.get(symbol)
+            if function is None:
+                type_ = ir.FunctionType(args[0].type, [args[0].type])
+                function = ir.Function(builder.module, type_, symbol)
+            return builder.call(function, args)
+
+        return x(x), code
+
+    return intrinsic(typer)
+
+
+fabs = _library("fabs")
+trunc = _library("trunc")
+rint = _library("rint")
+
+
+@intrinsic
+def negative(_context: Any, x: Any) -> Any:
+    """``-x``."""
+
+    def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        if isinstance(x, types.Float):
+            return builder.fsub(args[0].type(-0.0), args[0])
+        return builder.neg(args[0])
+
+    return x(x), code
+
+
+def _extremum(comparison: str) -> Any:
+    """NumPy's minimum or maximum: NaN wins."""
+
+    def typer(_context: Any, x: Any, y: Any) -> Any:
+        def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            if isinstance(x, types.Float):
+                better = builder.select(builder.fcmp_ordered(comparison, *args), *args)
+                return builder.select(
+                    builder.fcmp_unordered("uno", args[0], args[0]), args[0], better
+                )
+            is_signed = x in types.signed_domain
+            compare = builder.icmp_signed if is_signed else builder.icmp_unsigned
+            return builder.select(compare(comparison, *args), *args)
+
+        return x(x, x), code
+
+    return intrinsic(typer)
+
+
+minimum = _extremum("<")
+maximum = _extremum(">")
+
+
+# Vectors ----------------------------------------------------------------------------------
+
+
+def _element_type(type_: Any) -> ir.Type:
+    """How an element lies in memory."""
+    if type_ == types.boolean:
+        return _BYTE
+    floats = {types.float32: ir.FloatType(), types.float64: ir.DoubleType()}
+    return floats.get(type_) or ir.IntType(type_.bitwidth)
+
+
+def _vector_pointer(builder: Any, address: Any, index: Any, type_: Any, width: int) -> Any:
+    """A pointer to so many elements, and the bytes they take."""
+    element = _element_type(type_)
+    pointer = builder.inttoptr(address, element.as_pointer())
+    place = builder.gep(pointer, [index], inbounds=True, source_etype=element)
+    size = 1 if type_ == types.boolean else type_.bitwidth // 8
+    vector = ir.VectorType(element, width)
+    return builder.bitcast(place, vector.as_pointer()), vector, size * width
+
+
+@intrinsic(prefer_literal=True)
+def load_vector(_context: Any, address: Any, index: Any, dtype: Any, width: Any) -> Any:
+    """``width`` elements of type ``dtype``, from ``index`` on, as a tuple.
+
+    Their address has to be a multiple of their size.
+    """
+    if not isinstance(width, types.IntegerLiteral):
+        return None
+    count, element = width.literal_value, dtype.dtype
+    result: Any = types.UniTuple(element, count)  # type: ignore[no-untyped-call]
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, vector, size = _vector_pointer(builder, args[0], args[1], element, count)
+        loaded = builder.load(pointer, align=size, typ=vector)
+        lanes = [builder.extract_element(loaded, ir.IntType(32)(n)) for n in range(count)]
+        if element == types.boolean:
+            lanes = [builder.icmp_unsigned("!=", lane, _BYTE(0)) for lane in lanes]
+        return context.make_tuple(builder, result, lanes)
+
+    return result(types.int64, types.int64, dtype, width), code
+
+
+@intrinsic
+def store_vector(_context: Any, address: Any, index: Any, values: Any) -> Any:
+    """Write a tuple of values to the elements from ``index`` on."""
+    element, count = values.dtype, values.count
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, vector, size = _vector_pointer(builder, args[0], args[1], element, count)
+        whole = vector(ir.Undefined)
+        for number in range(count):
+            lane = builder.extract_value(args[2], number)
+            if element == types.boolean:
+                lane = builder.zext(lane, _BYTE)
+            whole = builder.insert_element(whole, lane, ir.IntType(32)(number))
+        builder.store(whole, pointer, align=size)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, values), code
+
+
+# Blocks -----------------------------------------------------------------------------------
+
+
+def _block_reduction(join: Any, neutral: int | None) -> Any:
+    """A device function that joins what the threads of a block hold, as a tree.
+
+    Each warp joins its own by butterflies, then every warp those of all warps.  ``neutral`` stands
+    for warps that are not there; None where the first warp's part may count once more.
+    """
+
+    @cuda.jit(device=True)
+    def joined(x, dtype):  # type: ignore[no-untyped-def]
+        parts = cuda.shared.array(32, dtype)
+        lane = cuda.threadIdx.x & 31
+        warp = cuda.threadIdx.x >> 5
+        distance = 16
+        while distance > 0:
+            x = join(x, cuda.shfl_xor_sync(_ALL_LANES, x, distance))
+            distance >>= 1
+        if lane == 0:
+            parts[warp] = x
+        cuda.syncthreads()
+        if lane < cuda.blockDim.x >> 5:
+            x = parts[lane]
+        elif neutral is None:
+            x = parts[0]
+        else:
+            x = dtype(neutral)
+        distance = 16
+        while distance > 0:
+            x = join(x, cuda.shfl_xor_sync(_ALL_LANES, x, distance))
+            distance >>= 1
+        cuda.syncthreads()
+        return x
+
+    return joined
+
+
+def _column_reduction(join: Any) -> Any:
+    """A device function that joins what threads with the same place in their warps hold.
+
+    The warps of the block write their parts side by side; each thread adds up those of its place.
+    """
+
+    @cuda.jit(device=True)
+    def joined(x, dtype):  # type: ignore[no-untyped-def]
+        parts = cuda.shared.array((32, 32), dtype)
+        lane = cuda.threadIdx.x & 31
+        parts[cuda.threadIdx.x >> 5, lane] = x
+        cuda.syncthreads()
+        x = parts[0, lane]
+        other = 1
+        while other < cuda.blockDim.x >> 5:
+            x = join(x, parts[other, lane])
+            other += 1
+        cuda.syncthreads()
+        return x
+
+    return joined
+
+
+def _block_scan(join: Any) -> Any:
+    """A device function that joins what a thread and those before it in its block hold.
+
+    The method is that of W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications
+    of the ACM 29, 1986: first in each warp, then over the warps.
+    """
+
+    @cuda.jit(device=True)
+    def scanned(x, dtype):  # type: ignore[no-untyped-def]
+        parts = cuda.shared.array(32, dtype)
+        lane = cuda.threadIdx.x & 31
+        warp = cuda.threadIdx.x >> 5
+        distance = 1
+        while distance < 32:
+            before = cuda.shfl_up_sync(_ALL_LANES, x, distance)
+            if lane >= distance:
+                x = join(before, x)
+            distance <<= 1
+        if lane == 31:
+            parts[warp] = x
+        cuda.syncthreads()
+        other = warp - 1
+        while other >= 0:
+            x = join(parts[other], x)
+            other -= 1
+        cuda.syncthreads()
+        return x
+
+    return scanned
+
+
+@cuda.jit(device=True)
+def _add(x, y):  # type: ignore[no-untyped-def]
+    return x + y
+
+
+@cuda.jit(device=True)
+def _mul(x, y):  # type: ignore[no-untyped-def]
+    return x * y
+
+
+@cuda.jit(device=True)
+def _and(x, y):  # type: ignore[no-untyped-def]
+    return x & y
+
+
+@cuda.jit(device=True)
+def _or(x, y):  # type: ignore[no-untyped-def]
+    return x | y
+
+
+@cuda.jit(device=True)
+def _min(x, y):  # type: ignore[no-untyped-def]
+    return minimum(x, y)
+
+
+@cuda.jit(device=True)
+def _max(x, y):  # type: ignore[no-untyped-def]
+    return maximum(x, y)
+
+
+block_add = _block_reduction(_add, 0)
+block_mul = _block_reduction(_mul, 1)
+block_min = _block_reduction(_min, None)
+block_max = _block_reduction(_max, None)
+block_and = _block_reduction(_and, None)
+block_or = _block_reduction(_or, None)
+column_add = _column_reduction(_add)
+column_mul = _column_reduction(_mul)
+column_min = _column_reduction(_min)
+column_max = _column_reduction(_max)
+column_and = _column_reduction(_and)
+column_or = _column_reduction(_or)
+scan_add = _block_scan(_add)
+scan_mul = _block_scan(_mul)
+scan_min = _block_scan(_min)
+scan_max = _block_scan(_max)

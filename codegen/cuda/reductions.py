@@ -1,0 +1,231 @@
+"""Reductions of threads: the loops that only join elements to variables, and how they are shared.
+
+A total, which has nothing around it, takes two kernels: every block of the first makes its part,
+and the second, of one block, joins the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jitcore.codegen.cuda.kernels import (
+    BLOCK,
+    Launch,
+    Mapped,
+    Scope,
+    Team,
+    ThreadFor,
+    by_first_thread,
+)
+from jitcore.codegen.cuda.linear import depends_on
+from jitcore.codegen.cuda.nests import (
+    ELEMENT_THREADS,
+    blocks_for,
+    chain,
+    check_nest,
+    collapsed,
+    extent_of,
+    flat,
+    jumps,
+)
+from jitcore.codegen.cuda.vectors import by_vectors
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Call,
+    Expr,
+    For,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    Var,
+)
+from jitcore.codegen.lowering.accumulators import identity
+from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, integer
+from jitcore.codegen.rewriting import numbered, with_blocks
+from jitcore.codegen.traversal import bound_names, expressions, variables, walk
+
+__all__ = [
+    "Parts",
+    "Reduced",
+    "join_parts",
+    "make_parts",
+    "reductions_of",
+    "share",
+    "share_reduction",
+]
+
+TOTAL_BLOCKS = 1024
+"""The most parts of a total: enough to fill a large device."""
+
+_ASSOCIATIVE = frozenset({"add", "mul", "min", "max", "and", "or"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A variable that a loop only ever joins something to."""
+
+    var: Var
+    op: str
+
+
+def share(loop: For, scope: Scope) -> ThreadFor:
+    """The loop with its iterations shared out."""
+    return ThreadFor(loop.var, loop.start, loop.stop, list(loop.body), scope=scope)
+
+
+# Reductions -------------------------------------------------------------------------------
+
+
+def reductions_of(loop: For) -> tuple[Reduced, ...]:
+    """The variables from outside that a loop joins elements to; nothing where it does else."""
+    bound = bound_names([loop])
+    found: dict[str, Reduced] = {}
+    for statement in walk(loop.body):
+        if not isinstance(statement, Assign) or statement.var.name in bound:
+            continue
+        step = statement.value
+        name = statement.var.name
+        if not isinstance(step, Binary) or step.x != statement.var or not _may_reorder(step):
+            return ()
+        this = Reduced(statement.var, step.op)
+        if depends_on(step.y, name) or found.setdefault(name, this) != this:
+            return ()
+    reads = [
+        name
+        for statement in walk(loop.body)
+        for x in _read(statement, found)
+        for name in variables(x)
+    ]
+    return () if any(name in found for name in reads) else tuple(found.values())
+
+
+def _read(statement: Stmt, steps: dict[str, Reduced]) -> tuple[Expr, ...]:
+    """What a statement reads, but for the variable that a step joins to."""
+    if isinstance(statement, Assign) and statement.var.name in steps:
+        assert isinstance(statement.value, Binary)
+        return (statement.value.y,)
+    return expressions(statement)
+
+
+def _may_reorder(step: Binary) -> bool:
+    is_float = np.dtype(step.dtype).kind == "f"
+    return step.op in _ASSOCIATIVE and (step.reassoc or not is_float)
+
+
+def share_reduction(
+    loop: For, team: Team, names: set[str], scope: Scope | None = None
+) -> list[Stmt]:
+    """A reduction of which each thread does a part; then all threads of the team have the whole.
+
+    The loop may be shared by more than the team, which then has its part of the whole.  The
+    variables keep what they had before, joined with that.
+    """
+    parts = {
+        one.var.name: (one, Var(numbered(f"{one.var.name}_part", names), one.var.dtype))
+        for one in reductions_of(loop)
+    }
+
+    def renamed(statements: Sequence[Stmt]) -> list[Stmt]:
+        return [own(one) for one in statements]
+
+    def own(statement: Stmt) -> Stmt:
+        if isinstance(statement, Assign) and statement.var.name in parts:
+            _, part = parts[statement.var.name]
+            assert isinstance(statement.value, Binary)
+            return Assign(part, replace(statement.value, x=part))
+        return with_blocks(statement, renamed)
+
+    shared = share(loop, scope or team.scope)
+    shared.body = renamed(shared.body)
+    begin: list[Stmt] = [
+        Let(part, identity(one.op, np.dtype(part.dtype)), mutable=True)
+        for one, part in parts.values()
+    ]
+    end: list[Stmt] = []
+    for one, part in parts.values():
+        whole = Call(f"{team.joins}{one.op}", (part,), part.dtype)
+        end.append(Assign(part, whole))
+        is_float = np.dtype(part.dtype).kind == "f"
+        end.append(Assign(one.var, Binary(one.op, one.var, part, part.dtype, reassoc=is_float)))
+    own_loops = [shared] if team != BLOCK else by_vectors(shared, names)[0]
+    return [*begin, *own_loops, *end]
+
+
+def make_parts(
+    loop: For, scratch: Var, new_slots: Callable[[int], int], names: set[str]
+) -> tuple[Mapped, Parts]:
+    """The kernel in which each block makes its part of a reduction, and where the parts are.
+
+    Parameters
+    ----------
+    loop : For
+        A reduction.
+    scratch : Var
+        Memory of the device, in slots of 8 bytes.
+    new_slots : callable
+        Takes so many slots, and gives the number of the first.
+    names : set of str
+        The names that are taken; gets the new ones.
+    """
+    found = reductions_of(loop)
+    check_nest(loop)
+    loop = _as_one_loop(loop, names)
+    blocks = blocks_for(extent_of(loop), ELEMENT_THREADS * 4, TOTAL_BLOCKS)
+    parts = Parts(scratch, blocks, tuple(new_slots(TOTAL_BLOCKS) for _ in found))
+    body: list[Stmt] = [
+        Let(one.var, identity(one.op, np.dtype(one.var.dtype)), mutable=True) for one in found
+    ]
+    body += share_reduction(loop, BLOCK, names, "grid")
+    block = Call("cuda.block", (), "int64")
+    stores: list[Stmt] = [
+        Store(scratch, parts.place(number, one.var, block), one.var, scratch.name)
+        for number, one in enumerate(found)
+    ]
+    body.append(by_first_thread(stores))
+    launch = Launch(blocks, integer(ELEMENT_THREADS))
+    return Mapped(body, launch, "parts of a total, a block each"), parts
+
+
+def _as_one_loop(loop: For, names: set[str]) -> For:
+    """Loops that hold nothing but each other, as one loop."""
+    loops, body = collapsed(*chain(loop, lambda inner: inner.step == 1 and not jumps(inner.body)))
+    size, counter, bindings = flat(loops, names)
+    return For(counter, ZERO, size, [*bindings, *body])
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where the parts of totals are: one array for each variable, one part for each block."""
+
+    scratch: Var
+    blocks: Expr
+    slots: tuple[int, ...]
+
+    def place(self, number: int, var: Var, block: Expr) -> Expr:
+        """The index of a block's part."""
+        first = self.slots[number] * 8 // np.dtype(var.dtype).itemsize
+        return add(block, integer(first))
+
+
+def join_parts(
+    parts: Parts, found: Sequence[Reduced], initial: Sequence[Expr], names: set[str]
+) -> Mapped:
+    """The kernel, of one block, that joins the parts with what the variables had before."""
+    counter = Var(numbered("part", names), "int64")
+    body: list[Stmt] = []
+    steps: list[Stmt] = []
+    for number, (one, value) in enumerate(zip(found, initial, strict=True)):
+        body.append(Let(one.var, value, mutable=True))
+        place = parts.place(number, one.var, counter)
+        part = Load(parts.scratch, place, one.var.dtype, parts.scratch.name)
+        is_float = np.dtype(one.var.dtype).kind == "f"
+        step = Binary(one.op, one.var, part, one.var.dtype, reassoc=is_float)
+        steps.append(Assign(one.var, step))
+    loop = For(counter, ZERO, parts.blocks, steps)
+    body += share_reduction(loop, BLOCK, names)
+    return Mapped(body, Launch(ONE, integer(ELEMENT_THREADS)), "one block, joining the parts")

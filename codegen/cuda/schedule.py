@@ -1,0 +1,268 @@
+"""Which threads run which iterations of a loop nest.
+
+Three mappings:
+
+elements
+    Independent loops, one in the other, become one count of elements; the threads of the whole grid
+    share them, neighbours taking neighbours.  Loops inside are each thread's own.
+rows
+    Each iteration of the independent loops is the work of one block: its threads share the loops
+    inside, reductions among them, so that a softmax is one kernel and reads neighbours together.
+total
+    A reduction with nothing around it: every block makes its part, and one more block joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from jitcore.codegen.cuda.kernels import (
+    BLOCK,
+    MAX_THREADS,
+    PARTS,
+    WARP,
+    Launch,
+    Mapped,
+    Team,
+    ThreadFor,
+    barrier,
+)
+from jitcore.codegen.cuda.linear import stride_along
+from jitcore.codegen.cuda.nests import (
+    ELEMENT_THREADS,
+    MAX_BLOCKS,
+    blocks_for,
+    chain,
+    check_nest,
+    collapsed,
+    extent_of,
+    flat,
+    is_independent,
+    jumps,
+)
+from jitcore.codegen.cuda.reductions import reductions_of, share, share_reduction
+from jitcore.codegen.cuda.scans import is_scan, share_scan
+from jitcore.codegen.cuda.vectors import by_vectors
+from jitcore.codegen.loops import (
+    Binary,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Let,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    TRUE,
+    ZERO,
+    add,
+    both,
+    compare,
+    integer,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
+from jitcore.codegen.lowering.operands import NotNative
+from jitcore.codegen.rewriting import numbered, with_blocks
+from jitcore.codegen.traversal import (
+    bound_names,
+    loads_in,
+    variables,
+    walk,
+)
+
+__all__ = ["map_nest"]
+
+COLUMN_THREADS = 512
+"""Threads of a block that takes 32 columns: 16 groups, which share the rows."""
+
+SERIAL_EXTENT = 16
+"""Rows of at most this many elements are one thread's work."""
+
+
+def map_nest(nest: For, names: set[str]) -> Mapped | None:
+    """Map an independent loop nest to threads; None where it is not independent.
+
+    Raises
+    ------
+    NotNative
+        It does what no kernel can.
+    """
+    if not is_independent(nest):
+        return None
+    check_nest(nest)
+    loops, body = collapsed(*chain(nest, is_independent))
+    if not _has_shared_loops(body):
+        return _elements(loops, body, names)
+    inner = [one for one in body if isinstance(one, For)]
+    if any(_is_by_columns(loops[-1], one) for one in inner):
+        if any(is_scan(one) for one in inner):
+            return _elements(loops, body, names)
+        if not any(reductions_of(one) and _writes(one) for one in inner):
+            return _columns(loops, body, names)
+    return _rows(loops, body, names)
+
+
+# Elements ---------------------------------------------------------------------------------
+
+
+def _elements(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
+    size, counter, bindings = flat(loops, names)
+    loop = ThreadFor(counter, ZERO, size, [*bindings, *body], scope="grid")
+    statements, width = by_vectors(loop, names)
+    launch = Launch(blocks_for(size, ELEMENT_THREADS * width), integer(ELEMENT_THREADS))
+    each = "a thread per element" if width == 1 else f"a thread per {width} elements"
+    return Mapped(statements, launch, each)
+
+
+# Rows -------------------------------------------------------------------------------------
+
+
+def _has_shared_loops(body: Sequence[Stmt]) -> bool:
+    """Whether the threads of a block should share the loops inside."""
+    inner = [one for one in body if isinstance(one, For)]
+    if not inner or not all(map(_is_shareable, inner)):
+        return False
+    return not all(_is_short(one) for one in inner)
+
+
+def _is_shareable(loop: For) -> bool:
+    if loop.step != 1 or jumps(loop.body):
+        return False
+    if is_independent(loop) or is_scan(loop):
+        return True
+    return bool(reductions_of(loop)) and _stores_apart(loop)
+
+
+def _stores_apart(loop: For) -> bool:
+    """Whether each iteration of a reduction writes somewhere else."""
+    stores = (one for one in walk(loop.body) if isinstance(one, Store))
+    return all(stride_along(one.index, loop.var.name) not in (None, ZERO) for one in stores)
+
+
+def _writes(loop: For) -> bool:
+    return any(isinstance(one, Store) for one in walk(loop.body))
+
+
+def _is_short(loop: For) -> bool:
+    extent = extent_of(loop)
+    return isinstance(extent, Const) and extent.value <= SERIAL_EXTENT
+
+
+def _is_by_columns(outer: For, inner: For) -> bool:
+    """Whether the neighbours in memory are the outer loop's, and not the inner one's."""
+    strides = [
+        (stride_along(load.index, outer.var.name), stride_along(load.index, inner.var.name))
+        for load in loads_in([inner])
+    ]
+    return any(one == ONE and two != ONE for one, two in strides)
+
+
+def _rows(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
+    rows, counter, bindings = flat(loops, names)
+    inside = _Block(names, BLOCK).statements(body)
+    loop = ThreadFor(counter, ZERO, rows, [*bindings, *inside], scope="blocks")
+    blocks = minimum(maximum(rows, ONE), integer(MAX_BLOCKS))
+    return Mapped([loop], Launch(blocks, _row_threads(loops, body)), "a block per row")
+
+
+def _row_threads(loops: Sequence[For], body: Sequence[Stmt]) -> Expr:
+    """Whole warps, with about four elements for each thread of the longest loop."""
+    inner = {loop.var.name for loop in loops} | bound_names(body)
+    longest: Expr = ZERO
+    for one in body:
+        if isinstance(one, For):
+            extent = extent_of(one)
+            if inner & set(variables(extent)):
+                return integer(ELEMENT_THREADS)
+            longest = maximum(longest, extent)
+    quarter = Binary("quot", add(longest, integer(3)), integer(4), "int64")
+    warps: Expr = Binary("and", add(quarter, integer(31)), integer(-32), "int64")
+    if isinstance(longest, Const):
+        warps = integer((-(-longest.value // 4) + 31) & -32)
+    return minimum(maximum(warps, integer(32)), integer(MAX_THREADS))
+
+
+def _columns(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
+    """Neighbouring threads take neighbouring columns, and several groups of them share the rows.
+
+    Threads beyond the last column read what those of that column do, and write nothing.
+    """
+    size, counter, bindings = flat(loops, names)
+    first = Var(numbered("column", names), "int64")
+    own = Var(numbered("own_column", names), "int64")
+    is_real = compare("lt", own, size)
+    inside = _Block(names, PARTS, is_real).statements(body)
+    groups = Var(numbered("group", names), "int64")
+    body = [
+        Let(first, multiply(groups, integer(WARP))),
+        Let(own, add(first, Call("cuda.lane_in_warp", (), "int64"))),
+        Let(counter, minimum(own, subtract(size, ONE))),
+        *bindings,
+        *inside,
+    ]
+    count = Binary("quot", add(size, integer(WARP - 1)), integer(WARP), "int64")
+    loop = ThreadFor(groups, ZERO, count, body, scope="blocks")
+    launch = Launch(blocks_for(size, WARP), integer(COLUMN_THREADS))
+    return Mapped([loop], launch, f"a block per {WARP} columns")
+
+
+class _Block:
+    """What the threads of a team do together, in one iteration of the outer loops.
+
+    Only threads for which ``writes`` holds write.
+    """
+
+    def __init__(self, names: set[str], team: Team, writes: Expr = TRUE) -> None:
+        self._names = names
+        self._team = team
+        self._writes = writes
+        self._dirty: set[str] = set()
+
+    def statements(self, statements: Sequence[Stmt]) -> list[Stmt]:
+        """All of a block's statements."""
+        return [made for one in statements for made in self._statement(one)]
+
+    def _statement(self, statement: Stmt) -> Iterator[Stmt]:
+        read = {load.root for load in loads_in([statement])}
+        written = {one.root for one in walk([statement]) if isinstance(one, Store)}
+        if self._meets(read | written):
+            yield barrier()
+            self._dirty.clear()
+        match statement:
+            case For() if is_independent(statement) and not reductions_of(statement):
+                yield from self._independent(statement)
+            case For() if is_scan(statement):
+                yield from share_scan(statement, self._names)
+            case For() if _is_shareable(statement):
+                yield from share_reduction(statement, self._team, self._names)
+                # To join the parts all have met, after what they wrote.
+                self._dirty.clear()
+                return
+            case If():
+                yield with_blocks(statement, self.statements)
+            case Store():
+                yield If(both(self._team.is_first, self._writes), [statement])
+            case For() | While() if written:
+                raise NotNative("a loop in which an iteration goes on with the one before")
+            case _:
+                yield statement
+        self._dirty |= written
+
+    def _independent(self, loop: For) -> list[Stmt]:
+        shared = share(loop, self._team.scope)
+        if self._writes == TRUE:
+            return by_vectors(shared, self._names)[0]
+        return [replace(shared, body=[If(self._writes, shared.body)])]
+
+    def _meets(self, roots: set[str]) -> bool:
+        """Whether any memory was written since the threads last met that is used now."""
+        return bool(self._dirty & roots) or bool(self._dirty and "" in roots) or "" in self._dirty

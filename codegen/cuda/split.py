@@ -1,0 +1,566 @@
+"""Splits a lowered function: loops over elements become kernels, the rest stays on the host.
+
+The host part checks shapes, allocates, runs the program's own loops and branches, and launches.
+What it may not do is read an element: memory belongs to the device.  A scalar that depends on
+elements (a total, and what is computed of it) therefore stays on the device too.  Variables that
+kernels leave have a slot in ``scratch``, a small array; what is computed of them is computed anew
+in each kernel that reads it.  A single statement on such scalars is run by one thread, at the end
+of the kernel before it where that is the one that joins a total.
+
+Before::
+
+    total = 0.0
+    for k in range(n): total += x[k]
+    for i in range(n): y[i] = x[i] / total
+
+After (host)::
+
+    scratch = jc_cuda_malloc(...)
+    launch_0(x, n, scratch, blocks, threads)    # each block's part of the total
+    launch_1(scratch, 1, threads)               # the total
+    launch_2(x, n, y, scratch, blocks, threads)
+    jc_cuda_free(scratch)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by_first_thread
+from jitcore.codegen.cuda.products import MATMUL, map_product
+from jitcore.codegen.cuda.reductions import join_parts, make_parts, reductions_of
+from jitcore.codegen.cuda.results import FETCHED, host_slots, with_device_scalars
+from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
+from jitcore.codegen.cuda.schedule import map_nest
+from jitcore.codegen.error_sites import ErrorSite
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Do,
+    Expr,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+from jitcore.codegen.lower import Lowered
+from jitcore.codegen.lowering.arithmetic import FALSE, ONE, ZERO, add, compare, integer
+from jitcore.codegen.lowering.operands import NotNative
+from jitcore.codegen.lowering.state import MAX_RANK, NULL, RESULTS
+from jitcore.codegen.rewriting import numbered, replaced, with_blocks, with_expressions
+from jitcore.codegen.traversal import (
+    bound_names,
+    calls_c,
+    children,
+    expressions,
+    free_variables,
+    loads,
+    variables,
+    walk,
+)
+
+__all__ = ["DeviceFunction", "launch_symbol", "split"]
+
+SLOT = 8
+"""Bytes of a device scalar."""
+
+_HOST_CALLS = {
+    "jc_empty": "jc_cuda_empty",
+    "malloc": "jc_cuda_malloc",
+    "jc_malloc": "jc_cuda_malloc",
+    "free": "jc_cuda_free",
+    "jc_free": "jc_cuda_free",
+}
+"""What the host calls for memory of the device."""
+
+_COUNTING = frozenset({"jc_incref", "jc_decref"})
+
+_FAILED = "the device could not be given its work (CUDA error {0})"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFunction:
+    """A host function and the kernels it launches.
+
+    Parameters
+    ----------
+    lowered : Lowered
+        Its function is the host part.  Results that are NumPy scalars on a host are arrays of rank
+        0 where they depend on elements.
+    kernels : tuple of Kernel
+    """
+
+    lowered: Lowered
+    kernels: tuple[Kernel, ...]
+
+
+def launch_symbol(kernel: Kernel) -> str:
+    """The host function that launches a kernel: its parameters, then blocks and threads."""
+    return f"launch_{kernel.name}"
+
+
+def split(lowered: Lowered) -> DeviceFunction:
+    """Split a function that was lowered for a device.
+
+    Raises
+    ------
+    NotNative
+        The host would have to read an element, or threads cannot share a loop over elements.
+    """
+    splitter = _Splitter(lowered)
+    body = splitter.body(lowered.function)
+    made = replace(
+        lowered,
+        function=replace(lowered.function, body=body),
+        result=with_device_scalars(lowered.result, splitter.device_slots),
+        sites=tuple(splitter.sites),
+        notes=(*lowered.notes, *(f"{one.name}: {one.mapping}" for one in splitter.kernels)),
+    )
+    return DeviceFunction(made, tuple(splitter.kernels))
+
+
+class _Splitter:
+    """Walks the host's statements in order."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._name = lowered.function.name
+        params = {param.name for param in lowered.function.params}
+        self._names = bound_names(lowered.function.body) | params
+        self.sites = list(lowered.sites)
+        self.kernels: list[Kernel] = []
+        self.device_slots: set[int] = set()
+        self._host_slots = host_slots(lowered.result)
+        self._scratch = Var(numbered("scratch", self._names), "ptr")
+        self._size = 0
+        self._slots: dict[str, int] = {}
+        self._derived: dict[str, Let] = {}
+        self._initial: dict[str, Expr] = {}
+        self._single: list[Stmt] = []
+        self._total: Mapped | None = None
+        self._is_in_loop = False
+
+    def body(self, function: Function) -> list[Stmt]:
+        """The host function's statements."""
+        body = [*self.block(function.body), *self._flush()]
+        if not self._size:
+            return body
+        size = integer(SLOT * self._size)
+        allocate = Let(self._scratch, Call("jc_cuda_malloc", (size,), "ptr", external=True))
+        free = Do(Call("jc_cuda_free", (self._scratch,), "void", external=True))
+        failed = self._site(MemoryError)
+        is_missing = If(compare("eq", self._scratch, NULL), [Return(failed)], unlikely=True)
+        return [allocate, is_missing, *_before_returns(body, free)]
+
+    # The host's statements ----------------------------------------------------------------
+
+    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
+        """A block of the host, with launches in the place of loops over elements."""
+        return [made for one in statements for made in self._statement(one)]
+
+    def _statement(self, statement: Stmt) -> Iterator[Stmt]:
+        match statement:
+            case Let():
+                yield from self._let(statement)
+            case Assign():
+                yield from self._assign(statement)
+            case Store():
+                yield from self._store(statement)
+            case For() | While() | If() if self._is_of_host(statement):
+                yield with_expressions(statement, _on_host)
+            case For() if (lowered := self._shared(statement)) is not None:
+                yield from lowered
+            case For() | While() | If():
+                yield from self._control(statement)
+            case Return():
+                yield from self._flush()
+                yield statement
+            case Do(Call(name) as call) if name.startswith(MATMUL):
+                yield from self._flush()
+                yield from self._launch(map_product(call))
+            case Do(call):
+                if call.name not in _HOST_CALLS and call.name not in _COUNTING:
+                    raise NotNative(f"the C function {call.name} on the device's memory")
+                yield from self._flush()
+                args: list[Expr] = []
+                for arg in call.args:
+                    args.append((yield from self._fetched(arg)))
+                yield with_expressions(Do(replace(call, args=tuple(args))), _on_host)
+            case _:
+                yield statement
+
+    def _shared(self, loop: For) -> Iterator[Stmt] | None:
+        """The launches in the place of a loop over elements; None where the host has to run it."""
+        if reductions_of(loop):
+            return self._reduce(loop)
+        if loop.parallel:
+            return self._nest(loop)
+        return self._scan(loop) if is_scan(loop) else None
+
+    def _is_of_host(self, statement: Stmt) -> bool:
+        """Whether a statement, with all that lies in it, has nothing to do with elements."""
+        for one in walk([statement]):
+            if isinstance(one, Store) and one.pointer != RESULTS:
+                return False
+            if isinstance(one, Assign) and one.var.name in self._slots:
+                return False
+            if any(map(self._is_of_device, expressions(one))):
+                return False
+        return True
+
+    def _let(self, statement: Let) -> Iterator[Stmt]:
+        var, value = statement.var, statement.value
+        if isinstance(value, Call) and value.name in _HOST_CALLS:
+            args: list[Expr] = []
+            for arg in value.args:
+                args.append((yield from self._fetched(arg)))
+            yield Let(var, _on_host(replace(value, args=tuple(args))))
+        elif not self._is_of_device(value):
+            if calls_c(value) and any(arg.dtype == "ptr" for arg in _arguments(value)):
+                raise NotNative("a C function on the device's memory")
+            if statement.mutable:
+                self._initial[var.name] = value
+            yield Let(var, _on_host(value), statement.mutable)
+        elif statement.mutable or any(map(_is_element, loads(value))):
+            # What is in memory may change later: the scalar is taken now.
+            self._take(var, value)
+        else:
+            self._derived[var.name] = statement
+
+    def _assign(self, statement: Assign) -> Iterator[Stmt]:
+        if statement.var.name in self._slots or self._is_of_device(statement.value):
+            self._move_to_device(statement.var)
+            self._take(statement.var, statement.value)
+        else:
+            yield statement
+
+    def _store(self, statement: Store) -> Iterator[Stmt]:
+        if statement.pointer != RESULTS:
+            self._add_single(statement)
+        elif self._is_of_device(statement.value):
+            yield from self._scalar_result(statement)
+        else:
+            yield statement
+
+    def _scalar_result(self, statement: Store) -> Iterator[Stmt]:
+        """A NumPy scalar that is on the device comes back as an array of rank 0."""
+        dtype = np.dtype(statement.value.dtype)
+        assert isinstance(statement.index, Const)
+        slot = statement.index.value * dtype.itemsize // SLOT
+        if slot in self._host_slots:
+            value = yield from self._fetched(statement.value)
+            yield replace(statement, value=value)
+            return
+        self.device_slots.add(slot)
+        made = Var(numbered("scalar_object", self._names), "ptr")
+        pointer = Var(numbered("scalar", self._names), "ptr")
+        args = (integer(dtype.num), ZERO, ZERO, *([ONE] * MAX_RANK))
+        yield Let(made, Call("jc_cuda_empty", args, "ptr", external=True))
+        failed = self._site(MemoryError)
+        yield If(compare("eq", made, NULL), [Return(failed)], unlikely=True)
+        yield Let(pointer, Load(made, integer(2), "ptr"))
+        self._single.append(Store(pointer, ZERO, self._inline(statement.value), "scalar"))
+        yield Store(RESULTS, integer(slot), made, "results")
+
+    def _control(self, statement: For | While | If) -> Iterator[Stmt]:
+        """The program's own loops and branches, which the host runs."""
+        for var in self._moved(statement):
+            self._move_to_device(var)
+        yield from self._flush()
+        match statement:
+            case If():
+                condition = yield from self._fetched(statement.condition)
+                changed: For | While | If = replace(statement, condition=condition)
+            case For():
+                start = yield from self._fetched(statement.start)
+                stop = yield from self._fetched(statement.stop)
+                changed = replace(statement, start=start, stop=stop, parallel=False)
+            case While():
+                yield from self._while(statement)
+                return
+        outer, self._is_in_loop = self._is_in_loop, self._is_in_loop or isinstance(changed, For)
+        yield with_blocks(changed, self._inner)
+        self._is_in_loop = outer
+
+    def _inner(self, block: Sequence[Stmt]) -> list[Stmt]:
+        """A block whose scalars end with it."""
+        before = dict(self._derived), self._initial
+        # What a variable had outside it need not have here any more.
+        self._initial = {}
+        made = [*self.block(block), *self._flush()]
+        self._derived, self._initial = before
+        return made
+
+    def _while(self, statement: While) -> Iterator[Stmt]:
+        outer, self._is_in_loop = self._is_in_loop, True
+        before = dict(self._derived), self._initial
+        self._initial = {}
+        head = [*self.block(statement.head), *self._flush()]
+        fetched = self._fetched(statement.condition)
+        condition: Expr = FALSE
+        while True:
+            try:
+                head.append(next(fetched))
+            except StopIteration as end:
+                condition = end.value
+                break
+        yield While(head, condition, self._inner(statement.body))
+        self._derived, self._initial = before
+        self._is_in_loop = outer
+
+    def _moved(self, within: Stmt) -> list[Var]:
+        """The variables from outside a statement that it gives what depends on elements."""
+        bound = bound_names([within])
+        inside = list(walk([within]))
+        of_device: set[str] = set()
+        while True:
+            found = {
+                one.var.name
+                for one in inside
+                if isinstance(one, Let | Assign)
+                and (self._is_of_device(one.value) or of_device & set(variables(one.value)))
+            }
+            if found == of_device:
+                break
+            of_device = found
+        assigned = {one.var.name: one.var for one in inside if isinstance(one, Assign)}
+        return [var for name, var in assigned.items() if name in of_device and name not in bound]
+
+    # Scalars of the device ----------------------------------------------------------------
+
+    def _is_of_device(self, x: Expr) -> bool:
+        """Whether a value depends on elements."""
+        if any(map(_is_element, loads(x))):
+            return True
+        return any(name in self._derived or name in self._slots for name in variables(x))
+
+    def _fetched(self, x: Expr) -> Generator[Stmt, None, Expr]:
+        """A value on the host, which waits for the device if it depends on elements."""
+        if not self._is_of_device(x):
+            return x
+        device = Var(numbered(f"{self._name}_fetched", self._names), x.dtype)
+        host = Var(numbered("fetched", self._names), x.dtype)
+        status = Var(numbered("status", self._names), "int64")
+        self._take(device, x)
+        yield from self._flush()
+        target = Cast(add(Cast(RESULTS, "int64"), integer(SLOT * FETCHED)), "ptr")
+        place = integer(SLOT * self._slots[device.name])
+        source = Cast(Binary("add", Cast(self._scratch, "int64"), place, "int64"), "ptr")
+        call = Call("jc_cuda_read", (target, source, integer(SLOT)), "int32", external=True)
+        yield Let(status, Cast(call, "int64"))
+        yield self._unless_done(status)
+        index = integer(FETCHED * SLOT // np.dtype(x.dtype).itemsize)
+        yield Let(host, Load(RESULTS, index, x.dtype, "results"))
+        return host
+
+    def _new_slots(self, count: int) -> int:
+        self._size += count
+        return self._size - count
+
+    def _take(self, var: Var, value: Expr) -> None:
+        """Give a device scalar a value."""
+        value = self._inline(value)
+        self._settle(var)
+        if var.name not in self._slots:
+            self._slots[var.name] = self._new_slots(1)
+        self._add_single(Store(self._scratch, self._place(var), value, self._scratch.name))
+
+    def _settle(self, var: Var) -> None:
+        """Give slots to what was derived of a scalar that is about to change."""
+        for name, let in list(self._derived.items()):
+            if name in self._derived and self._depends(let.value, var.name):
+                value = self._inline(let.value)
+                del self._derived[name]
+                self._slots[name] = self._new_slots(1)
+                place = self._place(let.var)
+                self._single.append(Store(self._scratch, place, value, self._scratch.name))
+
+    def _depends(self, x: Expr, name: str) -> bool:
+        return any(
+            one == name or (one in self._derived and self._depends(self._derived[one].value, name))
+            for one in variables(x)
+        )
+
+    def _move_to_device(self, var: Var) -> None:
+        """Move a variable of the host to the device, with the value it has."""
+        if var.name in self._slots:
+            return
+        if var.name not in self._initial:
+            raise NotNative(f"the variable {var.name} moves to the device")
+        self._slots[var.name] = self._new_slots(1)
+        place = self._place(var)
+        self._single.append(
+            Store(self._scratch, place, self._initial[var.name], self._scratch.name)
+        )
+
+    def _place(self, var: Var) -> Expr:
+        return integer(self._slots[var.name] * SLOT // np.dtype(var.dtype).itemsize)
+
+    def _inline(self, x: Expr) -> Expr:
+        """A value of device scalars, read from their slots."""
+
+        def change(one: Expr) -> Expr | None:
+            if not isinstance(one, Var):
+                return None
+            if one.name in self._derived:
+                return self._inline(self._derived[one.name].value)
+            if one.name in self._slots:
+                return Load(self._scratch, self._place(one), one.dtype, self._scratch.name)
+            return None
+
+        return replaced(x, change)
+
+    def _add_single(self, statement: Store) -> None:
+        read = (load for load in loads(statement.value) if load.root != self._scratch.name)
+        if self._is_in_loop and any(map(_is_element, read)):
+            raise NotNative("a loop whose iterations read single elements one after the other")
+        self._single.append(with_expressions(statement, self._inline))
+
+    # Kernels ------------------------------------------------------------------------------
+
+    def _nest(self, nest: For) -> Iterator[Stmt]:
+        mapped = map_nest(nest, self._names)
+        if mapped is None:
+            yield from self._control(nest)
+            return
+        yield from self._flush()
+        yield from self._launch(mapped)
+
+    def _reduce(self, loop: For) -> Iterator[Stmt]:
+        """A total over elements, which goes to slots."""
+        yield from self._flush()
+        found = reductions_of(loop)
+        initial: list[Expr] = []
+        for one in found:
+            if one.var.name in self._slots:
+                self._settle(one.var)
+                initial.append(self._inline(one.var))
+                continue
+            if one.var.name not in self._initial:
+                raise NotNative(f"the variable {one.var.name} moves to the device")
+            initial.append(self._initial[one.var.name])
+        yield from self._flush()
+        parts, count = make_parts(loop, self._scratch, self._new_slots, self._names)
+        yield from self._launch(parts)
+        for one in found:
+            if one.var.name not in self._slots:
+                self._slots[one.var.name] = self._new_slots(1)
+        self._total = join_parts(count, found, initial, self._names)
+        for one in found:
+            place = self._place(one.var)
+            self._single.append(Store(self._scratch, place, one.var, self._scratch.name))
+
+    def _scan(self, loop: For) -> Iterator[Stmt]:
+        """A scan of all elements, by one block."""
+        found = scanned_variables(loop)
+        for var in found:
+            self._move_to_device(var)
+            self._settle(var)
+        yield from self._flush()
+        begin = [Let(var, self._inline(var), mutable=True) for var in found]
+        end: list[Stmt] = [
+            Store(self._scratch, self._place(var), var, self._scratch.name) for var in found
+        ]
+        body = [*begin, *share_scan(loop, self._names), by_first_thread(end)]
+        launch = Launch(ONE, integer(MAX_THREADS))
+        yield from self._launch(Mapped(body, launch, "one block, scanning"))
+
+    def _flush(self) -> Iterator[Stmt]:
+        """Launch what one thread has to do, in the kernel that joins a total if there is one."""
+        total, self._total = self._total, None
+        single, self._single = self._single, []
+        if total is not None:
+            body = [*total.body, by_first_thread(single)]
+            yield from self._launch(replace(total, body=body))
+        elif single:
+            yield from self._launch(Mapped(single, Launch(ONE, ONE), "one thread"))
+
+    def _launch(self, mapped: Mapped) -> Iterator[Stmt]:
+        body = [*self._bindings(mapped.body), *mapped.body]
+        params = free_variables(body)
+        name = f"{self._name}_kernel{len(self.kernels)}"
+        if any(param.dtype == "float16" for param in params):
+            raise NotNative("a float16 scalar as an argument of a kernel")
+        kernel = Kernel(name, params, body, mapped.launch, mapped.mapping)
+        self.kernels.append(kernel)
+        args = (*params, mapped.launch.blocks, mapped.launch.threads)
+        status = Var(numbered("status", self._names), "int64")
+        yield Let(status, Call(launch_symbol(kernel), args, "int64", external=True))
+        yield self._unless_done(status)
+
+    def _bindings(self, body: Sequence[Stmt]) -> list[Stmt]:
+        """What a kernel reads of device scalars, bound at its beginning."""
+        made: dict[str, Stmt] = {}
+
+        def bind(var: Var) -> None:
+            if var.name in made:
+                return
+            if var.name in self._derived:
+                value = self._derived[var.name].value
+                for one in free_variables([Let(var, value)]):
+                    bind(one)
+                made[var.name] = Let(var, value)
+            elif var.name in self._slots:
+                value = Load(self._scratch, self._place(var), var.dtype, self._scratch.name)
+                made[var.name] = Let(var, value)
+
+        for var in free_variables(body):
+            bind(var)
+        return list(made.values())
+
+    def _site(self, exception: type[BaseException], message: str = "", payload: int = 0) -> Expr:
+        site = ErrorSite(exception, message, payload, None, True)
+        if site not in self.sites:
+            self.sites.append(site)
+        return integer(self.sites.index(site) + 1)
+
+    def _unless_done(self, status: Var) -> Stmt:
+        """Leave with the driver's status where that is an error."""
+        site = self._site(RuntimeError, _FAILED, 1)
+        failed: list[Stmt] = [Store(RESULTS, ZERO, status, "results"), Return(site)]
+        return If(compare("ne", status, ZERO), failed, unlikely=True)
+
+
+def _is_element(load: Load) -> bool:
+    """Whether a load reads the device's memory: all others read headers of arrays."""
+    return load.dtype != "ptr" and load.pointer != RESULTS
+
+
+def _arguments(x: Expr) -> Iterator[Expr]:
+    """What an expression's calls of C functions are given."""
+    if isinstance(x, Call) and x.external:
+        yield from x.args
+    for child in children(x):
+        yield from _arguments(child)
+
+
+def _on_host(x: Expr) -> Expr:
+    """An expression with the device's memory management in the place of the host's."""
+
+    def change(one: Expr) -> Expr | None:
+        if isinstance(one, Call) and one.name in _HOST_CALLS:
+            return replace(one, name=_HOST_CALLS[one.name], args=tuple(map(_on_host, one.args)))
+        return None
+
+    return replaced(x, change)
+
+
+def _before_returns(statements: Sequence[Stmt], first: Stmt) -> list[Stmt]:
+    """Statements with another one before each return."""
+    made: list[Stmt] = []
+    for one in statements:
+        if isinstance(one, Return):
+            made.append(first)
+        made.append(with_blocks(one, lambda block: _before_returns(block, first)))
+    return made

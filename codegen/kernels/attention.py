@@ -1,0 +1,348 @@
+"""Attention, some rows of one head at a time: ``jc_attention_<dtype>``.
+
+Keys and values are packed first, as panels of the kernels for products (`tiles`): keys transposed,
+so that scores are a product of the queries with them.  Then tasks of some queries by all keys
+follow, which threads share: the scores of one tile's rows, their softmax, and the product with the
+values, all out of the cache.  So scores are never in memory as a whole (Dao et al.,
+"FlashAttention", 2022, which also cuts the rows of scores; here a row fits the cache).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, partial
+
+from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+from jitcore.codegen.kernels import softmax
+from jitcore.codegen.kernels.assembler import (
+    Function,
+    Number,
+    Word,
+    array_parameters,
+    split,
+)
+from jitcore.codegen.kernels.tiles import (
+    Lanes,
+    Tile,
+    call_tile,
+    declarations,
+    lanes_of,
+    write_tile,
+)
+
+__all__ = ["symbol", "width"]
+
+ARRAYS = ("query", "key", "value", "packed", "out")
+
+NUMBERS = (
+    "i64 %heads",
+    "i64 %inner",
+    "i64 %queries",
+    "i64 %keys",
+    "i64 %features",
+    "i64 %columns",
+    *(f"i64 %{name}.{axis}" for name in ARRAYS[:3] for axis in ("outer", "inner", "row")),
+    "i64 %causal",
+)
+"""The parameters after those of the arrays; then comes the factor of the scores.
+
+Heads are numbered along two axes, ``inner`` of them along the second; the strides of these axes
+and of the rows are in elements, and the last axis has no gaps.  ``packed`` has room for `width`
+times as many elements as the panels of keys have features and those of values have keys, for each
+head.  With ``causal`` query ``i`` sees the first ``i + 1`` keys.  The scores of one tile's rows
+lie on the stack, so there must not be very many keys.
+"""
+
+_VECTORS = 2
+"""In a row of a panel: its tiles have many rows, and little of the last panel is idle."""
+
+_TILES_PER_TASK = 2
+
+_OPERATIONS_PER_STEP = 16
+"""So many multiplications take about as long as an operation on one element takes elsewhere."""
+
+_SOFTMAX_WORK = 8
+"""Operations for one score."""
+
+
+def symbol(dtype: str) -> str:
+    """The name of the function for a dtype."""
+    return f"jc_attention_{dtype}"
+
+
+def width(dtype: str) -> int:
+    """How many columns a panel has."""
+    return lanes_of(dtype).count * _VECTORS
+
+
+@cache
+def _compiled(dtype: str) -> CompiledModule:
+    module = compile_module(_module_text(dtype), name=symbol(dtype))
+    add_symbol(symbol(dtype), module.address(symbol(dtype)))
+    return module
+
+
+def _module_text(dtype: str) -> str:
+    lanes = lanes_of(dtype)
+    tiles = [Tile(lanes, rows, _VECTORS) for rows in lanes.tiles[_VECTORS]]
+    name = symbol(dtype)
+    texts = [
+        declarations(lanes),
+        "declare void @jc_parallel(ptr, ptr, i64, i64, i64)\n",
+        f"declare i64 @{softmax.symbol(dtype)}(ptr, i64, i64, i64, i64, i64, {lanes.number})\n",
+        *(write_tile(tile, tiles[0].rows) for tile in tiles),
+        _write_packing(f"{name}_heads", tiles[0]),
+        _write_tasks(f"{name}_tasks", tiles),
+        _write_attention(name, tiles[0]),
+    ]
+    return "\n".join(texts)
+
+
+def _context(lanes: Lanes) -> list[tuple[str, str]]:
+    words = (*(f"ptr %{name}" for name in ARRAYS), *NUMBERS, f"{lanes.number} %scale")
+    return [split(one) for one in words]
+
+
+_DERIVED = ("%key.panels", "%value.panels", "%key.size", "%head.size", "%blocks")
+"""What all tasks use, worked out once: panels, elements of packed keys, and of keys and values, and
+how many tasks a head is."""
+
+
+def _quotient(function: Function, x: Number, y: Number) -> Number:
+    """``x / y``, rounded up."""
+    return function.binary("sdiv", function.sub(function.add(x, y), 1), y)
+
+
+def _write_attention(name: str, tile: Tile) -> str:
+    """The function that others call."""
+    lanes = tile.lanes
+    params = (*array_parameters(*ARRAYS), *NUMBERS, f"{lanes.number} %scale")
+    function = Function(name, params)
+    function.open_arrays(lanes.number, *ARRAYS)
+    key_panels = _quotient(function, "%keys", tile.width)
+    value_panels = _quotient(function, "%columns", tile.width)
+    key_size = function.mul(key_panels, "%features", tile.width)
+    head_size = function.add(key_size, function.mul(value_panels, "%keys", tile.width))
+    blocks = _quotient(function, "%queries", tile.rows * _TILES_PER_TASK)
+    words: list[tuple[str, Number]] = list(_context(lanes))
+    words += [("i64", one) for one in (key_panels, value_panels, key_size, head_size, blocks)]
+    context = function.context(words)
+    numbers = function.mul("%keys", function.add("%features", "%columns"), "%heads")
+    steps = function.binary("sdiv", function.mul(numbers, "%queries"), _OPERATIONS_PER_STEP)
+    scores = function.mul("%heads", "%queries", "%keys", _SOFTMAX_WORK)
+    for body, count, work in (
+        ("heads", "%heads", numbers),
+        ("tasks", function.mul("%heads", blocks), function.add(steps, scores)),
+    ):
+        function.do(
+            f"call void @jc_parallel(ptr @{name}_{body}, ptr {context}, i64 0, i64 {count}, "
+            f"i64 {work})"
+        )
+    return function.text()
+
+
+def _start_body(name: str, lanes: Lanes) -> Function:
+    """A body of a parallel loop, with all names that its context holds."""
+    function = Function(name, ("ptr %context", "i64 %first", "i64 %last"), "internal")
+    function.open_context([*_context(lanes), *(("i64", one) for one in _DERIVED)])
+    return function
+
+
+def _head(function: Function, lanes: Lanes, array: str, head: Number) -> Word:
+    """The address of a head's first row."""
+    outer = function.mul(function.binary("sdiv", head, "%inner"), f"%{array}.outer")
+    inner = function.mul(function.binary("srem", head, "%inner"), f"%{array}.inner")
+    return function.place(f"%{array}", function.add(outer, inner), lanes.number)
+
+
+# Packing ----------------------------------------------------------------------------------
+
+
+def _write_packing(name: str, tile: Tile) -> str:
+    """The body of the loop over heads that packs their keys and values."""
+    lanes = tile.lanes
+    function = _start_body(name, lanes)
+    with function.loop("%first", "%last") as head:
+        target = function.place("%packed", function.mul(head, "%head.size"), lanes.number)
+        _pack_keys(function, tile, _head(function, lanes, "key", head), target)
+        values = function.place(target, "%key.size", lanes.number)
+        _pack_values(function, tile, _head(function, lanes, "value", head), values)
+    return function.text()
+
+
+def _pack_keys(function: Function, tile: Tile, keys: Word, target: Word) -> None:
+    """(keys, features) as (panels, features, width); the last key fills the last panel up."""
+    lanes = tile.lanes
+    with (
+        function.loop(0, "%key.panels") as panel,
+        function.loop(0, "%features", lanes.count) as feature,
+    ):
+        left = function.sub("%features", feature)
+        mask = lanes.below(function, left)
+        for vector in range(tile.vectors):
+            rows = []
+            for lane in range(lanes.count):
+                number = function.add(function.mul(panel, tile.width), vector * lanes.count + lane)
+                row = function.mul(function.smaller(number, function.sub("%keys", 1)), "%key.row")
+                place = function.place(keys, function.add(row, feature), lanes.number)
+                rows.append(lanes.load(function, place, mask))
+            for lane, column in enumerate(_transposed(function, lanes, rows)):
+                entry = function.add(function.mul(panel, "%features"), feature, lane)
+                start = function.add(function.mul(entry, tile.width), vector * lanes.count)
+                with function.when(function.compare("sgt", left, lane)):
+                    lanes.store(function, column, function.place(target, start, lanes.number))
+
+
+def _transposed(function: Function, lanes: Lanes, rows: Sequence[Word]) -> list[Word]:
+    """As many vectors as they have lanes, transposed: blocks of 2, 4 and so on change places."""
+    vectors, step = list(rows), 1
+    while step < lanes.count:
+        every = range(lanes.count)
+        upper = [lane + lanes.count - step if lane & step else lane for lane in every]
+        lower = [lane + lanes.count if lane & step else lane + step for lane in every]
+        for number in (one for one in every if not one & step):
+            pair = vectors[number], vectors[number + step]
+            vectors[number] = _shuffled(function, lanes, pair, upper)
+            vectors[number + step] = _shuffled(function, lanes, pair, lower)
+        step *= 2
+    return vectors
+
+
+def _shuffled(
+    function: Function, lanes: Lanes, pair: tuple[Word, Word], places: Sequence[int]
+) -> Word:
+    """Lanes of two vectors by their number in both."""
+    mask = ", ".join(f"i32 {one}" for one in places)
+    operands = ", ".join(f"{lanes.vector} {one}" for one in pair)
+    return function.let(f"shufflevector {operands}, <{lanes.count} x i32> <{mask}>")
+
+
+def _pack_values(function: Function, tile: Tile, values: Word, target: Word) -> None:
+    """(keys, columns) as (panels, keys, width), with zeros in the last panel."""
+    lanes = tile.lanes
+    with function.loop(0, "%value.panels") as panel:
+        first = function.mul(panel, tile.width)
+        masks = [
+            lanes.below(function, function.sub("%columns", function.add(first, start)))
+            for start in range(0, tile.width, lanes.count)
+        ]
+        with function.loop(0, "%keys") as key:
+            row = function.add(function.mul(key, "%value.row"), first)
+            entry = function.mul(function.add(function.mul(panel, "%keys"), key), tile.width)
+            for vector, mask in enumerate(masks):
+                start = vector * lanes.count
+                place = function.place(values, function.add(row, start), lanes.number)
+                value = lanes.load(function, place, mask)
+                place = function.place(target, function.add(entry, start), lanes.number)
+                lanes.store(function, value, place)
+
+
+# Tasks ------------------------------------------------------------------------------------
+
+
+def _write_tasks(name: str, tiles: Sequence[Tile]) -> str:
+    """The body of the loop over tasks: some queries of one head."""
+    tile = tiles[0]
+    lanes, step = tile.lanes, tile.rows * _TILES_PER_TASK
+    function = _start_body(name, lanes)
+    padded = function.mul("%key.panels", tile.width)
+    scores = function.let(f"alloca {lanes.number}, i64 {function.mul(padded, tile.rows)}, align 64")
+    table = function.slot(f"[{tile.rows} x ptr]")
+    with function.loop("%first", "%last") as task:
+        head = function.binary("sdiv", task, "%blocks")
+        start = function.mul(function.binary("srem", task, "%blocks"), step)
+        end = function.smaller(function.add(start, step), "%queries")
+        with function.loop(start, end, tile.rows) as row:
+            _attend(function, tiles, (table, scores, padded), head, row, end)
+    return function.text()
+
+
+def _attend(
+    function: Function,
+    tiles: Sequence[Tile],
+    memory: tuple[Word, Word, Number],
+    head: Number,
+    row: Number,
+    end: Number,
+) -> None:
+    """The results of one tile's rows."""
+    table, scores, padded = memory
+    lanes = tiles[0].lanes
+    rows = function.smaller(tiles[0].rows, function.sub(end, row))
+    seen = function.smaller("%keys", function.add(row, rows))
+    is_causal = function.compare("ne", "%causal", 0)
+    keys = function.let(f"select i1 {is_causal}, i64 {seen}, i64 %keys")
+    queries = function.place(
+        _head(function, lanes, "query", head), function.mul(row, "%query.row"), lanes.number
+    )
+    packed = function.place("%packed", function.mul(head, "%head.size"), lanes.number)
+    values = function.place(packed, "%key.size", lanes.number)
+    out = function.mul(function.add(function.mul(head, "%queries"), row), "%columns")
+
+    _fill(function, tiles[0], table, (queries, "%query.row", rows))
+    sizes = (rows, "%features", keys, "%features")
+    _multiply(function, tiles, table, (packed, scores, padded), sizes)
+    numbers = ", ".join(f"i64 {one}" for one in (rows, padded, keys, row, "%causal"))
+    arguments = f"ptr {scores}, {numbers}, {lanes.number} %scale"
+    function.let(f"call i64 @{softmax.symbol(lanes.dtype)}({arguments})")
+    _fill(function, tiles[0], table, (scores, padded, rows))
+    sizes = (rows, keys, "%columns", "%keys")
+    results = function.place("%out", out, lanes.number)
+    _multiply(function, tiles, table, (values, results, "%columns"), sizes)
+
+
+def _fill(function: Function, tile: Tile, table: Word, matrix: tuple[Word, Number, Number]) -> None:
+    """The addresses of a matrix's rows; the last one's fill the table up."""
+    first, apart, rows = matrix
+    for lane in range(tile.rows):
+        number = function.smaller(lane, function.sub(rows, 1))
+        place = function.place(first, function.mul(number, apart), tile.lanes.number)
+        function.store("ptr", place, function.place(table, lane, "ptr"))
+
+
+def _multiply(
+    function: Function,
+    tiles: Sequence[Tile],
+    table: Word,
+    arrays: tuple[Word, Word, Number],
+    sizes: tuple[Number, Number, Number, Number],
+) -> None:
+    """Write the product of some rows with a packed matrix.
+
+    Parameters
+    ----------
+    function : Function
+    tiles : sequence of Tile
+    table : Word
+        The addresses of the rows.
+    arrays : tuple
+        The packed matrix, where to write, and how many elements rows are apart there.
+    sizes : tuple of Number
+        How many rows, terms and columns there are, and how many terms the panels have room for.
+    """
+    packed, out, apart = arrays
+    rows, terms, columns, room = sizes
+    tile = tiles[0]
+    number = tile.lanes.number
+    with function.loop(0, _quotient(function, columns, tile.width)) as panel:
+        first = function.mul(panel, tile.width)
+        args = [
+            f"ptr {table}",
+            f"ptr {function.place(packed, function.mul(first, room), number)}",
+            "ptr null",
+            "ptr null",
+            f"ptr {function.place(out, first, number)}",
+            f"i64 {apart}",
+            "i64 1",
+            f"i64 {terms}",
+            "i64 0",
+            f"i64 {rows}",
+            f"i64 {function.smaller(tile.width, function.sub(columns, first))}",
+            f"{number} 0xFFF0000000000000",
+            f"{number} 0x7FF0000000000000",
+        ]
+        call_tile(function, tiles, rows, ", ".join(args))
+
+
+for _dtype in ("float32", "float64"):
+    add_maker(symbol(_dtype), partial(_compiled, _dtype))

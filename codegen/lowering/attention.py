@@ -1,0 +1,105 @@
+"""Attention by its own kernel, whatever the order in memory of heads and rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitcore.codegen.kernels import attention
+from jitcore.codegen.loops import Binary, Call, Cast, Do, Expr, Unary
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    add,
+    compare,
+    constant,
+    integer,
+    multiply,
+    product,
+)
+from jitcore.codegen.lowering.layers import addresses, contiguous, result
+from jitcore.codegen.lowering.operands import ArrayRef, Operand
+from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.graph import Node
+from jitcore.ir.ops.layer_types import MAX_KEYS
+
+__all__ = ["RULES"]
+
+HEAD_AXES = 2
+"""So many axes before those of a matrix the kernel walks by their strides."""
+
+
+def _attention(lowering: Lowering, node: Node) -> Operand:
+    query, key, value = (_walkable(lowering, lowering.array(one)) for one in node.inputs[:3])
+    dtype = query.dtype.name
+    heads, (queries, features) = query.dims[:-2], query.dims[-2:]
+    keys, columns = value.dims[-2:]
+    for one, other in (
+        *zip(heads, key.dims[:-2], strict=True),
+        *zip(heads, value.dims[:-2], strict=True),
+        (features, key.dims[-1]),
+        (keys, key.dims[-2]),
+    ):
+        lowering.fail(compare("ne", one, other), None)
+    lowering.fail(compare("gt", keys, integer(MAX_KEYS)), None)
+    target = result(lowering, node, query, [*heads, queries, columns])
+    count = lowering.size(heads)
+    packed = lowering.allocate(
+        "packed", [multiply(count, _packed_size(dtype, keys, features, columns))],
+        query.dtype, escapes=False,
+    )  # fmt: skip
+    strides = [one for array in (query, key, value) for one in _strides(array)]
+    inner = heads[-1] if heads else ONE
+    causal = integer(int(node.attributes["is_causal"]))
+    args = (
+        *addresses((query, key, value, packed, target)),
+        *(count, inner, queries, keys, features, columns),
+        *strides,
+        causal,
+        _scale(lowering, node.attributes["scale"], features, dtype),
+    )
+    lowering.emitter.emit(Do(Call(attention.symbol(dtype), args, "void", external=True)))
+    return target
+
+
+def _walkable(lowering: Lowering, array: ArrayRef) -> ArrayRef:
+    """The array, or a copy, where the kernel cannot walk it by its strides."""
+    if array.rank <= HEAD_AXES + 2 and array.strides[-1] == ONE:
+        return array
+    return contiguous(lowering, array)
+
+
+def _strides(array: ArrayRef) -> tuple[Expr, Expr, Expr]:
+    """Those of the heads' two axes and of the rows; of more heads, which have no gaps, one axis."""
+    rows = array.strides[-2]
+    if array.rank == HEAD_AXES:
+        return ZERO, ZERO, rows
+    inner = array.strides[-3]
+    if array.rank == HEAD_AXES + 1:
+        return ZERO, inner, rows
+    if array.rank == HEAD_AXES + 2:
+        return array.strides[-4], inner, rows
+    return product((array.dims[-3], inner)), inner, rows
+
+
+def _packed_size(dtype: str, keys: Expr, features: Expr, columns: Expr) -> Expr:
+    """How many elements the packed keys and values of one head are."""
+    width = attention.width(dtype)
+
+    def padded(extent: Expr) -> Expr:
+        panels = Binary("quot", add(extent, integer(width - 1)), integer(width), "int64")
+        return multiply(panels, integer(width))
+
+    return add(multiply(padded(keys), features), multiply(padded(columns), keys))
+
+
+def _scale(lowering: Lowering, given: float | None, features: Expr, dtype: str) -> Expr:
+    """The factor of the scores, rounded to their dtype as NumPy rounds Python's numbers."""
+    if given is not None:
+        return constant(np.dtype(dtype).type(given), dtype)
+    lowering.fail(compare("eq", features, ZERO), None)
+    root = Unary("sqrt", Cast(features, "float64"), "float64")
+    exact = Binary("div", constant(1.0, "float64"), root, "float64")
+    return exact if dtype == "float64" else Cast(exact, dtype)
+
+
+RULES: dict[str, Rule] = {"nn::scaled_dot_product_attention": _attention}

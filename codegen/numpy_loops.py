@@ -1,0 +1,148 @@
+"""Inner loops of NumPy's own ufuncs, as functions of native code.
+
+NumPy's loop of ``power`` is Intel's vector math library where the processor has 512-bit vectors,
+and C's function elsewhere.  Neither rounds correctly, so no other code has the same bits; native
+code calls the loop itself, which is as fast.  Sums of few elements are NumPy's for another reason:
+they start recurrences, which make the smallest differences grow.
+
+=========================== ======================================================================
+``jc_power_float64``        ``x ** y`` as in arrays
+``jc_power_float64_x8``     the same of eight pairs at once
+``jc_sum_float64``          the sum of contiguous elements, from (address, offset, count)
+=========================== ======================================================================
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Final
+
+import numpy as np
+
+from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+
+__all__ = ["MOST_SUMMED", "VECTOR_FORMS", "vector_declarations", "vector_name"]
+
+VECTOR_FORMS: Final = frozenset({"jc_power_float64"})
+"""The functions of two numbers that have a form for vectors."""
+
+LANES: Final = 8
+"""How many elements such a form takes."""
+
+MOST_SUMMED: Final = 128
+"""So many elements NumPy adds up in a single loop; more are divided until they are so few."""
+
+
+def vector_name(name: str) -> str:
+    """The symbol of a function's form for vectors."""
+    return f"{name}_x{LANES}"
+
+
+def vector_declarations(name: str) -> dict[str, str]:
+    """LLVM's declarations of a function and of its form for vectors, by symbol."""
+    vector, type_ = vector_name(name), f"<{LANES} x double>"
+    pure = "memory(none) nounwind willreturn"
+    variant = f'"vector-function-abi-variant"="_ZGV_LLVM_N{LANES}vv_{name}({vector})"'
+    return {
+        name: f"declare double @{name}(double, double) {pure} {variant}",
+        vector: f"declare {type_} @{vector}({type_}, {type_}) {pure}",
+    }
+
+
+class _Ufunc(ctypes.Structure):
+    """The first fields of ``PyUFuncObject`` after the object's head (numpy/ufuncobject.h)."""
+
+    _fields_ = (
+        ("nin", ctypes.c_int),
+        ("nout", ctypes.c_int),
+        ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+    )
+
+
+def _address(ufunc: np.ufunc, types: str) -> int:
+    """Of a ufunc's loop for these dtypes, which needs nothing but its operands."""
+    fields = _Ufunc.from_address(id(ufunc) + object.__basicsize__)
+    address: int = fields.functions[ufunc.types.index(types)]
+    return address
+
+
+_ELEMENTWISE: Final = """
+define {type} @{name}({type} %x, {type} %y) {{
+  %operands = alloca [3 x {type}]
+  %second = getelementptr {type}, ptr %operands, i64 1
+  %third = getelementptr {type}, ptr %operands, i64 2
+  store {type} %x, ptr %operands
+  store {type} %y, ptr %second
+  %addresses = alloca [3 x ptr]
+  %second.address = getelementptr ptr, ptr %addresses, i64 1
+  %third.address = getelementptr ptr, ptr %addresses, i64 2
+  store ptr %operands, ptr %addresses
+  store ptr %second, ptr %second.address
+  store ptr %third, ptr %third.address
+  %count = alloca i64
+  store i64 {lanes}, ptr %count
+  %steps = alloca [3 x i64]
+  store [3 x i64] [i64 8, i64 8, i64 8], ptr %steps
+  call void @{loop}(ptr %addresses, ptr %count, ptr %steps, ptr null)
+  %result = load {type}, ptr %third
+  ret {type} %result
+}}
+"""
+
+_SUM: Final = """
+declare void @jc_add_loop(ptr, ptr, ptr, ptr)
+define double @jc_sum_float64(ptr %array, i64 %offset, i64 %size) {
+  %first = getelementptr double, ptr %array, i64 %offset
+  %total = alloca double
+  store double 0.0, ptr %total
+  %addresses = alloca [3 x ptr]
+  %second.address = getelementptr ptr, ptr %addresses, i64 1
+  %third.address = getelementptr ptr, ptr %addresses, i64 2
+  store ptr %total, ptr %addresses
+  store ptr %first, ptr %second.address
+  store ptr %total, ptr %third.address
+  %count = alloca i64
+  store i64 %size, ptr %count
+  %steps = alloca [3 x i64]
+  store [3 x i64] [i64 0, i64 8, i64 0], ptr %steps
+  call void @jc_add_loop(ptr %addresses, ptr %count, ptr %steps, ptr null)
+  %result = load double, ptr %total
+  ret double %result
+}
+"""
+
+_lock = threading.Lock()
+_made: list[CompiledModule] = []
+
+
+def _make() -> None:
+    """Make the functions known to the engine."""
+    with _lock:
+        if _made:
+            return
+        add_symbol("jc_power_loop", _address(np.power, "dd->d"))
+        add_symbol("jc_add_loop", _address(np.add, "dd->d"))
+        module = compile_module(_text(), name="numpy loops", optimize=False)
+        for symbol in module.symbols:
+            add_symbol(symbol, module.address(symbol))
+        _made.append(module)
+
+
+def _text() -> str:
+    name, loop = "jc_power_float64", "jc_power_loop"
+    vector = f"<{LANES} x double>"
+    return "".join(
+        (
+            f"declare void @{loop}(ptr, ptr, ptr, ptr)\n",
+            _ELEMENTWISE.format(type="double", name=name, lanes=1, loop=loop),
+            _ELEMENTWISE.format(type=vector, name=vector_name(name), lanes=LANES, loop=loop),
+            _SUM,
+        )
+    )
+
+
+for _symbol in (*VECTOR_FORMS, *map(vector_name, VECTOR_FORMS), "jc_sum_float64"):
+    add_maker(_symbol, _make)

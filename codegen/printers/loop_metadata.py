@@ -1,0 +1,32 @@
+"""The words in which LLVM is told about a loop."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "AFTERWARDS",
+    "MASKED",
+    "NOT_UNROLLED",
+    "ONE_AT_A_TIME",
+    "SEVERAL_AT_A_TIME",
+    "UNMASKED",
+    "vector_width",
+]
+
+MASKED: Final = '!{!"llvm.loop.vectorize.predicate.enable", i1 true}'
+"""Has the rest of a short loop computed as a part of a vector."""
+
+UNMASKED: Final = MASKED.replace("true", "false")
+"""What stands in its place for processors without masks."""
+
+NOT_UNROLLED: Final = '!{!"llvm.loop.unroll.disable"}'
+ONE_AT_A_TIME: Final = '!{!"llvm.loop.interleave.count", i32 1}'
+SEVERAL_AT_A_TIME: Final = '!{!"llvm.loop.interleave.count", i32 4}'
+# What the vectorizer makes of a loop has these hints in place of the others.
+AFTERWARDS: Final = '!{!"llvm.loop.vectorize.followup_all", !{!"llvm.loop.isvectorized", i32 1}}'
+
+
+def vector_width(lanes: int) -> str:
+    """Has vectors made of so many iterations."""
+    return f'!{{!"llvm.loop.vectorize.width", i32 {lanes}}}'

@@ -1,0 +1,176 @@
+"""The printer for CUDA: kernels as readable Python source for ``numba.cuda``.
+
+The source imports Numba and the primitives it uses, and can be pasted into a file and run on a
+machine with a GPU, or in Numba's simulator with ``jitcore.codegen.cuda.simulated`` in the place of
+the primitives.  Addresses are ``int64``, as in the source for the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitcore.codegen.cuda.kernels import Kernel, Scope, ThreadFor
+from jitcore.codegen.cuda.products import MATMUL
+from jitcore.codegen.loops import Call, Continue, For, Function
+from jitcore.codegen.lowering.arithmetic import ZERO
+from jitcore.codegen.printers.numba_source import FunctionPrinter, SourceModule, python_name
+from jitcore.codegen.traversal import walk
+
+__all__ = ["print_kernel"]
+
+_SHARES: dict[Scope, tuple[str, str]] = {
+    "grid": ("cuda.grid(1)", "cuda.gridsize(1)"),
+    "blocks": ("int64(cuda.blockIdx.x)", "int64(cuda.gridDim.x)"),
+    "block": ("int64(cuda.threadIdx.x)", "int64(cuda.blockDim.x)"),
+    "parts": ("int64(cuda.threadIdx.x >> 5)", "int64(cuda.blockDim.x >> 5)"),
+}
+"""The first iteration of a thread, and how far it is to its next one."""
+
+_PREFIX = "cuda."
+_OTHER_FORMS = {
+    **{name: name for name in ("fabs", "maximum", "minimum", "negative", "rint", "trunc")},
+    "accumulate_min": "minimum",
+    "accumulate_max": "maximum",
+}
+_EXCHANGED = frozenset({"int32", "int64", "float32", "float64"})
+_SPELLED = {
+    "is_first": "(cuda.threadIdx.x == 0)",
+    "is_in_first_warp": "(cuda.threadIdx.x < 32)",
+    "lane_in_warp": "int64(cuda.threadIdx.x & 31)",
+    "thread": "int64(cuda.threadIdx.x)",
+    "threads": "int64(cuda.blockDim.x)",
+    "block": "int64(cuda.blockIdx.x)",
+    "barrier": "cuda.syncthreads()",
+}
+
+
+def print_kernel(kernel: Kernel, *, header: str = "") -> str:
+    """Print a kernel, and the vector math it calls, as Python source for ``numba.cuda``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    header : str
+        Lines for a comment at the top.
+
+    Returns
+    -------
+    str
+        Source that defines the kernel under its name and runs nothing when it is imported.
+
+    Raises
+    ------
+    KeyError
+        When the kernel calls vector math that does not exist.
+    ValueError
+        When a primitive does not exist for a dtype.
+    """
+    module = _Module()
+    function = Function(kernel.name, kernel.params, kernel.body, "void")
+    module.add(function, python_name(kernel.name), is_entry=True)
+    return module.text(header)
+
+
+class _Module(SourceModule):
+    """The source of a kernel: device functions, and ``cuda`` itself."""
+
+    def __init__(self) -> None:
+        super().__init__(_KernelPrinter, "@cuda.jit(device=True)", "cuda")
+        self._device: set[str] = set()
+        self._has_product = False
+
+    def primitive(self, name: str) -> str:
+        """Import a primitive; some have another form on devices."""
+        other = _OTHER_FORMS.get(name)
+        return super().primitive(name) if other is None else self.device_primitive(other)
+
+    def device_primitive(self, name: str) -> str:
+        """Import a primitive that only devices have."""
+        self._device.add(name)
+        return name
+
+    def product(self) -> str:
+        """Import the product of matrices."""
+        self._has_product = True
+        return "matmul_tile"
+
+    def imports(self) -> list[tuple[str, Sequence[str]]]:
+        """The modules of primitives, and what is imported from each."""
+        found = super().imports()
+        if self._device:
+            found.append(("jitcore.codegen.cuda.primitives", sorted(self._device)))
+        if self._has_product:
+            found.append(("jitcore.codegen.cuda.matmul", ["matmul_tile"]))
+        return found
+
+
+class _KernelPrinter(FunctionPrinter):
+    """Prints a kernel, or a function that it calls."""
+
+    _module: _Module
+
+    def __init__(self, module: SourceModule, function: Function, name: str, is_entry: bool) -> None:
+        super().__init__(module, function, name, is_entry)
+        self._statements[ThreadFor] = self._for
+
+    def decorator(self) -> str:
+        return "@cuda.jit" if self._is_entry else self._module.decorator
+
+    def _for(self, statement: For) -> None:
+        if not isinstance(statement, ThreadFor):
+            super()._for(statement)
+            return
+        first, step = _SHARES[statement.scope]
+        if statement.scope != "grid":
+            self._module.type("int64")
+        if statement.start != ZERO:
+            first = f"{self._operand(statement.start)} + {first}"
+        stop = self._expression(statement.stop)
+        outer = self._visible
+        self._visible = dict(outer)
+        name = self._bind(statement.var)
+        if any(isinstance(one, Continue) for one in walk(statement.body)):
+            self._block(f"for {name} in range({first}, {stop}, {step}):", statement.body)
+        else:
+            # Numba's range would begin with a division.
+            self._writer.line(f"{name} = {first}")
+            with self._writer.block(f"while {name} < {stop}:"):
+                self._append(statement.body)
+                self._writer.line(f"{name} += {step}")
+        self._visible = outer
+
+    def _call(self, expression: Call) -> str:
+        name = expression.name.removeprefix(_PREFIX)
+        if name == expression.name:
+            return super()._call(expression)
+        if name in _SPELLED:
+            if "int64" in _SPELLED[name]:
+                self._module.type("int64")
+            return _SPELLED[name]
+        if expression.name.startswith(MATMUL):
+            dtype = self._convert_to(expression.name.removeprefix(MATMUL))
+            return f"{self._module.product()}({self._list(expression.args)}, {dtype})"
+        if name in ("load_vector", "store_vector", "lane"):
+            return self._vector(name, expression)
+        return self._block_reduction(name, expression)
+
+    def _block_reduction(self, name: str, expression: Call) -> str:
+        """The threads of a warp exchange words; narrower values travel as words."""
+        function = self._module.device_primitive(name)
+        x, dtype = self._expression(expression.args[0]), expression.dtype
+        own = self._convert_to(dtype)
+        if dtype in _EXCHANGED:
+            return f"{function}({x}, {own})"
+        word = self._module.type("int64" if dtype.endswith("64") else "int32")
+        return f"{own}({function}({word}({x}), {word}))"
+
+    def _vector(self, name: str, expression: Call) -> str:
+        first, second, *others = expression.args
+        if name == "lane":
+            return f"{self._expression(first)}[{self._expression(second)}]"
+        function = self._module.device_primitive(name)
+        places = self._list((first, second))
+        if name == "store_vector":
+            return f"{function}({places}, ({self._list(others)}))"
+        dtype, _, width = expression.dtype.rpartition("x")
+        return f"{function}({places}, {self._convert_to(dtype)}, {width})"

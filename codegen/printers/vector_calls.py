@@ -1,0 +1,277 @@
+"""Vector math as functions that loops call, a few registers of numbers at a time.
+
+A function that is inlined at each use costs compile time at each use, and a long chain of them
+waits for itself: the processor sees the instructions of one iteration at a time, each of which
+needs the result of the one before.  A call computes several vectors side by side instead, and its
+code is there once.  LLVM's vectorizer knows which function takes a vector by the attribute
+``vector-function-abi-variant`` of the one that takes a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from jitcore.codegen import vecmath
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Call,
+    Comment,
+    Const,
+    Expr,
+    For,
+    Function,
+    Let,
+    Return,
+    Stmt,
+    Store,
+)
+from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS, memory_type
+from jitcore.codegen.printers.loop_metadata import (
+    AFTERWARDS,
+    MASKED,
+    NOT_UNROLLED,
+    ONE_AT_A_TIME,
+    SEVERAL_AT_A_TIME,
+    vector_width,
+)
+from jitcore.codegen.traversal import calls_c, children, expressions, loads_in
+
+__all__ = ["VectorCalls", "caller", "caller_name", "twin", "twin_name", "vector_calls"]
+
+LEAST_CALLS: Final = 3
+"""With fewer calls a loop does not wait for itself, and compiling it takes no longer."""
+
+REGISTERS: Final = 4
+"""How many registers a call computes: what is left does for the functions' own values."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCalls:
+    """How a loop calls vector math.
+
+    Parameters
+    ----------
+    lanes : int
+        How many numbers a call takes at once.
+    is_width : bool
+        The loop is surely made vectors of so many iterations.  Where it may not be, LLVM would say
+        so on the terminal if it was told the number: it then makes vectors of one register by
+        itself.
+    """
+
+    lanes: int
+    is_width: bool
+
+    def hints(self) -> list[str]:
+        """What LLVM is told about the loop."""
+        if self.is_width:
+            return [NOT_UNROLLED, ONE_AT_A_TIME, vector_width(self.lanes), MASKED, AFTERWARDS]
+        return [NOT_UNROLLED, SEVERAL_AT_A_TIME, MASKED, AFTERWARDS]
+
+
+def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
+    """How a loop calls vector math; None where that is inlined.
+
+    Parameters
+    ----------
+    loop : For
+    vector_bits : int
+        The size of a vector register.
+    """
+    if loop.step != 1 or not all(map(_is_vectorized, loop.body)):
+        return None
+    calls = list(_calls(loop.body))
+    if len(calls) < LEAST_CALLS or not all(_takes_vectors(call) for call in calls):
+        return None
+    kept = [one.value.dtype for one in loop.body if isinstance(one, Store | Assign)]
+    # What LLVM goes by where it chooses the width: a bool is a byte in memory.
+    read = [load.dtype for load in loads_in(loop.body)]
+    moved = max([8, *(BITS[dtype] for dtype in (*kept, *read))])
+    if _trips(loop) < vector_bits // moved:
+        return None
+    if not _is_independent(loop):
+        return VectorCalls(vector_bits // moved, False)
+    lanes = REGISTERS * vector_bits // max(moved, *(BITS[call.dtype] for call in calls))
+    while lanes >= 2 * _trips(loop):
+        lanes //= 2
+    return VectorCalls(lanes, True)
+
+
+def _trips(loop: For) -> float:
+    """The number of iterations, where it is known; otherwise many."""
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+        trips: int = loop.stop.value - loop.start.value
+        return trips
+    return math.inf
+
+
+def _is_independent(loop: For) -> bool:
+    """Whether no iteration reads or writes what another one writes, for all LLVM can see."""
+    stores = [one for one in loop.body if isinstance(one, Store)]
+    roots = {store.root for store in stores}
+    is_apart = len(roots) == len(stores) and "" not in roots
+    return (
+        is_apart
+        and not any(isinstance(one, Assign) for one in loop.body)
+        and roots.isdisjoint(load.root for load in loads_in(loop.body))
+        and "" not in {load.root for load in loads_in(loop.body)}
+    )
+
+
+def _is_vectorized(statement: Stmt) -> bool:
+    """Whether LLVM makes vectors of a loop with such statements only."""
+    match statement:
+        case Let():
+            return not statement.mutable and not calls_c(statement.value)
+        case Assign(value=Binary(reassoc=True) as step):
+            return not calls_c(step)
+        case Store():
+            return not calls_c(statement.value)
+        case _:
+            return isinstance(statement, Comment)
+
+
+def _calls(statements: list[Stmt]) -> Iterator[Call]:
+    """The calls of vector math."""
+    for statement in statements:
+        for expression in expressions(statement):
+            yield from _calls_in(expression)
+
+
+def _calls_in(x: Expr) -> Iterator[Call]:
+    if isinstance(x, Call) and x.name != "fma":
+        yield x
+    for child in children(x):
+        yield from _calls_in(child)
+
+
+def _takes_vectors(call: Call) -> bool:
+    """Whether a function of vector math is a straight line from floats to a float."""
+    if not FLOATS.issuperset({call.dtype, *(arg.dtype for arg in call.args)}):
+        return False
+    body = vecmath.function(call.name, call.dtype).body
+    return not any(
+        not isinstance(one, Let | Return) or any(map(_is_opaque, expressions(one))) for one in body
+    )
+
+
+def _is_opaque(x: Expr) -> bool:
+    if isinstance(x, Call) and x.name != "fma" and (x.external or not _takes_vectors(x)):
+        return True
+    return any(map(_is_opaque, children(x)))
+
+
+def caller_name(symbol: str, calls: VectorCalls | None) -> str:
+    """The symbol of `caller`."""
+    if calls is None:
+        return f"{symbol}_call"
+    return f"{symbol}_{'lane' if calls.is_width else 'call'}{calls.lanes}"
+
+
+def caller(symbol: str, function: Function, calls: VectorCalls | None) -> str:
+    """A function that calls one of vector math and is not inlined itself.
+
+    Where loops are surely vectorized it is what LLVM replaces by its twin, and hardly ever called:
+    it calls the twin, too, since a second copy of the code takes time to compile.
+
+    Parameters
+    ----------
+    symbol : str
+        That of the function of vector math.
+    function : Function
+        The definition of that.
+    calls : VectorCalls or None
+        How loops call it; None where it has no twin for vectors.
+    """
+    name = caller_name(symbol, calls)
+    result = memory_type(function.result)
+    types = [memory_type(param.dtype) for param in function.params]
+    params = _operands(types, "%x")
+    attributes = ""
+    if calls is not None:
+        twin = twin_name(symbol, calls.lanes)
+        variant = f"_ZGV_LLVM_N{calls.lanes}{'v' * len(types)}_{name}({twin})"
+        attributes = f'memory(none) willreturn "vector-function-abi-variant"="{variant}" '
+    if calls is not None and calls.is_width:
+        body = _first_lane(symbol, result, types, calls.lanes)
+    else:
+        body = [f"  %result = call {result} @{symbol}({params})"]
+    lines = [
+        f"define internal {result} @{name}({params}) noinline {attributes}#0 {{",
+        *body,
+        f"  ret {result} %result",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _first_lane(symbol: str, result: str, types: list[str], lanes: int) -> list[str]:
+    """A call of the twin with numbers in its first lane and zeros in all others."""
+    vectors = [f"<{lanes} x {type_}>" for type_ in types]
+    made = [
+        f"  %v{number} = insertelement {vector} zeroinitializer, {type_} %x{number}, i64 0"
+        for number, (vector, type_) in enumerate(zip(vectors, types, strict=True))
+    ]
+    vector = f"<{lanes} x {result}>"
+    call = f"call {vector} @{twin_name(symbol, lanes)}({_operands(vectors, '%v')})"
+    return [
+        *made,
+        f"  %results = {call}",
+        f"  %result = extractelement {vector} %results, i64 0",
+    ]
+
+
+def twin_name(symbol: str, lanes: int) -> str:
+    """The symbol of `twin`."""
+    return f"{symbol}_x{lanes}"
+
+
+def twin(symbol: str, function: Function, lanes: int, metadata: Callable[[str], str]) -> str:
+    """A function of vector math for vectors: a loop over lanes, which LLVM makes one step of.
+
+    Nothing refers to it until loops that call it are vectorized.  ``metadata`` adds a node to the
+    module.
+    """
+    result = memory_type(function.result)
+    types = [memory_type(param.dtype) for param in function.params]
+    vectors = [f"<{lanes} x {type_}>" for type_ in types]
+    hints = (NOT_UNROLLED, ONE_AT_A_TIME, vector_width(lanes))
+    loop = metadata(f"distinct !{{{{self}}, {', '.join(map(metadata, hints))}}}")
+    lines = [
+        f"define internal <{lanes} x {result}> @{twin_name(symbol, lanes)}"
+        f"({_operands(vectors, '%v')}) noinline memory(none) willreturn #0 {{",
+        "entry:",
+        f"  %results = alloca <{lanes} x {result}>",
+    ]
+    for number, vector in enumerate(vectors):
+        lines += [
+            f"  %m{number} = alloca {vector}",
+            f"  store {vector} %v{number}, ptr %m{number}",
+        ]
+    lines += ["  br label %lane", "lane:", "  %i = phi i64 [ 0, %entry ], [ %next, %lane ]"]
+    for number, type_ in enumerate(types):
+        lines += [
+            f"  %a{number} = getelementptr inbounds {type_}, ptr %m{number}, i64 %i",
+            f"  %x{number} = load {type_}, ptr %a{number}",
+        ]
+    lines += [
+        f"  %result = call {result} @{symbol}({_operands(types, '%x')})",
+        f"  %a = getelementptr inbounds {result}, ptr %results, i64 %i",
+        f"  store {result} %result, ptr %a",
+        "  %next = add nuw nsw i64 %i, 1",
+        f"  %more = icmp ult i64 %next, {lanes}",
+        f"  br i1 %more, label %lane, label %end, !llvm.loop {loop}",
+        "end:",
+        f"  %vector = load <{lanes} x {result}>, ptr %results",
+        f"  ret <{lanes} x {result}> %vector",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _operands(types: list[str], name: str) -> str:
+    return ", ".join(f"{type_} {name}{number}" for number, type_ in enumerate(types))

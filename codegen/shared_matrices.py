@@ -1,0 +1,318 @@
+"""Large matrices that several products with vectors read, a few rows at a time.
+
+``A @ p`` and ``r @ A`` each read the whole of ``A``.  Where that is larger than the caches it comes
+from memory each time; in panels of rows it comes once.  The second product may even be of the
+first one's result: ``(A @ x) @ A`` needs of that only the panel's own part.
+
+Before::
+
+    gemv(m, k, A, p, t)              # A @ p
+    gemv(k, m, A.T, r, z)            # r @ A
+
+After::
+
+    for i in range(k):               # parallel
+        z[i] = 0
+    for panel in range((m + 15) // 16):
+        first = panel * 16
+        count = min(m - first, 16)
+        gemv(count, k, A + first * k, p, t + first)
+        gemv_add(k, count, (A + first * k).T, r + first, z)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jitcore.codegen.loops import (
+    Call,
+    Comment,
+    Const,
+    Do,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Var,
+)
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    add,
+    constant,
+    integer,
+    minimum,
+    multiply,
+    subtract,
+)
+from jitcore.codegen.rewriting import unused_name, with_blocks
+from jitcore.codegen.traversal import (
+    bound_names,
+    calls_c,
+    expressions,
+    loads_in,
+    variables,
+    walk,
+)
+
+__all__ = ["LEAST_BYTES", "PANEL_BYTES", "share_matrices"]
+
+LEAST_BYTES = 16 * 1024 * 1024
+"""Smaller matrices stay in some cache as a whole."""
+
+PANEL_BYTES = 2 * 1024 * 1024
+"""Part of the second-level caches of the cores that BLAS's threads run on."""
+
+ROWS = 16
+"""BLAS takes so many rows together."""
+
+_RELEASES = frozenset({"free", "jc_free", "jc_decref"})
+
+
+def share_matrices(statements: Sequence[Stmt], notes: list[str]) -> list[Stmt]:
+    """The statements with products of one large matrix taken together.
+
+    Parameters
+    ----------
+    statements : sequence of Stmt
+        The body of a function.
+    notes : list of str
+        Takes a line for each of the matrices.
+    """
+    lets = [one for one in walk(statements) if isinstance(one, Let)]
+    pointers = {one.var.name for one in lets if _copies_pointer(one)}
+    return _Sharing(bound_names(statements), pointers, notes).block(statements)
+
+
+def _copies_pointer(statement: Let) -> bool:
+    """Whether a variable of a loop or a branch holds the address of memory with another name."""
+    is_new = isinstance(statement.value, Call | Load)
+    return statement.var.dtype == "ptr" and (statement.mutable or not is_new)
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A matrix in C order times a vector, or a vector times the matrix, by BLAS."""
+
+    dtype: str
+    matrix: Var
+    rows: int
+    columns: int
+    by_rows: bool
+    vector: Var
+    offset: int
+    stride: int
+    target: Var
+
+    @property
+    def pointers(self) -> tuple[str, str, str]:
+        """The names of the memory it reads and writes."""
+        return self.matrix.name, self.vector.name, self.target.name
+
+    @property
+    def panel_rows(self) -> int:
+        """How many rows a panel has; the last one may have fewer."""
+        row = np.dtype(self.dtype).itemsize * self.columns
+        return max(PANEL_BYTES // row // ROWS, 1) * ROWS
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the matrix is larger than the caches, and of several panels."""
+        size = np.dtype(self.dtype).itemsize * self.rows * self.columns
+        return size >= LEAST_BYTES and self.rows >= 2 * self.panel_rows
+
+    def may_follow(self, others: Sequence[_Product]) -> bool:
+        """Whether it may be computed panel by panel together with earlier ones."""
+        matrix = (self.dtype, self.matrix, self.rows, self.columns)
+        return all(
+            matrix == (one.dtype, one.matrix, one.rows, one.columns)
+            and self.target not in (one.matrix, one.vector, one.target)
+            and (self.vector != one.target or self._continues(one))
+            for one in others
+        )
+
+    def _continues(self, other: _Product) -> bool:
+        """Whether its panel needs only the part of the vector that the same panel has made."""
+        is_whole = (self.offset, self.stride) == (0, 1)
+        return other.by_rows and not self.by_rows and is_whole
+
+    def of_panel(self, first: Expr, count: Expr) -> Call:
+        """The product of some rows; what is no part of the result is added to it."""
+        columns, stride = integer(self.columns), integer(self.stride)
+        matrix: tuple[Expr, ...] = (self.matrix, multiply(first, columns))
+        offset: Expr = integer(self.offset)
+        if self.by_rows:
+            vector: tuple[Expr, ...] = (self.vector, offset, stride)
+            args = (count, columns, *matrix, columns, ONE, *vector, self.target, first)
+            return Call(f"jc_gemv_{self.dtype}", args, "void", external=True)
+        vector = (self.vector, add(offset, multiply(first, stride)), stride)
+        args = (columns, count, *matrix, ONE, columns, *vector, self.target, ZERO)
+        return Call(f"jc_gemv_add_{self.dtype}", args, "void", external=True)
+
+
+def _product(statement: Stmt) -> _Product | None:
+    match statement:
+        case Do(
+            Call(
+                name,
+                (
+                    Const(extent),
+                    Const(terms),
+                    Var() as matrix,
+                    Const(0),
+                    Const(row_stride),
+                    Const(column_stride),
+                    Var() as vector,
+                    Const(offset),
+                    Const(stride),
+                    Var() as target,
+                    Const(0),
+                ),
+            )
+        ) if name in ("jc_gemv_float32", "jc_gemv_float64"):
+            dtype = name.rpartition("_")[2]
+            shape = {(terms, 1): (extent, terms), (1, extent): (terms, extent)}
+            found = shape.get((row_stride, column_stride))
+            if found is None or matrix in (vector, target) or vector == target:
+                return None
+            by_rows = column_stride == 1
+            made = _Product(dtype, matrix, *found, by_rows, vector, offset, stride, target)
+            return made if made.is_large else None
+    return None
+
+
+@dataclass(slots=True)
+class _Sharing:
+    names: set[str]
+    copied_pointers: set[str]
+    notes: list[str]
+
+    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
+        """The statements of one block."""
+        found = [with_blocks(one, self.block) for one in statements]
+        for place in reversed(range(len(found))):
+            product = self.product(found[place])
+            if product is not None:
+                found[place:] = self.joined(product, found[place:])
+        return found
+
+    def product(self, statement: Stmt) -> _Product | None:
+        """The large product that a statement is, of memory whose names are its only ones."""
+        found = _product(statement)
+        if found is None or not self.copied_pointers.isdisjoint(found.pointers):
+            return None
+        return found
+
+    def joined(self, product: _Product, statements: Sequence[Stmt]) -> Sequence[Stmt]:
+        """The statements with the first one, a product, and later ones of its matrix together."""
+        products, before, after = [product], list[Stmt](), list[Stmt]()
+        for statement in statements[1:]:
+            other = self.product(statement)
+            if other is not None and other.may_follow(products):
+                moved = _divided(after, other)
+                if moved is not None:
+                    products.append(other)
+                    before += moved[0]
+                    after = moved[1]
+                    continue
+            after.append(statement)
+        if len(products) == 1:
+            return statements
+        rows, name = product.panel_rows, product.matrix.name
+        self.notes.append(f"{len(products)} products read {name} in panels of {rows} rows")
+        return [*before, *self.by_panels(products), *after]
+
+    def by_panels(self, products: Sequence[_Product]) -> list[Stmt]:
+        """The loop over panels, and what it starts from."""
+        made: list[Stmt] = [self._zeros(one) for one in products if not one.by_rows]
+        product = products[0]
+        panel, first, count = (
+            Var(unused_name(f"{product.matrix.name}_{part}", self.names), "int64")
+            for part in ("panel", "first_row", "count")
+        )
+        step = integer(product.panel_rows)
+        body: list[Stmt] = [
+            Let(first, multiply(panel, step)),
+            Let(count, minimum(subtract(integer(product.rows), first), step)),
+            *(Do(one.of_panel(first, count)) for one in products),
+        ]
+        panels = integer(-(-product.rows // product.panel_rows))
+        return [*made, For(panel, ZERO, panels, body)]
+
+    def _zeros(self, product: _Product) -> For:
+        number = Var(unused_name(f"{product.target.name}_place", self.names), "int64")
+        zero = constant(0.0, product.dtype)
+        store = Store(product.target, number, zero)
+        return For(number, ZERO, integer(product.columns), [store], parallel=True)
+
+
+def _divided(statements: Sequence[Stmt], product: _Product) -> tuple[list[Stmt], list[Stmt]] | None:
+    """What has to stand before a product that comes after these statements, and what may follow.
+
+    None where it cannot be moved before the others.
+    """
+    needed = set(product.pointers)
+    provides: list[bool] = []
+    for statement in reversed(statements):
+        provides.append(_provides(statement, needed))
+        if provides[-1]:
+            needed.update(*map(variables, expressions(statement)))
+        elif not _may_wait(statement, needed):
+            return None
+    earlier: list[Stmt] = []
+    later: list[Stmt] = []
+    for statement, is_needed in zip(statements, reversed(provides), strict=True):
+        if is_needed:
+            earlier.append(_releasing(statement, later))
+        else:
+            later.append(statement)
+    return earlier, later
+
+
+def _provides(statement: Stmt, needed: set[str]) -> bool:
+    """Whether a statement allocates what is needed, or looks whether there was memory."""
+    match statement:
+        case Let(var, Call(external=True, dtype="ptr")):
+            return var.name in needed
+        case Let(var, Load(Var())) if not statement.mutable:
+            return var.name in needed and var.dtype == "ptr"
+        case If(condition, [*_, Return()], []):
+            return not needed.isdisjoint(variables(condition))
+    return False
+
+
+def _may_wait(statement: Stmt, needed: set[str]) -> bool:
+    """Whether a statement may come after a product instead of before it."""
+    match statement:
+        case Comment():
+            return True
+        case Do(Call(name, args)):
+            given = {arg.name for arg in args if isinstance(arg, Var)}
+            return name in _RELEASES and needed.isdisjoint(given)
+        case Let(var):
+            is_plain = not statement.mutable and not calls_c(statement.value)
+            return is_plain and var.name not in needed and not any(loads_in([statement]))
+        case For():
+            inside = list(walk([statement]))
+            written = {one.root for one in inside if isinstance(one, Store)}
+            return (
+                written.isdisjoint({*needed, ""})
+                and all(isinstance(one, For | Let | Store | Comment | If) for one in inside)
+                and not any(calls_c(x) for one in inside for x in expressions(one))
+            )
+    return False
+
+
+def _releasing(statement: Stmt, passed: Sequence[Stmt]) -> Stmt:
+    """A branch that leaves, with the releases that no longer come before it."""
+    if not isinstance(statement, If):
+        return statement
+    releases = [one for one in passed if isinstance(one, Do)]
+    return replace(statement, then=[*releases, *statement.then])

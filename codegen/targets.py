@@ -1,0 +1,28 @@
+"""What code is lowered for: the processor that runs Python, or a device with many threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CPU", "CUDA", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where loops over elements run.
+
+    Parameters
+    ----------
+    name : str
+    is_device : bool
+        The loops become kernels, whose threads share the iterations: loops say of all that is
+        independent that it is, sums are left in the dtype of their elements, and nothing calls the
+        processor's libraries.
+    """
+
+    name: str
+    is_device: bool
+
+
+CPU = Target("cpu", is_device=False)
+CUDA = Target("cuda", is_device=True)

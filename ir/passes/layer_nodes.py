@@ -1,0 +1,120 @@
+"""Nodes that passes over layers put before others; they keep the place of those in the source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jitcore.ir.graph import Node, Value
+from jitcore.ir.ops.layer_kernels import MAX_TAPS, is_depthwise
+from jitcore.ir.types import INT, NONE, Dim, TensorType, Type
+
+__all__ = [
+    "Geometry",
+    "Sizes",
+    "constant",
+    "copied",
+    "dims_of",
+    "insert",
+    "insert_value",
+    "none",
+    "packed_weights",
+    "reshaped",
+    "size_of",
+    "transposed",
+    "view",
+]
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How a window moves: one number for each spatial axis, and two for what is around it."""
+
+    kernel: Sizes
+    stride: Sizes
+    padding: tuple[tuple[int, int], ...]
+    dilation: Sizes
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "stride": self.stride,
+            "padding": self.padding,
+            "dilation": self.dilation,
+        }
+
+    @property
+    def has_kernel(self) -> bool:
+        return math.prod(self.kernel) <= MAX_TAPS
+
+
+def dims_of(value: Value) -> tuple[Dim, ...]:
+    return (value.type.dims or ()) if isinstance(value.type, TensorType) else ()
+
+
+def insert(
+    node: Node,
+    kind: str,
+    inputs: Sequence[Value],
+    attributes: dict[str, Any],
+    like: Value,
+    dims: tuple[Dim, ...],
+) -> Value:
+    """An array of the dtype of ``like``, made before ``node``."""
+    assert isinstance(like.type, TensorType)
+    return insert_value(node, kind, inputs, attributes, TensorType(like.type.dtype, dims))
+
+
+def insert_value(
+    node: Node, kind: str, inputs: Sequence[Value], attributes: dict[str, Any], type_: Type
+) -> Value:
+    made = node.insert_before(kind, inputs, attributes, outputs=(type_,))
+    made.origin = node.origin
+    return made.output
+
+
+def constant(node: Node, value: Any, type_: Type) -> Value:
+    return insert_value(node, "prim::Constant", [], {"value": value}, type_)
+
+
+def size_of(node: Node, x: Value, axis: int) -> Value:
+    return insert_value(node, "prim::size", [x], {"dim": axis}, INT)
+
+
+def reshaped(node: Node, x: Value, dims: Sizes) -> Value:
+    extents = [constant(node, extent, INT) for extent in dims]
+    return insert(node, "np::reshape", [x, *extents], {}, x, dims)
+
+
+def none(node: Node) -> Value:
+    return constant(node, None, NONE)
+
+
+def transposed(node: Node, x: Value, axes: Sequence[int]) -> Value:
+    dims = tuple(dims_of(x)[axis] for axis in axes)
+    return insert(node, "np::transpose", [x], {"axes": tuple(axes)}, x, dims)
+
+
+def copied(node: Node, x: Value) -> Value:
+    return insert(node, "np::copy", [x], {"order": "C"}, x, dims_of(x))
+
+
+def view(node: Node, x: Value, index: Sequence[str], dims: tuple[Dim, ...]) -> Value:
+    return insert(node, "np::view", [x], {"index": ", ".join(index)}, x, dims)
+
+
+def packed_weights(node: Node, weight: Value, groups: int) -> Value:
+    """The weights as the kernel reads them."""
+    shape, rank = dims_of(weight), len(dims_of(weight))
+    if is_depthwise(shape, groups):
+        moved = transposed(node, weight, (1, *range(2, rank), 0))
+        return view(node, copied(node, moved), ("0", *":" * (rank - 1)), dims_of(moved)[1:])
+    # The machine's lowering knows how wide panels are, so their number is a symbol here.
+    names = [f"{name}.{weight.name}.{groups}" for name in ("panels", "width")]
+    dims = (groups, names[0], *shape[2:], shape[1], names[1])
+    return insert(node, "nn::packed", [weight], {"groups": groups}, weight, dims)

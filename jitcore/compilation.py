@@ -1,0 +1,208 @@
+"""What an executor does about arguments that nothing was compiled for.
+
+It stands apart because all that compiles is imported with it; calls of functions that are in the
+cache on disk do without.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from jitcore.codegen.host import build_host
+from jitcore.codegen.lower import NotNative
+from jitcore.codegen.signature import ConstantParam, Param
+from jitcore.executor import Executor, Specialization, capture_guard, dynamic_key
+from jitcore.fusers.regions import is_light, waits_for_types, works_on_arrays
+from jitcore.ir import log
+from jitcore.ir.extent_inputs import extent_inputs
+from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.passes.same_extents import renamed, same_extents
+from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.types import ListType
+from jitcore.pipeline import compile_host, compile_native, optimize, without_idle_regions
+from jitcore.plans import HostPlan, NativePlan
+from jitcore.signatures import (
+    Description,
+    constant_of,
+    describe_constant,
+    structure,
+    type_and_param,
+)
+
+__all__ = [
+    "attempt",
+    "is_fruitless",
+    "native_plan",
+    "plan",
+    "region",
+    "take_idle_regions_out",
+    "waits_for_types",
+]
+
+MAX_DEPTH = 3
+"""How deep regions that wait for types may lie inside one another."""
+
+
+def attempt(
+    executor: Executor,
+    args: tuple[Any, ...],
+    kind: str,
+    *,
+    is_native: bool,
+    known: tuple[Description, ...] | None = None,
+) -> Specialization | None:
+    """Compile for arguments, taking those as constants that have to be.
+
+    Parameters
+    ----------
+    executor : Executor
+    args : tuple
+    kind : str
+        ``"STATIC"`` or ``"DYNAMIC"``.
+    is_native : bool
+        The graph may take lists apart and make some, and have no objects where the function has
+        some.  If it does, and not all of it turns out to be native, there is no specialization.
+    known : tuple, optional
+        The descriptions, where it was compiled for them before; ``args`` is not looked at then.
+    """
+    names = [_symbol_prefix(value.name) for value in executor.graph.inputs]
+    dynamic = kind == "DYNAMIC"
+    while True:
+        descriptions = known or executor.describe(args, static=not dynamic)
+        pairs = [
+            type_and_param(one, name, dynamic=dynamic and number not in executor.exact)
+            for number, (one, name) in enumerate(zip(descriptions, names, strict=True))
+        ]
+        params: list[Param | None] = [param for _, param in pairs]
+        constants = dict(_constants(params))
+        for number, value in constants.items():
+            params[number] = ConstantParam(value)
+        wanted: set[int] = set()
+        typed = specialize(
+            executor.graph,
+            [type_ for type_, _ in pairs],
+            constants,
+            executor.compile_function,
+            wanted,
+            is_native=is_native,
+        )
+        more = {
+            n for n in wanted - executor.constants if describe_constant(args[n]) != descriptions[n]
+        }
+        executor.constants |= more
+        extents = frozenset() if dynamic or executor.depth else extent_inputs(typed)
+        if not more and extents <= executor.extents:
+            break
+        executor.extents |= extents
+    optimize(typed)
+    log.graph_dump("specialize", f"{executor.name} specialized", lambda: str(typed))
+    assumed = typed.captures[len(executor.graph.captures) :]
+    plan: NativePlan | HostPlan | None = None
+    same = same_extents(typed)
+    if same:
+        types = [renamed(type_, same) for type_, _ in pairs]
+        narrow = specialize(
+            executor.graph, types, constants, executor.compile_function, set(), is_native=is_native
+        )
+        optimize(narrow)
+        plan = executor._native_plan(narrow, params, assumed)
+    takes_lists = any(isinstance(type_, ListType) for type_, _ in pairs)
+    if plan is not None:
+        typed = narrow
+    elif takes_lists or typed.must_be_native:
+        plan = executor._native_plan(typed, params, assumed)
+    else:
+        plan = executor._plan(typed, params, assumed)
+    if plan is None:
+        return None
+    key = dynamic_key(descriptions, executor.exact) if dynamic else descriptions
+    form = tuple(map(structure, descriptions if known else executor.describe(args)))
+    return Specialization(kind, key, form, typed, plan, assumed, descriptions)
+
+
+def native_plan(
+    executor: Executor,
+    name: str,
+    typed: Graph,
+    params: list[Param | None],
+    assumed: Sequence[Capture],
+) -> NativePlan | None:
+    """One native function, or None where that does not do."""
+    guards = (*executor.captures, *filter(None, map(capture_guard, assumed)))
+    contract = executor.numerics() == "contract"
+    try:
+        return compile_native(typed, params, guards, name=name, contract=contract)
+    except NotNative:
+        return None
+
+
+def plan(
+    executor: Executor,
+    name: str,
+    typed: Graph,
+    params: list[Param | None],
+    assumed: Sequence[Capture],
+) -> NativePlan | HostPlan:
+    """One native function, or a host program."""
+    contract = executor.numerics() == "contract"
+    if executor.depth > MAX_DEPTH or (executor.waits and is_light(typed)):
+        return HostPlan(typed, build_host(typed), {})
+    try:
+        guards = (*executor.captures, *filter(None, map(capture_guard, assumed)))
+        native = compile_native(typed, params, guards, name=name, contract=contract)
+    except NotNative:
+        if executor.depth:
+            # A region is as small as it gets: there is no part to take out.
+            return HostPlan(typed, build_host(typed), {})
+        native = None
+    return native or compile_host(
+        typed,
+        functools.partial(region, executor),
+        name=executor.name,
+        defer=executor.depth < MAX_DEPTH,
+        exact=executor.exact,
+    )
+
+
+def region(
+    executor: Executor, graph: Graph, name: str, exact: frozenset[int], idle: set[Any]
+) -> Callable[..., Any]:
+    """The callable for a native region of a host program."""
+    return Executor(
+        graph,
+        name=name,
+        fallback=build_host(graph),
+        compile_function=executor.compile_function,
+        numerics=executor.numerics,
+        depth=executor.depth + 1,
+        exact=exact,
+        idle=idle,
+    )
+
+
+def take_idle_regions_out(executor: Executor, plan: HostPlan) -> None:
+    """Put regions that turned out to be of no use back into the host program around them."""
+    without_idle_regions(plan, functools.partial(region, executor), name=executor.name)
+
+
+def is_fruitless(plan: NativePlan | HostPlan) -> bool:
+    """Whether a region is mostly Python's, and the rest too little to look for it at each call."""
+    return isinstance(plan, HostPlan) and not any(map(works_on_arrays, _region_graphs(plan)))
+
+
+def _region_graphs(plan: HostPlan) -> Iterator[Graph]:
+    return (node.attributes["graph"] for node in plan.regions)
+
+
+def _constants(params: Sequence[Param | None]) -> Iterator[tuple[int, Any]]:
+    for number, param in enumerate(params):
+        known, value = constant_of(param)
+        if known:
+            yield number, value
+
+
+def _symbol_prefix(name: str) -> str:
+    """What the symbols of an input's dims start with: no two inputs have the same."""
+    return f"%{name}." if name.isdecimal() else name

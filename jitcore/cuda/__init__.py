@@ -1,0 +1,57 @@
+"""CUDA devices: arrays on them, streams, and what there is.
+
+Calls of compiled functions with arrays on a device run there; see `jitcore.to`.
+"""
+
+from __future__ import annotations
+
+from jitcore.codegen.cuda import driver as _driver
+from jitcore.codegen.cuda.driver import DriverError, Properties, is_available
+from jitcore.cuda.array import Array, array, empty, from_numpy
+from jitcore.cuda.pool import pool_of as _pool_of
+from jitcore.cuda.streams import Stream, synchronize
+from jitcore.cuda.transfers import as_array
+
+__all__ = [
+    "Array",
+    "DriverError",
+    "Properties",
+    "Stream",
+    "array",
+    "as_array",
+    "device_count",
+    "device_properties",
+    "empty",
+    "empty_cache",
+    "from_numpy",
+    "is_available",
+    "synchronize",
+]
+
+
+def device_count() -> int:
+    """How many devices there are; 0 where there is no driver.
+
+    Examples
+    --------
+    >>> import jitcore
+    >>> jitcore.cuda.device_count() > 0 or not jitcore.cuda.is_available()
+    True
+    """
+    return _driver.current().device_count() if is_available() else 0
+
+
+def device_properties(number: int = 0) -> Properties:
+    """Name, compute capability, memory and limits of a device.
+
+    Raises
+    ------
+    DriverError
+        There is none.
+    """
+    return _driver.current().properties(number)
+
+
+def empty_cache(number: int = 0) -> None:
+    """Give memory that jitcore's own arrays no longer use back to the driver."""
+    _pool_of(number).release()

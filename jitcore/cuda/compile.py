@@ -1,0 +1,119 @@
+"""From a typed graph to a native function that launches kernels: the pipeline's device branch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jitcore.codegen.cuda import driver
+from jitcore.codegen.cuda.compiler import Image, compile_kernel
+from jitcore.codegen.cuda.kernels import Kernel as DeviceKernel
+from jitcore.codegen.cuda.launching import fill, launching_text
+from jitcore.codegen.cuda.memory import ensure_memory
+from jitcore.codegen.cuda.split import launch_symbol, split
+from jitcore.codegen.engine import compile_module
+from jitcore.codegen.entry import CaptureGuard, Entry
+from jitcore.codegen.lower import Lowered, lower
+from jitcore.codegen.printers.llvm import print_module
+from jitcore.codegen.signature import Layout, Param
+from jitcore.codegen.targets import CUDA
+from jitcore.ir import log
+from jitcore.ir.graph import Graph
+from jitcore.pipeline import Kernel, NativePlan, compile_native
+
+__all__ = ["DeviceCode", "compile_device"]
+
+
+@dataclass(slots=True)
+class DeviceCode(Kernel):
+    """A native function and the kernels it launches.
+
+    Parameters
+    ----------
+    images : tuple of Image
+        One for each kernel, in the order of their names.
+    modules : tuple of int
+        The driver's modules, which stay loaded as long as this object lives.
+    """
+
+    images: tuple[Image, ...] = ()
+    modules: tuple[int, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The kernels as numba.cuda source, each of which can be pasted into a file and run."""
+        return "\n\n".join(image.source for image in self.images)
+
+    @property
+    def ptx(self) -> str:
+        """The kernels in the device's assembly language."""
+        return "\n".join(image.ptx for image in self.images)
+
+
+def compile_device(
+    graph: Graph,
+    params: Sequence[Param | None],
+    captures: Sequence[CaptureGuard],
+    *,
+    name: str,
+    contract: bool,
+) -> NativePlan | None:
+    """Compile a typed graph for the thread's current device; None where parts are not native.
+
+    The entry takes shadows (`codegen.cuda.memory`) in the place of arrays, inside a running call.
+
+    Raises
+    ------
+    NotNative
+        All nodes are native, but what the graph does with their results has no form for a device.
+    DriverError
+        There is no device, or what compiles for it is missing.
+    """
+    ensure_memory()
+    return compile_native(graph, params, captures, name=name, contract=contract, backend=_Cuda())
+
+
+@dataclass(slots=True)
+class _Cuda:
+    """What the pipeline asks of a backend, for one function."""
+
+    target = CUDA
+    kernels: tuple[DeviceKernel, ...] = field(default=())
+
+    def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
+        """The host part; notes the kernels."""
+        made = split(lower(graph, layouts, name=name, target=CUDA))
+        self.kernels = made.kernels
+        return made.lowered
+
+    def compile(self, lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kernel:
+        """Machine code for host and device."""
+        current = driver.current()
+        capability = current.properties().compute_capability
+        launches = {launch_symbol(kernel) for kernel in self.kernels}
+        host = [
+            line
+            for line in print_module([lowered.function], contract).splitlines()
+            if not (line.startswith("declare") and _declared(line) in launches)
+        ]
+        text = "\n".join([*host, launching_text(self.kernels)])
+        declared = [
+            line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text
+        ]
+        text = "\n".join([text, *declared, entry.definitions])
+        log.dump(name, text, ".ll")
+        images, modules, handles = [], [], []
+        for kernel in self.kernels:
+            image = compile_kernel(kernel, capability, contract=contract)
+            log.dump(kernel.name, image.ptx, ".ptx")
+            modules.append(current.load_module(image.ptx, name=kernel.name))
+            handles.append((kernel, current.function(modules[-1], image.entry)))
+            images.append(image)
+        module = compile_module(text, name=name)
+        entry.fill(module)
+        fill(module, current.launch_address, handles)
+        return DeviceCode(name, lowered, module, None, tuple(images), tuple(modules))
+
+
+def _declared(line: str) -> str:
+    return line.partition("@")[2].partition("(")[0]

@@ -1,0 +1,479 @@
+"""Calls with arrays on a device: from arguments to kernels, and back to the caller's arrays.
+
+A ``DeviceExecutor`` stands beside the executor of the same graph that runs on the host.  It gives
+the entries shadows (`codegen.cuda.memory`) in the place of arrays, so that specializations, guards
+and the fusion strategy are those of any executor.  What has no form for a device runs on the host,
+on copies (`jitcore.cuda.mirror`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.cuda import driver
+from jitcore.codegen.cuda.memory import (
+    Allocator,
+    Call,
+    array_of,
+    begin,
+    end,
+    ensure_memory,
+    make_shadow,
+)
+from jitcore.codegen.error_sites import ErrorSite
+from jitcore.codegen.host import build_host
+from jitcore.codegen.host_places import at_place
+from jitcore.codegen.lower import NotNative
+from jitcore.codegen.signature import Param
+from jitcore.compilation import region
+from jitcore.cuda.array import Array, from_numpy
+from jitcore.cuda.compile import compile_device
+from jitcore.cuda.libraries import Library, library_of, row_of
+from jitcore.cuda.mirror import call_on_host
+from jitcore.cuda.pool import Block
+from jitcore.cuda.streams import Stream
+from jitcore.cuda.transfers import Arrays, order_streams
+from jitcore.devices import is_device_array
+from jitcore.executor import Executor, Specialization, capture_guard
+from jitcore.fusers.groups import Decision
+from jitcore.ir.graph import Capture, Constants, Graph, Node
+from jitcore.ir.ops import TABLE
+from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.types import ANY
+from jitcore.pipeline import compile_host
+from jitcore.plans import HostPlan, NativePlan
+from jitcore.strict import check_strict_fusion
+
+__all__ = ["DeviceExecutor"]
+
+_ON_HOST = frozenset({int, float, bool, complex, str, type(None), list, dict})
+"""Arguments that are the same for a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What a native function that could not finish has said."""
+
+    site: ErrorSite
+    numbers: list[int]
+
+
+class MixedPlacesError(TypeError):
+    """The arrays of a call lie in different places."""
+
+
+_LEAST_WEIGHT = 0.25
+"""Regions of a single operation pay on a device, where the host would have to copy arrays."""
+
+_PLUMBING = frozenset(
+    f"prim::{name}"
+    for name in (
+        *("Constant", "Uninitialized", "CheckBound", "require", "size", "GetAttr", "SetAttr"),
+        *("If", "Loop", "ListConstruct", "NativeGroup", "TupleConstruct", "Unpack"),
+    )
+)
+"""What a host program does with arrays without a look at their elements."""
+
+_MISSED = object()
+"""What a call gives that no entry has taken."""
+
+
+def _miss(*shadows: Any) -> Any:
+    return _MISSED
+
+
+class _Shadows(tuple[Any, ...]):
+    """Values with shadows among them, as whoever prints the variables of a frame may see them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} values, arrays on a device among them>"
+
+
+class _Given:
+    """The arguments of one call as entries take them.
+
+    Parameters
+    ----------
+    executor : DeviceExecutor
+    values : tuple
+        The arguments, then what is captured.
+
+    Attributes
+    ----------
+    shadows : tuple
+        The same values with shadows in the places of arrays.
+    library : Library
+        That of the first array: results are its arrays.
+    stream : int
+    """
+
+    __slots__ = ("_device", "_executor", "library", "shadows", "stream", "values")
+    library: Library
+
+    def __init__(self, executor: DeviceExecutor, values: tuple[Any, ...]) -> None:
+        self._executor = executor
+        self._device = executor.device
+        self.values = values
+        self.stream = -1
+        self.shadows = _Shadows(
+            [
+                value if type(value) in _ON_HOST else self._shadow(value, number)
+                for number, value in enumerate(values)
+            ]
+        )
+
+    def _shadow(self, value: Any, number: int) -> Any:
+        row = row_of(type(value))
+        device = None if row is None else row.lies_on(value)
+        if row is None or device is None:
+            return self._other(value, number)
+        if device != self._device:
+            raise self._executor.mixed(self.values)
+        if self.stream < 0:
+            self.library = row
+            self.stream = row.stream(value, self._device)
+        elif row is not self.library or row.has_streams:
+            order_streams(row.stream(value, self._device), self.stream, self._device)
+        if type(value) is Array:
+            if type(value.owner) is Block:
+                value.owner.used_on(self.stream)
+            return value.kept_shadow()
+        address, shape, strides, dtype, read_only = row.fields(value)
+        return make_shadow(value, address, shape, strides, dtype, read_only)
+
+    def _other(self, value: Any, number: int) -> Any:
+        if isinstance(value, np.ndarray):
+            constant = self._executor.constant_array(value, number)
+            if constant is None:
+                raise self._executor.mixed(self.values)
+            return self._shadow(constant, number)
+        if not isinstance(value, tuple):
+            return value
+        items = [self._shadow(item, number) for item in value]
+        return tuple(items) if type(value) is tuple else type(value)(*items)
+
+
+class DeviceExecutor(Executor):
+    """Runs one graph on one device.
+
+    Parameters
+    ----------
+    host : Executor
+        That of the same graph on the host.
+    device : int
+    """
+
+    def __init__(self, host: Executor, device: int) -> None:
+        ensure_memory()
+        super().__init__(
+            host.graph,
+            name=host.name,
+            fallback=host.fallback,
+            compile_function=host.compile_function,
+            numerics=host.numerics,
+            miss=_miss,
+            depth=host.depth,
+            exact=host.exact,
+        )
+        self.host = host
+        self.device = device
+        self._driver = driver.current()
+        self._allocators: dict[tuple[str, int], Allocator] = {}
+        self._copies: Executor | None = None
+        self._reason = ""
+        self._constants: dict[int, tuple[Any, Array]] = {}
+        self._captures_of_inputs = {
+            number: capture
+            for capture in host.graph.captures
+            for number, value in enumerate(host.graph.inputs)
+            if value is capture.input
+        }
+
+    def run(self, args: tuple[Any, ...], captured: tuple[Any, ...] = ()) -> Any:
+        if driver.current() is not self._driver:
+            self._begin_anew()
+        values = (*args, *captured)
+        try:
+            given = _Given(self, values)
+        except MixedPlacesError:
+            if not self.depth:
+                raise
+            return self._run_mixed(values)
+        result = self._call(self.entry, given)
+        if result is _MISSED:
+            found = self.specialization(given.shadows)
+            if found is None:
+                return self._run_on_host(given, self._plain)
+            if isinstance(found.plan, HostPlan):
+                return self._run_program(found.plan, given)
+            result = self._call(found.direct, given)
+        if result is _MISSED:
+            return self._run_on_host(given, self._plain)
+        if type(result) is _Failure:
+            return self._fail(result, given)
+        result = self._arrays(result, given)
+        return result if given.library.is_own else self._adopted(result, given)
+
+    def _call(self, entry: Callable[..., Any], given: _Given) -> Any:
+        """Call an entry; its work goes to the stream of the arguments."""
+        entered = self._driver.enter(self.device)
+        key = (given.library.name, given.stream)
+        allocator = self._allocators.get(key)
+        if allocator is None:
+            allocator = self._allocators[key] = given.library.allocator(self.device, given.stream)
+        call = Call(allocator, given.stream)
+        begin(call)
+        try:
+            result = entry(*given.shadows)
+        finally:
+            end()
+            if entered:
+                self._driver.leave()
+        if call.error is not None:
+            raise call.error
+        return result
+
+    def specialization(self, args: tuple[Any, ...]) -> Specialization | None:
+        with self._driver.on_device(self.device):
+            return super().specialization(args)
+
+    def _begin_anew(self) -> None:
+        """Forget what was compiled for another driver, as tests have them."""
+        self._driver = driver.current()
+        for one in list(self.specializations):
+            self._forget(one)
+        self._constants.clear()
+        self._allocators.clear()
+
+    def placed(self, values: tuple[Any, ...]) -> tuple[Executor, tuple[Any, ...]]:
+        return self, _Given(self, values).shadows
+
+    @property
+    def place(self) -> str:
+        return f"cuda:{self.device}, {self._driver.properties(self.device).name}"
+
+    def wait(self) -> None:
+        with self._driver.on_device(self.device):
+            self._driver.synchronize()
+
+    # Results
+
+    def _arrays(self, value: Any, given: _Given) -> Any:
+        """A result with arrays in the places of their shadows."""
+        if type(value) is np.ndarray:
+            return self._array(value, given)
+        if isinstance(value, tuple):
+            items = [self._arrays(item, given) for item in value]
+            return tuple(items) if type(value) is tuple else type(value)(*items)
+        return value
+
+    def _array(self, shadow: np.ndarray[Any, Any], given: _Given) -> Any:
+        array = array_of(shadow)
+        if array is None:
+            # One of jitcore's own arrays that is an argument keeps its shadow, not it the array.
+            pairs = zip(_flat(given.shadows), _flat(given.values), strict=True)
+            return next(value for one, value in pairs if one is shadow)
+        if type(array) is Array:
+            array.keep_shadow(shadow)
+        return array
+
+    def _adopted(self, value: Any, given: _Given) -> Any:
+        """A result whose new arrays are those of the caller's library."""
+        if isinstance(value, tuple):
+            items = [self._adopted(item, given) for item in value]
+            return tuple(items) if type(value) is tuple else type(value)(*items)
+        is_new = type(value) is Array and not any(value is one for one in _flat(given.values))
+        return given.library.adopt(value) if is_new else value
+
+    def _fail(self, failure: _Failure, given: _Given) -> Any:
+        """Do what the native function's error asks for, as on the host."""
+        if not failure.site.after_write:
+            return self._run_on_host(given, self._plain)
+        raise at_place(failure.site.make(failure.numbers), failure.site.source)
+
+    # The host
+
+    def _run_program(self, plan: HostPlan, given: _Given) -> Any:
+        """Run what is not native: on copies, or where it keeps arrays somewhere, on Arrays."""
+        if plan.run is _on_copies:
+            return self._run_on_host(given, self._compiled_on_host())
+        arguments = Arrays(given.library, given.values)
+        with Stream(given.stream, device=self.device):
+            return arguments.result(plan.run(*arguments.values))
+
+    def _run_on_host(self, given: _Given, program: Callable[..., Any]) -> Any:
+        return call_on_host(
+            program,
+            given.values,
+            {},
+            library=given.library,
+            device=self.device,
+            stream=given.stream,
+        )
+
+    def _run_mixed(self, values: tuple[Any, ...]) -> Any:
+        """Run a region whose program has made some of its arrays on the host."""
+        first = next(one for one in _flat(values) if is_device_array(one))
+        library = library_of(first)
+        assert library is not None
+        stream = library.stream(first, self.device)
+        return call_on_host(
+            self._plain, values, {}, library=library, device=self.device, stream=stream
+        )
+
+    @property
+    def _plain(self) -> Callable[..., Any]:
+        """The function unfused; takes the parameters, then what is captured."""
+        if not self._captures_of_inputs:
+            return self.fallback
+        # The function itself would find arrays on the device under the names it captures.
+        return build_host(specialize(self.graph, [ANY] * len(self.graph.inputs)))
+
+    def _compiled_on_host(self) -> Executor:
+        """The graph compiled for the host, with what it captures as parameters."""
+        if self._copies is None:
+            self._copies = Executor(
+                self.graph,
+                name=self.name,
+                fallback=self._plain,
+                compile_function=self.compile_function,
+                numerics=self.numerics,
+                depth=self.depth,
+                exact=self.exact,
+            )
+        return self._copies
+
+    # Compilation
+
+    def _remember(self, made: Specialization) -> None:
+        super()._remember(made)
+        if isinstance(made.plan, NativePlan):
+            made.direct = self._bind(made, _miss)
+
+    def _native_plan(
+        self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
+    ) -> NativePlan | None:
+        guards = tuple(filter(None, map(capture_guard, assumed)))
+        contract = self.numerics() == "contract"
+        self._reason = ""
+        try:
+            return compile_device(typed, params, guards, name=self._symbol(), contract=contract)
+        except NotNative as reason:
+            self._reason = str(reason)
+            return None
+
+    def _plan(
+        self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
+    ) -> NativePlan | HostPlan:
+        native = self._native_plan(typed, params, assumed)
+        if native is not None:
+            return native
+        program = self._program(typed)
+        if program is not None:
+            return program
+        reason = self._reason
+        check_strict_fusion(typed, list(_refusals(typed, reason)))
+        return HostPlan(typed, _on_copies, reason=reason)
+
+    def _program(self, typed: Graph) -> HostPlan | None:
+        """A host program around regions on the device, where copies would be more work, or wrong.
+
+        That is so where the rest only makes views, and where the program keeps arrays: these have
+        to lie on the device.
+        """
+        if self.depth:
+            # A region is as small as it gets: there is no part to take out.
+            return None
+        graph = typed.copy()
+        made = compile_host(
+            graph,
+            functools.partial(region, self),
+            name=self.name,
+            defer=True,
+            exact=self.exact,
+            least_weight=_LEAST_WEIGHT,
+        )
+        keeps = graph.find_all_nodes("prim::SetAttr")
+        makes_views = all(map(_leaves_elements, graph.nodes()))
+        return made if keeps or makes_views else None
+
+    def _symbol(self) -> str:
+        return f"{super()._symbol()}_cuda"
+
+    def _error_handler(self, found: Specialization) -> Callable[..., Any]:
+        assert isinstance(found.plan, NativePlan)
+        sites = found.plan.sites
+
+        def handle(status: int, payload: int, *shadows: Any) -> _Failure:
+            site = sites[status - 1]
+            return _Failure(site, list((ctypes.c_int64 * site.payload).from_address(payload)))
+
+        return handle
+
+    # Arguments
+
+    def constant_array(self, value: Any, number: int) -> Array | None:
+        """A copy of a host array that is final, a frozen module's weight; None of all others."""
+        capture = self._captures_of_inputs.get(number)
+        if capture is None or not isinstance(capture.container, Constants):
+            return None
+        if id(value) not in self._constants:
+            self._constants[id(value)] = (value, from_numpy(value, self.device))
+        return self._constants[id(value)][1]
+
+    def mixed(self, values: Sequence[Any]) -> MixedPlacesError:
+        """The error of a call whose arrays lie in different places."""
+        places: dict[str, list[str]] = {}
+        for value, one in zip(self.graph.inputs, values, strict=True):
+            for place in _places(one):
+                names = places.setdefault(place, [])
+                if value.name not in names:
+                    names.append(value.name)
+        found = "; ".join(f"{' and '.join(names)} on {place}" for place, names in places.items())
+        return MixedPlacesError(
+            f"{self.name}() got arrays in different places: {found}; "
+            "move them to one device with jitcore.to"
+        )
+
+
+def _on_copies(*args: Any) -> Any:
+    raise AssertionError("the executor runs the function on copies")
+
+
+def _leaves_elements(node: Node) -> bool:
+    """Whether a node of a host program reads no element of an array."""
+    op = TABLE.get(node.kind)
+    return node.kind in _PLUMBING or (op is not None and op.view)
+
+
+def _refusals(graph: Graph, reason: str) -> Iterator[Decision]:
+    """What to say of the nodes of a function that runs on the host."""
+    text = reason or "the function has no form for the device as a whole, and runs on the host"
+    for node in graph.nodes():
+        yield Decision(node.kind, str(node.source or ""), None, text)
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    """The values with the items of tuples in their places."""
+    found: list[Any] = []
+    for value in values:
+        found.extend(_flat(value) if isinstance(value, tuple) else [value])
+    return found
+
+
+def _places(value: Any) -> list[str]:
+    """Where the arrays in an argument lie."""
+    if isinstance(value, tuple):
+        return [place for item in value for place in _places(item)]
+    if isinstance(value, np.ndarray):
+        return ["the host"]
+    library = None if type(value) in _ON_HOST else library_of(value)
+    return [] if library is None else [f"cuda:{library.lies_on(value)}"]

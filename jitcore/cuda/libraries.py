@@ -1,0 +1,370 @@
+"""The array libraries whose arrays on a device calls take and give: one row each.
+
+None of them is imported here: whoever has an array of a library has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.cuda import driver
+from jitcore.codegen.cuda.memory import Allocator
+from jitcore.cuda.array import Array
+from jitcore.cuda.dlpack import DLDevice, take
+from jitcore.cuda.pool import pool_of
+from jitcore.cuda.streams import current_stream
+
+__all__ = ["Fields", "Library", "device_of", "library_of", "row_of"]
+
+Fields = tuple[int, tuple[int, ...], tuple[int, ...] | None, np.dtype[Any], bool]
+"""Address, shape, strides in bytes (None for C order), dtype, read-only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What calls need to know of an array library.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    lies_on : callable
+        The number of an array's device, or None where it lies on the host.
+    fields : callable
+        An array's `Fields`.
+    stream : callable
+        The stream that the library's work on a device goes to now, from an array and the device.
+    allocator : callable
+        Where new arrays come from, for a device and a stream.
+    adopt : callable
+        The library's array over the memory of an `Array`.
+    takes_negative_strides : bool
+    is_own : bool
+        Its arrays are jitcore's.
+    has_streams : bool
+        Each array says which stream its work goes to.
+    """
+
+    name: str
+    lies_on: Callable[[Any], int | None]
+    fields: Callable[[Any], Fields]
+    stream: Callable[[Any, int], int]
+    allocator: Callable[[int, int], Allocator]
+    adopt: Callable[[Array], Any]
+    takes_negative_strides: bool = True
+    is_own: bool = False
+    has_streams: bool = False
+
+
+def library_of(value: object) -> Library | None:
+    """The library of an array on a device; None for anything else."""
+    row = row_of(type(value))
+    return None if row is None or row.lies_on(value) is None else row
+
+
+def device_of(value: object) -> int | None:
+    """The number of the device that an array lies on; None for anything else."""
+    row = row_of(type(value))
+    return None if row is None else row.lies_on(value)
+
+
+def row_of(kind: type) -> Library | None:
+    """The library whose arrays may be of this type."""
+    found = _by_type.get(kind)
+    if found is not None:
+        return found
+    has_interface = hasattr(kind, "__cuda_array_interface__")
+    is_array = has_interface or hasattr(kind, "__dlpack_device__")
+    if not is_array or issubclass(kind, np.ndarray | np.generic | type):
+        return None
+    found = _BY_MODULE.get(kind.__module__.partition(".")[0])
+    return _by_type.setdefault(kind, found or (_INTERFACE if has_interface else _DLPACK))
+
+
+_by_type: dict[type, Library] = {}
+
+
+# jitcore's own
+
+
+class _Own:
+    """jitcore's pool."""
+
+    __slots__ = ("_pool", "_stream")
+
+    def __init__(self, device: int, stream: int) -> None:
+        self._pool = pool_of(device)
+        self._stream = stream
+
+    def empty(
+        self, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> tuple[int, Any]:
+        block = self._pool.take(prod(shape) * dtype.itemsize, self._stream)
+        return block.address, Array(block.address, shape, strides, dtype, block, self._pool.device)
+
+    def block(self, size: int) -> tuple[int, Any]:
+        made = self._pool.take(size, self._stream)
+        return made.address, made
+
+
+def _own_stream(_: object, device: int) -> int:
+    return current_stream(device)
+
+
+def _same(array: Array) -> Any:
+    return array
+
+
+def _own_device(array: Any) -> int | None:
+    return array.device_number if isinstance(array, Array) else None
+
+
+_OWN = Library("jitcore", _own_device, Array.fields, _own_stream, _Own, _same, is_own=True)
+
+
+# PyTorch
+
+_TORCH_NAMES = {
+    "bool": "bool",
+    **{name: name for name in ("int8", "int16", "int32", "int64")},
+    **{name: name for name in ("uint8", "uint16", "uint32", "uint64")},
+    **{name: name for name in ("float16", "float32", "float64", "complex64", "complex128")},
+}
+_torch_dtypes: dict[Any, np.dtype[Any]] = {}
+_torch_of: dict[np.dtype[Any], Any] = {}
+
+
+def _torch() -> Any:
+    torch = sys.modules["torch"]
+    if not _torch_dtypes:
+        for name in _TORCH_NAMES:
+            found = getattr(torch, name, None)
+            if found is not None:
+                _torch_of[np.dtype(name)] = found
+                _torch_dtypes[found] = np.dtype(name)
+    return torch
+
+
+def _torch_device(tensor: Any) -> int | None:
+    return int(tensor.get_device()) if getattr(tensor, "is_cuda", False) else None
+
+
+def _torch_fields(tensor: Any) -> Fields:
+    torch = _torch()
+    dtype = _torch_dtypes.get(tensor.dtype)
+    if dtype is None:
+        raise TypeError(f"NumPy has no dtype like {tensor.dtype}; convert the tensor before")
+    if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
+        raise TypeError(
+            "a tensor that is not stored as its elements cannot be an argument; "
+            "use .to_dense(), .resolve_conj() or .resolve_neg()"
+        )
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise TypeError(
+            "a tensor that requires grad cannot be an argument, since gradients would be lost; "
+            "use tensor.detach(), or torch.no_grad()"
+        )
+    if tensor.is_contiguous():
+        return tensor.data_ptr(), tuple(tensor.shape), None, dtype, False
+    strides = tuple(step * dtype.itemsize for step in tensor.stride())
+    return tensor.data_ptr(), tuple(tensor.shape), strides, dtype, False
+
+
+def _torch_stream(_: object, device: int) -> int:
+    torch = _torch()
+    # The public way makes an object of Python first, which takes longer than all the rest.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return int(raw(device) if raw else torch.cuda.current_stream(device).cuda_stream)
+
+
+@dataclass(frozen=True, slots=True)
+class _TorchMemory:
+    device: int
+    used_stream: int
+
+    def empty(
+        self, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> tuple[int, Any]:
+        torch = _torch()
+        place = f"cuda:{self.device}"
+        if dtype not in _torch_of:
+            raise TypeError(f"PyTorch has no dtype like {dtype}, which the result has")
+        if strides is None:
+            made = torch.empty(shape, dtype=_torch_of[dtype], device=place)
+        else:
+            steps = tuple(stride // dtype.itemsize for stride in strides)
+            made = torch.empty_strided(shape, steps, dtype=_torch_of[dtype], device=place)
+        return made.data_ptr(), made
+
+    def block(self, size: int) -> tuple[int, Any]:
+        torch = _torch()
+        made = torch.empty(size, dtype=torch.uint8, device=f"cuda:{self.device}")
+        return made.data_ptr(), made
+
+
+def _torch_adopt(array: Array) -> Any:
+    return _torch().as_tensor(array, device=f"cuda:{array.device_number}")
+
+
+_TORCH = Library(
+    "PyTorch", _torch_device, _torch_fields, _torch_stream, _TorchMemory, _torch_adopt, False
+)
+
+
+# CuPy
+
+
+def _cupy_fields(array: Any) -> Fields:
+    return array.data.ptr, array.shape, array.strides, array.dtype, False
+
+
+def _cupy_stream(_: object, device: int) -> int:
+    return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+
+
+@dataclass(frozen=True, slots=True)
+class _CupyMemory:
+    device: int
+    used_stream: int
+
+    def empty(
+        self, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> tuple[int, Any]:
+        cupy = sys.modules["cupy"]
+        if strides is None:
+            made = cupy.empty(shape, dtype)
+        else:
+            size = dtype.itemsize
+            for extent in shape:
+                size *= extent
+            memory = cupy.cuda.alloc(size)
+            made = cupy.ndarray(shape, dtype, memptr=memory, strides=strides)
+        return made.data.ptr, made
+
+    def block(self, size: int) -> tuple[int, Any]:
+        made = sys.modules["cupy"].cuda.alloc(size)
+        return made.ptr, made
+
+
+def _cupy_adopt(array: Array) -> Any:
+    return sys.modules["cupy"].asarray(array)
+
+
+def _cupy_device(array: Any) -> int | None:
+    return int(array.device.id)
+
+
+_CUPY = Library("CuPy", _cupy_device, _cupy_fields, _cupy_stream, _CupyMemory, _cupy_adopt)
+
+
+# Any other, by CUDA's interface
+
+
+def _interface_of(value: Any) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = value.__cuda_array_interface__
+    except AttributeError:
+        # Types whose arrays may lie on the host say so in this way.
+        return None
+    return found
+
+
+def _interface_device(value: Any) -> int | None:
+    interface = _interface_of(value)
+    if interface is None:
+        return None
+    address = interface["data"][0]
+    return driver.current().pointer_device(address) if address else driver.current().device()
+
+
+def _interface_fields(value: Any) -> Fields:
+    interface = value.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise TypeError("a masked array on a device cannot be an argument")
+    address, read_only = interface["data"]
+    strides = interface.get("strides")
+    shape = tuple(interface["shape"])
+    steps = None if strides is None else tuple(strides)
+    return int(address or 0), shape, steps, np.dtype(interface["typestr"]), bool(read_only)
+
+
+def _interface_stream(value: Any, device: int) -> int:
+    """The stream that the array's own work goes to, if it says so."""
+    return int(value.__cuda_array_interface__.get("stream") or current_stream(device))
+
+
+def _numba_adopt(array: Array) -> Any:
+    return sys.modules["numba.cuda"].as_cuda_array(array, sync=False)
+
+
+_INTERFACE = Library(
+    "CUDA's array interface",
+    _interface_device,
+    _interface_fields,
+    _interface_stream,
+    _Own,
+    _same,
+    is_own=True,
+    has_streams=True,
+)
+
+_NUMBA = Library(
+    "Numba",
+    _interface_device,
+    _interface_fields,
+    _interface_stream,
+    _Own,
+    _numba_adopt,
+    has_streams=True,
+)
+
+
+# Any other, by DLPack
+
+
+def _dlpack_device(value: Any) -> int | None:
+    try:
+        kind, number = value.__dlpack_device__()
+    except (AttributeError, TypeError, ValueError, BufferError, RuntimeError):
+        # Arrays in several places, of types without memory, or nothing but a name in a trace.
+        return None
+    return int(number) if kind in (DLDevice.CUDA, DLDevice.CUDA_MANAGED) else None
+
+
+def _dlpack_fields(value: Any) -> Fields:
+    # The caller keeps the array, and the array its memory.
+    device = _dlpack_device(value)
+    assert device is not None
+    return take(value, current_stream(device))[:5]
+
+
+_DLPACK = Library("DLPack", _dlpack_device, _dlpack_fields, _own_stream, _Own, _same, is_own=True)
+
+
+def _jax_adopt(array: Array) -> Any:
+    return sys.modules["jax"].dlpack.from_dlpack(array)
+
+
+def _jax_fields(value: Any) -> Fields:
+    # JAX computes on streams of its own, and arrays exist before their elements do.
+    address, shape, strides, dtype, _ = _dlpack_fields(value.block_until_ready())
+    return address, shape, strides, dtype, True
+
+
+_JAX = Library("JAX", _dlpack_device, _jax_fields, _own_stream, _Own, _jax_adopt, False)
+
+_BY_MODULE: dict[str, Library] = {
+    "cupy": _CUPY,
+    "jax": _JAX,
+    "jaxlib": _JAX,
+    "jitcore": _OWN,
+    "numba": _NUMBA,
+    "numba_cuda": _NUMBA,
+    "torch": _TORCH,
+}

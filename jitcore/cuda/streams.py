@@ -1,0 +1,111 @@
+"""Streams: queues of work for a device, and the one that a thread uses."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from jitcore.codegen.cuda import driver
+from jitcore.cuda.pool import pool_of
+
+__all__ = ["Stream", "current_stream", "synchronize"]
+
+_threads = threading.local()
+
+
+class Stream:
+    """A queue of work: what is asked of one stream happens in order, beside that of others.
+
+    Inside a ``with`` block everything this thread asks of jitcore's own arrays goes to the stream.
+    Calls with arrays of CuPy and PyTorch use the current stream of those libraries.
+
+    Parameters
+    ----------
+    handle : int, optional
+        A ``CUstream`` of somebody else's, who keeps it; by default a new stream.
+    device : int
+        The device's number.
+
+    Examples
+    --------
+    >>> import jitcore
+    >>> stream = jitcore.cuda.Stream()  # doctest: +SKIP
+    >>> with stream:  # doctest: +SKIP
+    ...     result = f(x)
+    >>> stream.synchronize()  # doctest: +SKIP
+    """
+
+    def __init__(self, handle: int | None = None, *, device: int = 0) -> None:
+        self._driver = driver.current()
+        self.device = device
+        self._is_own = handle is None
+        if handle is None:
+            with self._driver.on_device(device):
+                handle = self._driver.create_stream()
+        self.handle = handle
+
+    def __repr__(self) -> str:
+        return f"<jitcore.cuda.Stream {self.handle:#x} of device {self.device}>"
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """CUDA's protocol for streams of any library: its version, and the handle."""
+        return 0, self.handle
+
+    def __enter__(self) -> Self:
+        _stack().append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _stack().pop()
+
+    def synchronize(self) -> None:
+        """Wait until all work asked of the stream is done."""
+        with self._driver.on_device(self.device):
+            self._driver.synchronize(self.handle)
+
+    def close(self) -> None:
+        """Wait for its work and end a stream; it cannot be used any more."""
+        if self._is_own and self.handle:
+            self.synchronize()
+            pool_of(self.device).forget(self.handle)
+            self._driver.destroy_stream(self.handle)
+            self.handle = 0
+
+
+def _stack() -> list[Stream]:
+    if not hasattr(_threads, "streams"):
+        _threads.streams = []
+    found: list[Stream] = _threads.streams
+    return found
+
+
+def current_stream(device: int) -> int:
+    """The stream of this thread for jitcore's own arrays on a device; 0 is the default one."""
+    for stream in reversed(_stack()):
+        if stream.device == device:
+            return stream.handle
+    return 0
+
+
+def synchronize(device: int | None = None) -> None:
+    """Wait until a device has done all that was asked of it.
+
+    Parameters
+    ----------
+    device : int, optional
+        By default the current one.
+
+    Examples
+    --------
+    >>> import jitcore
+    >>> jitcore.cuda.synchronize()  # doctest: +SKIP
+    """
+    used = driver.current()
+    with used.on_device(used.device() if device is None else device):
+        used.synchronize()

@@ -1,0 +1,269 @@
+"""Stand-ins for the array libraries with devices: as much of each as jitcore asks for.
+
+Their arrays are jitcore's own under another class, and remember which library they are of.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from jitcore import cuda
+from jitcore.codegen.cuda import driver
+
+__all__ = ["Cupy", "Dlpack", "Interface", "Jax", "Numba", "Torch"]
+
+
+class _Wrapped:
+    """An array of some library over the memory of one of ours."""
+
+    def __init__(self, held: cuda.Array) -> None:
+        self.held = held
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        return self.held.numpy()
+
+
+class TorchTensor(_Wrapped):
+    is_cuda = True
+    layout = "strided"
+    requires_grad = False
+    negative = False
+
+    @property
+    def shape(self) -> list[int]:
+        return list(self.held.shape)
+
+    @property
+    def dtype(self) -> str:
+        return f"torch.{self.held.dtype}"
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.held.__cuda_array_interface__
+
+    def get_device(self) -> int:
+        return self.held.device_number
+
+    def is_contiguous(self) -> bool:
+        return bool(self.held.shadow().flags.c_contiguous)
+
+    def stride(self) -> list[int]:
+        return [step // self.held.itemsize for step in self.held.strides]
+
+    def data_ptr(self) -> int:
+        return self.held.address
+
+    def is_conj(self) -> bool:
+        return False
+
+    def is_neg(self) -> bool:
+        return self.negative
+
+
+TorchTensor.__module__ = "torch"
+
+
+class Torch(ModuleType):
+    """PyTorch."""
+
+    array = TorchTensor
+    strided = "strided"
+    stream = 0
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+        for name in ("bool", "int32", "int64", "float32", "float64", "complex64", "uint8"):
+            setattr(self, name, f"torch.{name}")
+        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: self.stream)
+
+    def is_grad_enabled(self) -> bool:
+        return True
+
+    def empty(self, shape: Any, *, dtype: str, device: str) -> TorchTensor:
+        number = int(device.partition(":")[2])
+        return TorchTensor(cuda.empty(shape, dtype.removeprefix("torch."), device_number=number))
+
+    def empty_strided(self, shape: Any, steps: Any, *, dtype: str, device: str) -> TorchTensor:
+        kind = np.dtype(dtype.removeprefix("torch."))
+        strides = tuple(step * kind.itemsize for step in steps)
+        number = int(device.partition(":")[2])
+        return TorchTensor(cuda.empty(shape, kind, strides=strides, device_number=number))
+
+    def as_tensor(self, value: cuda.Array, *, device: str) -> TorchTensor:
+        if any(step < 0 for step in value.strides):
+            raise ValueError("negative strides")
+        return TorchTensor(value)
+
+
+class CupyArray(_Wrapped):
+    def __init__(self, held: Any, dtype: Any = None, *, memptr: Any = None, strides: Any = None):
+        if memptr is not None:
+            assert memptr.held.size >= math.prod(held) * np.dtype(dtype).itemsize
+            held = cuda.Array(memptr.ptr, held, strides, np.dtype(dtype), memptr)
+        super().__init__(held)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.held.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.held.strides
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.held.dtype
+
+    @property
+    def device(self) -> Any:
+        return SimpleNamespace(id=self.held.device_number)
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.held.address)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.held.__cuda_array_interface__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None) -> Any:
+        """Computes as CuPy does on the device, which here is done on the host."""
+        values = [one.numpy() if isinstance(one, CupyArray) else one for one in inputs]
+        found = np.asarray(getattr(ufunc, method)(*values))
+        if out is None:
+            return CupyArray(cuda.from_numpy(found))
+        driver.current().copy_to_device(out[0].held.address, found.ctypes.data, found.nbytes)
+        return out[0]
+
+
+CupyArray.__module__ = "cupy"
+
+
+class Cupy(ModuleType):
+    """CuPy."""
+
+    array = CupyArray
+    stream = 0
+
+    def __init__(self) -> None:
+        super().__init__("cupy")
+
+        def alloc(size: int) -> Any:
+            made = cuda.empty(size, np.uint8)
+            return SimpleNamespace(ptr=made.address, held=made)
+
+        def current() -> Any:
+            return SimpleNamespace(ptr=self.stream)
+
+        self.exp = self.add = np.exp
+        self.cuda = SimpleNamespace(
+            alloc=alloc,
+            get_current_stream=current,
+            Device=lambda number: nullcontext(),
+            ExternalStream=lambda handle: nullcontext(),
+        )
+
+    def empty(self, shape: Any, dtype: Any) -> CupyArray:
+        return CupyArray(cuda.empty(shape, dtype))
+
+    ndarray = CupyArray
+
+    def asarray(self, value: cuda.Array) -> CupyArray:
+        return CupyArray(value)
+
+
+class NumbaArray(_Wrapped):
+    stream = 0
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.held.__cuda_array_interface__ | {"stream": self.stream or None}
+
+
+NumbaArray.__module__ = "numba.cuda.cudadrv.devicearray"
+
+
+class Numba(ModuleType):
+    """``numba.cuda``."""
+
+    array = NumbaArray
+
+    def __init__(self) -> None:
+        super().__init__("numba.cuda")
+
+    def as_cuda_array(self, value: cuda.Array, sync: bool) -> NumbaArray:
+        assert not sync
+        return NumbaArray(value)
+
+
+class JaxArray(_Wrapped):
+    is_ready = False
+
+    def block_until_ready(self) -> JaxArray:
+        self.is_ready = True
+        return self
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: Any = None) -> Any:
+        assert self.is_ready
+        return self.held.__dlpack__(stream=stream, max_version=max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.held.__dlpack_device__()
+
+
+JaxArray.__module__ = "jaxlib._jax"
+
+
+class Jax(ModuleType):
+    """JAX."""
+
+    array = JaxArray
+
+    def __init__(self) -> None:
+        super().__init__("jax")
+        self.dlpack = SimpleNamespace(from_dlpack=JaxArray)
+
+
+class InterfaceArray(_Wrapped):
+    """An array of a library nobody has heard of, with CUDA's interface."""
+
+    stream: int | None = None
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.held.__cuda_array_interface__ | {"stream": self.stream}
+
+
+class Interface(ModuleType):
+    """A library nobody has heard of."""
+
+    array = InterfaceArray
+
+    def __init__(self) -> None:
+        super().__init__("unheard")
+
+
+class DlpackArray(_Wrapped):
+    """An array that has nothing but DLPack, of the time before 1.0."""
+
+    kind = 2
+
+    def __dlpack__(self, *, stream: int | None = None) -> Any:
+        return self.held.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kind, self.held.device_number
+
+
+class Dlpack(ModuleType):
+    """Another one."""
+
+    array = DlpackArray
+
+    def __init__(self) -> None:
+        super().__init__("another")

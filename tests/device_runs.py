@@ -1,0 +1,178 @@
+"""Runs functions as device code without a GPU: on a `FakeDriver`, kernels in Numba's simulator."""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from cuda_simulator import add_kernel
+from fake_cuda import FakeDriver
+
+import jitcore
+from jitcore.codegen.cuda import driver, memory
+from jitcore.codegen.cuda.compiler import compiling_by
+from jitcore.codegen.cuda.kernels import Kernel
+from jitcore.codegen.entry import bind
+from jitcore.codegen.lower import NotNative
+from jitcore.codegen.printers.numba_source import parameter_type
+from jitcore.cuda.compile import DeviceCode, compile_device
+from jitcore.ir.passes.specialize import specialize
+from jitcore.pipeline import NativePlan, optimize
+from jitcore.signatures import describe_all, type_and_param
+
+__all__ = ["DeviceRun", "NotOnDevice", "compile_on_device", "run_on_device"]
+
+
+class NotOnDevice(Exception):
+    """A function has no form for a device; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRun:
+    """What a call gave, its arguments afterwards, and its code."""
+
+    result: Any
+    args: tuple[Any, ...]
+    code: DeviceCode
+
+
+class _Pool:
+    """Allocates on a fake device."""
+
+    def __init__(self, fake: FakeDriver) -> None:
+        self._fake = fake
+
+    def empty(self, dtype, shape, strides):
+        address = self._fake.allocate(max(1, int(np.prod(shape))) * dtype.itemsize)
+        return address, address
+
+    def block(self, size):
+        address = self._fake.allocate(size)
+        return address, address
+
+
+def _compile(fake: FakeDriver) -> Callable[..., tuple[str, str]]:
+    def compiler(kernel: Kernel, source: str, capability: Any, contract: bool) -> tuple[str, str]:
+        dtypes = tuple(parameter_type(param.dtype) for param in kernel.params)
+        add_kernel(fake, kernel.name, source, dtypes)
+        return "", kernel.name
+
+    return compiler
+
+
+def _to_device(fake: FakeDriver, value: Any) -> Any:
+    """The shadow of a copy on the device, with the strides of the array."""
+    if not isinstance(value, np.ndarray):
+        return value
+    whole = value
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    if value.size == 0:
+        return memory.make_shadow(value, 0, value.shape, value.strides, value.dtype)
+    start = fake.allocate(whole.nbytes)
+    fake.copy_to_device(start, whole.__array_interface__["data"][0], whole.nbytes)
+    place = value.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return memory.make_shadow(value, start + place, value.shape, value.strides, value.dtype)
+
+
+def _to_host(fake: FakeDriver, value: Any) -> Any:
+    """What lies on the device, as an array of the same strides."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_to_host(fake, one) for one in value)
+    if not isinstance(value, np.ndarray) or value.size == 0:
+        return value
+    address = value.__array_interface__["data"][0]
+    low = sum(min(0, s * (n - 1)) for s, n in zip(value.strides, value.shape, strict=True))
+    high = sum(max(0, s * (n - 1)) for s, n in zip(value.strides, value.shape, strict=True))
+    raw = np.empty(high - low + value.itemsize, np.uint8)
+    fake.copy_to_host(raw.ctypes.data, address + low, raw.nbytes)
+    made: Any = np.ndarray(value.shape, value.dtype, raw, -low, value.strides)
+    return made.copy()
+
+
+def _compiled(
+    fake: FakeDriver, function: Callable[..., Any], args: tuple[Any, ...], *, dynamic: bool
+) -> NativePlan:
+    """Compile a function for the current driver."""
+    script = jitcore.script(function)
+    graph = script._executor.graph
+    pairs = [
+        type_and_param(description, value.name, dynamic=dynamic)
+        for description, value in zip(describe_all(args, frozenset()), graph.inputs, strict=True)
+    ]
+    compile_function = script._executor.compile_function
+    typed = specialize(graph, [type_ for type_, _ in pairs], {}, compile_function, set())
+    optimize(typed)
+    try:
+        params = [param for _, param in pairs]
+        plan = compile_device(typed, params, (), name=function.__name__, contract=False)
+    except NotNative as reason:
+        raise NotOnDevice(str(reason)) from None
+    if plan is None:
+        reasons = [node.host_reason for node in typed.nodes() if node.host_reason]
+        raise NotOnDevice(", ".join(reasons) or "a part that is not native")
+    return plan
+
+
+def compile_on_device(
+    function: Callable[..., Any], args: tuple[Any, ...], *, dynamic: bool = False
+) -> list[Kernel]:
+    """The kernels of a function for arguments like these."""
+    fake = FakeDriver()
+    found: list[Kernel] = []
+
+    def compiler(kernel: Kernel, source: str, *_: Any) -> tuple[str, str]:
+        found.append(kernel)
+        fake.register(kernel.name, (), lambda *_: None)
+        return "", kernel.name
+
+    with driver.use(fake), compiling_by(compiler):
+        _compiled(fake, function, args, dynamic=dynamic)
+    return found
+
+
+def run_on_device(
+    function: Callable[..., Any], args: tuple[Any, ...], *, dynamic: bool = False
+) -> DeviceRun:
+    """Compile a function for arguments like these and call it with them.
+
+    Raises
+    ------
+    NotOnDevice
+        Some part has no form for devices.
+    """
+    fake = FakeDriver()
+    args = copy.deepcopy(args)
+    with driver.use(fake), compiling_by(_compile(fake)):
+        plan = _compiled(fake, function, args, dynamic=dynamic)
+
+        def miss(*_):
+            raise AssertionError("the entry did not take the call it was made for")
+
+        def fail(status, payload, *_):
+            if fake.errors:
+                raise fake.errors[0]
+            site = plan.kernel.lowered.sites[status - 1]
+            raise (site.exception or NotImplementedError)(site.message)
+
+        entry = bind(plan.address, function.__name__, miss, fail, owner=plan)
+        assert isinstance(plan.kernel, DeviceCode)
+        return DeviceRun(*_call(fake, entry, args), plan.kernel)
+
+
+def _call(fake: FakeDriver, entry: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The result of a call, and its arguments afterwards."""
+    shadows = [_to_device(fake, arg) for arg in args]
+    result = None
+    try:
+        with memory.running(memory.Call(_Pool(fake), 0)):
+            result = entry(*shadows)
+        return _to_host(fake, result), tuple(_to_host(fake, one) for one in shadows)
+    finally:
+        # Whoever shows a traceback must not look into them.
+        del shadows, result

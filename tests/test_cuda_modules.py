@@ -1,0 +1,142 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Modules on a device."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_machine import fake_machine
+from fake_cuda import FakeDriver
+
+import jitcore
+from jitcore import cuda, nn
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDriver]:
+    with fake_machine() as made:
+        yield made
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(np.arange(1, 5, dtype=np.float32))
+        self.shift = nn.Buffer(np.full(4, 0.5, np.float32))
+        self.steps: Any = nn.Buffer(np.zeros(1, np.int64))
+
+    def forward(self, x):
+        self.steps += 1
+        return np.maximum(x * self.weight + self.shift, 0)
+
+
+X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+
+
+def test_parameters_and_buffers_move(fake: FakeDriver) -> None:
+    module: Any = Scaled()
+    module.alias = nn.Parameter(module.weight)
+    assert module.to("cuda") is module
+    assert all(isinstance(one, cuda.Array) for one in (*module.parameters(), *module.buffers()))
+    assert module.alias is module.weight
+    module.to("cuda:0", np.float64)
+    assert (module.weight.dtype, module.steps.dtype) == (np.float64, np.int64)
+    module.to(jitcore.device("cpu"))
+    np.testing.assert_array_equal(module.weight, np.arange(1.0, 5.0))
+    with pytest.raises(TypeError, match="floats only"):
+        module.to("int32")
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_calls(fake: FakeDriver, scripted: bool) -> None:
+    plain, module = Scaled(), Scaled()
+    if scripted:
+        module = jitcore.script(module)
+    module.to("cuda")
+    found = module(jitcore.to(X, "cuda"))
+    assert isinstance(found, cuda.Array)
+    np.testing.assert_array_equal(found.numpy(), plain(X))
+    assert module.steps.numpy().tolist() == [1]
+    assert scripted == bool(fake.launches)
+
+
+class Remembers(nn.Module):
+    def forward(self, x):
+        self.last = x * 2
+        self.count = len(x)
+        return self.last + 1
+
+
+def test_what_a_module_keeps_lies_on_the_device(fake: FakeDriver) -> None:
+    module = jitcore.script(Remembers())
+    x = jitcore.to(X, "cuda")
+    for _ in range(2):
+        np.testing.assert_array_equal(module(x).numpy(), X * 2 + 1)
+        assert isinstance(module.last, cuda.Array) and module.count == 2
+        np.testing.assert_array_equal(module.last.numpy(), X * 2)
+
+
+def test_arrays_on_a_device_can_be_parameters(fake: FakeDriver) -> None:
+    module: Any = nn.Module()
+    module.weight = nn.Parameter(jitcore.to(X, "cuda"))
+    module.mean = nn.Buffer(jitcore.to(X, "cuda"))
+    assert isinstance(module.weight, cuda.Array)
+    module.weight = jitcore.to(X + 1, "cuda")
+    assert [name for name, _ in module.named_parameters()] == ["weight"]
+
+
+def test_a_module_goes_there_and_back(fake: FakeDriver) -> None:
+    module = jitcore.script(Scaled())
+    wanted = module(X)
+    module.to("cuda")
+    np.testing.assert_array_equal(module(jitcore.to(X, "cuda")).numpy(), wanted)
+    with pytest.raises(TypeError, match=r"x on the host; .*weight.* on cuda:0"):
+        module(X)
+    module.to("cpu")
+    np.testing.assert_array_equal(module(X), wanted)
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        generator = np.random.default_rng(0)
+        self.first = nn.Linear(4, 3)
+        self.last = nn.Linear(3, 2)
+        for one in self.parameters():
+            one[...] = generator.normal(size=one.shape)
+
+    def forward(self, x):
+        return self.last(nn.functional.relu(self.first(x)))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_layers(fake: FakeDriver, frozen: bool) -> None:
+    module = Network().eval()
+    wanted = module(X)
+    scripted = jitcore.script(module)
+    if frozen:
+        scripted = jitcore.freeze(scripted)
+    else:
+        scripted.to("cuda")
+    found = scripted(jitcore.to(X, "cuda"))
+    assert isinstance(found, cuda.Array)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_saved_module_is_loaded_on_the_host(fake: FakeDriver) -> None:
+    module = Network().eval()
+    wanted = module(X)
+    file = io.BytesIO()
+    jitcore.save(jitcore.script(module.to("cuda")), file)
+    file.seek(0)
+    loaded = jitcore.load(file)
+    assert all(type(one) is np.ndarray for one in loaded.parameters())
+    np.testing.assert_allclose(loaded(X), wanted, rtol=1e-6)
+    twin = copy.deepcopy(module)
+    twin.first.weight[...] = 0
+    assert isinstance(twin.first.weight, cuda.Array) and module.first.weight.numpy().any()

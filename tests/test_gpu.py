@@ -1,0 +1,188 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""On a GPU: the driver, arrays of all libraries in calls, and results against NumPy's."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitcore
+from jitcore import cuda, nn, script
+from jitcore.codegen.cuda import driver
+from jitcore.pipeline import NativePlan
+
+pytestmark = pytest.mark.gpu
+
+X = np.linspace(-2, 2, 3 * 1000, dtype=np.float32).reshape(3, 1000)
+
+ADD_ONE = """
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry add_one(.param .u64 p, .param .u32 n)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<5>;
+    .reg .f32 %f<3>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [p];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r2, %r2, %r3, %r4;
+    setp.ge.u32 %p1, %r2, %r1;
+    @%p1 bra done;
+    mul.wide.u32 %rd2, %r2, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.f32 %f1, [%rd3];
+    add.f32 %f2, %f1, 0f3F800000;
+    st.global.f32 [%rd3], %f2;
+done:
+    ret;
+}
+"""
+
+
+def test_what_the_device_is() -> None:
+    found = cuda.device_properties()
+    assert cuda.is_available() and cuda.device_count() >= 1
+    assert found.compute_capability >= (7, 0) and found.multiprocessors > 0
+    assert found.warp_size == 32 and found.memory_bytes > 1 << 30
+    free, total = driver.current().memory_info()
+    assert 0 < free <= total
+
+
+def test_a_kernel_through_the_driver() -> None:
+    used = driver.current()
+    module = used.load_module(ADD_ONE, name="add_one")
+    function = used.function(module, "add_one")
+    assert used.facts(function).local_bytes == 0
+    assert used.blocks_per_multiprocessor(function, 256) > 0
+    array = cuda.from_numpy(X)
+    parameters = [ctypes.c_uint64(array.address), ctypes.c_uint32(X.size)]
+    grid, block = (-(-X.size // 256), 1, 1), (256, 1, 1)
+    used.launch(function, grid, block, parameters)
+    np.testing.assert_array_equal(array.numpy(), X + 1)
+    stream = cuda.Stream()
+    used.begin_capture(stream.handle)
+    used.launch(function, grid, block, parameters, stream=stream.handle)
+    used.launch(function, grid, block, parameters, stream=stream.handle)
+    graph = used.instantiate(used.end_capture(stream.handle))
+    cuda.synchronize()
+    start, stop = used.create_event(), used.create_event()
+    used.record(start, stream.handle)
+    used.launch_graph(graph, stream.handle)
+    used.record(stop, stream.handle)
+    assert 0 < used.elapsed(start, stop) < 1
+    np.testing.assert_array_equal(array.numpy(), X + 1 + 1 + 1)
+    used.destroy_executable(graph)
+    stream.close()
+    used.unload_module(module)
+
+
+def test_errors_of_the_driver_say_what_is_wrong() -> None:
+    used = driver.current()
+    with pytest.raises(cuda.DriverError, match=r"loading broken.*\n.*line"):
+        used.load_module(ADD_ONE.replace("add.f32", "add.f99"), name="broken")
+    with pytest.raises(cuda.DriverError, match="no_such_kernel"):
+        used.function(used.load_module(ADD_ONE, name="add_one"), "no_such_kernel")
+    with pytest.raises(MemoryError, match="out of memory"):
+        cuda.empty(1 << 50, np.uint8)
+
+
+def _cupy(host: Any) -> Any:
+    return pytest.importorskip("cupy").asarray(host)
+
+
+def _torch(host: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch is built without CUDA")
+    return torch.from_numpy(host).cuda()
+
+
+def _numba(host: Any) -> Any:
+    pytest.importorskip("numba_cuda")
+    return importlib.import_module("numba.cuda").to_device(host)
+
+
+def _jax(host: Any) -> Any:
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("JAX is built without CUDA")
+    return jax.numpy.asarray(host)
+
+
+LIBRARIES = {
+    "jitcore": cuda.from_numpy,
+    "cupy": _cupy,
+    "torch": _torch,
+    "numba": _numba,
+    "jax": _jax,
+}
+
+
+def soft(x, y):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True) + y
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_libraries(name: str) -> None:
+    x, y = LIBRARIES[name](X), LIBRARIES[name](X[:1].copy())
+    compiled = script(soft)
+    for _ in range(2):
+        found = compiled(x, y)
+        assert type(found) is type(x)
+        np.testing.assert_allclose(jitcore.to(found, "cpu"), soft(X, X[:1]), rtol=1e-5, atol=1e-6)
+    assert all(isinstance(one.plan, NativePlan) for one in compiled.specializations)
+
+
+@pytest.mark.parametrize("name", [name for name in LIBRARIES if name != "jax"])
+def test_writes(name: str) -> None:
+    def add_one(x):
+        x += 1
+        return x
+
+    x = LIBRARIES[name](X)
+    assert script(add_one)(x) is x
+    np.testing.assert_array_equal(jitcore.to(x, "cpu"), X + 1)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_what_runs_on_the_host(name: str) -> None:
+    def parts(x):
+        return np.sort(x, axis=0), x[1:], np.linalg.norm(x)
+
+    found = script(parts)(LIBRARIES[name](X))
+    for one, wanted in zip(found, parts(X), strict=True):
+        np.testing.assert_allclose(jitcore.to(one, "cpu"), wanted, rtol=1e-5)
+
+
+def test_numpy_s_functions_on_own_arrays() -> None:
+    x = cuda.from_numpy(X)
+    np.testing.assert_allclose((np.sqrt(x * x) @ x.T).numpy(), np.sqrt(X * X) @ X.T, rtol=1e-4)
+    x[1] = x[0] * 2
+    np.testing.assert_array_equal(x[1].numpy(), X[0] * 2)
+
+
+def test_streams_of_torch() -> None:
+    x = _torch(X)
+    torch = importlib.import_module("torch")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        y = x * 2
+        found = script(soft)(y, y[:1])
+    torch.cuda.synchronize()
+    np.testing.assert_allclose(found.cpu().numpy(), soft(X * 2, X[:1] * 2), rtol=1e-5, atol=1e-6)
+
+
+def test_modules() -> None:
+    model = nn.Sequential(nn.Linear(1000, 32), nn.ReLU(), nn.Linear(32, 4)).eval()
+    wanted = model(X)
+    found = jitcore.script(model).to("cuda")(jitcore.to(X, "cuda"))
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,85 @@
+"""Regions that wait for types, and in which there turns out to be nothing native."""
+
+# The functions under test are plain Python, as users write them.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+import numpy as np
+
+from jitcore import script
+from jitcore.pipeline import HostPlan
+
+
+def plan_of(scripted):
+    (found,) = scripted.specializations
+    assert isinstance(found.plan, HostPlan)
+    return found.plan
+
+
+def edit_distance(a, b):
+    before = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        now = [i]
+        for j, y in enumerate(b, 1):
+            now.append(min(before[j] + 1, now[j - 1] + 1, before[j - 1] + (x != y)))
+        before = now
+    return before[-1]
+
+
+def test_regions_of_single_numbers_are_given_up():
+    scripted = script(edit_distance)
+    words = "kitten sitting", "sitting kitten"
+    for _ in range(3):
+        assert scripted(*words) == edit_distance(*words)
+    assert not plan_of(scripted).regions
+
+
+def scaled(parts, names):
+    found = []
+    for part, name in zip(parts, names, strict=True):
+        found.append((name.upper(), part * 2 + part * 3 - 1))
+    return found
+
+
+def test_regions_of_arrays_stay():
+    scripted = script(scaled)
+    parts, names = [np.arange(5.0)] * 40, ["x"] * 40
+    for _ in range(3):
+        for (name, result), (same, expected) in zip(
+            scripted(parts, names), scaled(parts, names), strict=True
+        ):
+            assert name == same
+            np.testing.assert_array_equal(result, expected)
+    assert plan_of(scripted).regions
+
+
+def test_arrays_after_many_numbers():
+    scripted = script(scaled)
+    numbers, arrays = [3] * 40, [np.arange(5.0)] * 3
+    assert scripted(numbers, ["x"] * 40) == scaled(numbers, ["x"] * 40)
+    for (_, result), (_, expected) in zip(
+        scripted(arrays, "abc"), scaled(arrays, "abc"), strict=True
+    ):
+        np.testing.assert_array_equal(result, expected)
+
+
+def matches(x, names):
+    table = np.zeros((4, 4), np.int64)
+    for i in range(4):
+        for j in range(4):
+            if names[i].lower() == names[j]:
+                table[i, j] = x[i, j] + x[j, i]
+            else:
+                table[i, j] = max(x[i, j], table[i - 1, j], table[i, j - 1])
+    return table
+
+
+def test_what_is_typed_in_a_region_that_is_given_up_is_a_smaller_one():
+    scripted = script(matches)
+    x = np.arange(16).reshape(4, 4)
+    for _ in range(4):
+        np.testing.assert_array_equal(scripted(x, "aBbA"), matches(x, "aBbA"))
+    plan = plan_of(scripted)
+    assert plan.regions and not plan.idle
+    assert not any(region.waits for region in plan.regions.values())

@@ -1,0 +1,134 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Vector math that loops call in place of holding a copy of it for each use."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checking import check, function_from_source
+from jitcore import script
+from jitcore.codegen.printers.llvm import print_module
+
+LENGTHS = [1, 3, 15, 16, 17, 31, 63, 64, 65, 100, 127, 1000, 1025]
+FLOATS = ["float16", "float32", "float64"]
+
+
+def several(x, y):
+    return np.exp(-x * x) * np.sin(3 * y), np.arctan2(x, y) + np.log1p(x * x), np.tanh(x - y)
+
+
+def summed(x, y):
+    return (np.exp(x) * np.cos(y) + np.tanh(x * y)).sum()
+
+
+def chosen(x, y):
+    return np.where(x > y, np.exp(x) - np.sqrt(np.cosh(y)), np.log(2 + np.sin(x)))
+
+
+def by_row(x, y):
+    table = np.stack([x, y, x + y])
+    return (np.exp(table) + np.sin(table) + np.cos(table)).sum(axis=1)
+
+
+def mixed(x, y):
+    narrow, wide = x.astype(np.float32), y.astype(np.float64)
+    return np.exp(narrow) + np.tanh(narrow), np.sin(wide) * np.cos(wide)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("function", [several, summed, chosen, by_row, mixed])
+def test_lengths_around_the_vectors(function: Callable[..., Any], length: int, dtype: str) -> None:
+    random = np.random.default_rng(length)
+    x, y = random.standard_normal((2, length)).astype(dtype)
+    check(function, x, y, reduction=True, ulp=16)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_special_values(dtype: str) -> None:
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e-7, -6e4, 6e4, 1.0]
+    x, y = (grid.ravel().astype(dtype) for grid in np.meshgrid(special, special))
+    check(several, x, y, ulp=16)
+
+
+def test_strides_and_overlap() -> None:
+    def written(x):
+        x[2:] = np.exp(-x[:-2]) + np.sin(x[1:-1]) * np.cos(x[:-2])
+        return x[::3] * 2
+
+    check(written, np.linspace(0, 1, 300), ulp=16)
+    check(several, np.linspace(-2, 2, 600)[::2], np.linspace(-2, 2, 600)[::-2], ulp=16)
+
+
+def test_bools_in_and_out() -> None:
+    def of_bools(x, y):
+        z = np.exp(x.astype(np.float32)) * np.sin(y.astype(np.float32))
+        return z + np.cos(x.astype(np.float32)) > 1
+
+    x, y = np.random.default_rng(0).integers(0, 2, (2, 1000)).astype(bool)
+    check(of_bools, x, y)
+
+
+def test_each_function_is_there_once() -> None:
+    function = _repeated("np.sin(x * 0.9 + y)", 40)
+    x, y = np.linspace(-3, 3, 200), np.linspace(0.5, 1.5, 200)
+    check(function, x, y, ulp=64)
+    compiled = script(function)
+    compiled(x, y)
+    text = print_module([compiled.kernels[0].lowered.function])
+    assert len(re.findall(r"^define .*@jcm_sin_float64\(", text, re.MULTILINE)) == 1
+    assert len(re.findall(r"^define .*@jcm_sin_float64_x32\(", text, re.MULTILINE)) == 1
+    assert len(re.findall(r"call double @jcm_sin_float64\(", text)) == 1
+    assert len(re.findall(r"call double @jcm_sin_float64_lane32\(", text)) == 40
+
+
+def test_smaller_registers_take_fewer_numbers() -> None:
+    compiled = script(several)
+    compiled(np.ones(500, np.float32), np.ones(500, np.float32))
+    function = compiled.kernels[0].lowered.function
+    assert "@jcm_tanh_float32_x64(<64 x float>" in print_module([function])
+    assert "@jcm_tanh_float32_x32(<32 x float>" in print_module([function], vector_bits=256)
+
+
+def test_few_calls_are_inlined() -> None:
+    compiled = script(lambda x: np.exp(-x) + np.sin(x))
+    compiled(np.ones(500))
+    assert "_call(" not in print_module([compiled.kernels[0].lowered.function])
+
+
+def test_the_machine_code_has_vectors() -> None:
+    compiled = script(several)
+    compiled(np.ones(500, np.float32), np.ones(500, np.float32))
+    loops = compiled.kernels[0].llvm
+    assert re.search(r"call .*<\d+ x float> @jcm_tanh_float32_x\d+\(", loops)
+
+
+def test_many_scalar_calls_compile_once() -> None:
+    function = _repeated("np.sin(x * 0.9 + y)", 400)
+    check(function, 0.3, 0.2, ulp=64)
+    compiled = script(function)
+    compiled(0.3, 0.2)
+    text = print_module([compiled.kernels[0].lowered.function])
+    assert "@jcm_sin_float64_call(" in text
+    assert len(re.findall(r"call double @jcm_sin_float64\(", text)) < 100
+
+
+def test_loops_that_have_no_vectors(capfd: pytest.CaptureFixture[str]) -> None:
+    def carried(x, y):
+        for i in range(1, x.shape[0]):
+            x[i] = np.exp(-x[i - 1]) + np.sin(x[i]) * np.cos(y[i])
+        return x
+
+    check(carried, np.linspace(0, 1, 50), np.ones(50), ulp=16)
+    assert "vectorized" not in capfd.readouterr().err
+
+
+def _repeated(value: str, times: int) -> Callable[..., Any]:
+    body = "\n".join(f"    x = {value}" for _ in range(times))
+    return function_from_source(f"def f(x, y):\n{body}\n    return x\n")
