@@ -45,6 +45,8 @@ class Point:
         self.y = y
 
     def __add__(self, other):
+        if not isinstance(other, Point):
+            return NotImplemented
         return Point(self.x + other.x, self.y + other.y)
 
     def __mul__(self, factor):
@@ -202,6 +204,16 @@ def test_exceptions_are_python_s() -> None:
         return source.state
 
     check(overflowing, (3,), (10,))
+
+
+def test_operators_that_are_not_implemented() -> None:
+    def added(n):
+        point = Point(1.0)
+        for _ in range(n):
+            point + None  # type: ignore[operator]
+        return point.x
+
+    check(added, (2,), (0,), native=False)
 
 
 def test_objects_that_others_know_stay_objects() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from jitcore.codegen.cache import StoredObject, current
 from jitcore.codegen.cuda.driver import DriverError
-from jitcore.codegen.cuda.kernels import Kernel
+from jitcore.codegen.cuda.kernels import Kernel, most_threads
 from jitcore.codegen.printers.numba_cuda import print_kernel
 from jitcore.codegen.printers.numba_source import parameter_type, python_name
 
@@ -126,7 +126,8 @@ def to_ptx(
             abi="numba",
             abi_info=None,
             forceinline=False,
-            launch_bounds=None,
+            # Otherwise a kernel might take more registers than such a block has.
+            launch_bounds=most_threads(kernel),
             lto=False,
         )
         # The public functions have no option for this, which NVVM allows by default.

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jitcore.codegen.loops import Call, Do, Expr, For, If, Stmt, Var
+from jitcore.codegen.loops import Call, Const, Do, Expr, For, If, Stmt, Var
 
 __all__ = [
     "BLOCK",
@@ -47,6 +47,7 @@ __all__ = [
     "ThreadFor",
     "barrier",
     "by_first_thread",
+    "most_threads",
     "vector_width",
 ]
 
@@ -137,6 +138,12 @@ class Kernel:
     body: list[Stmt]
     launch: Launch
     mapping: str
+
+
+def most_threads(kernel: Kernel) -> int:
+    """The most threads that one of the kernel's blocks may have."""
+    threads = kernel.launch.threads
+    return int(threads.value) if isinstance(threads, Const) else MAX_THREADS
 
 
 def barrier() -> Stmt:

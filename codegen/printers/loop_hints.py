@@ -38,6 +38,10 @@ LONG_STEP: Final = 16
 LONG_PER_ACCESS: Final = 4
 """Operations of a step that waits for itself, and not for memory."""
 
+LONGEST_STEP: Final = 48
+"""Several steps with more operations need more registers than there are: they take no less time,
+but longer to compile."""
+
 LANES: Final = 8
 LEAST_MASKED: Final = 6
 MOST_MASKED: Final = 256
@@ -130,6 +134,8 @@ def _is_long_chain(loop: For) -> bool:
     accesses = stores + sum(1 for _ in loads_in(loop.body))
     operations = sum(map(_operations, values))
     if any(map(_has_calls, values)) or operations < max(LONG_STEP, accesses * LONG_PER_ACCESS):
+        return False
+    if operations > LONGEST_STEP:
         return False
     trips = _known_trips(loop)
     return trips is None or trips > MOST_MASKED

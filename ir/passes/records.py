@@ -12,7 +12,7 @@ from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.passes.skeletons import RecordsAreNotValues
 from jitcore.ir.passes.special_methods import BINARY, UNARY
 from jitcore.ir.passes.specialize_branches import BranchBuilder
-from jitcore.ir.types import RecordType, TupleType, Type, is_number
+from jitcore.ir.types import ANY, OBJECT, RecordType, TupleType, Type, is_number
 
 __all__ = ["apply_to_record", "call_changing_method", "holds_record", "remove_record_states"]
 
@@ -47,6 +47,8 @@ def apply_to_record(worker: BranchBuilder, node: Node, inputs: list[Value]) -> V
         function = _method(worker, first.type, node.attributes["name"])
         result, after = _call(worker, function, inputs, node.keywords, first.type.class_)
         return _unchanged(node, result, first, after)
+    if node.kind == "prim::isinstance":
+        return _is_instance(worker, inputs)
     if node.kind in UNARY or node.kind in BINARY:
         return _operator(worker, node, inputs)
     raise RecordsAreNotValues(f"{node.kind} of an object")
@@ -174,7 +176,18 @@ def _operator(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
         raise RecordsAreNotValues("an operator between objects of several classes")
     function = _method(worker, record.type, name)
     result, after = _call(worker, function, operands, (), class_)
+    if result.type in (ANY, OBJECT):
+        raise RecordsAreNotValues("an operator whose method may give NotImplemented")
     return _unchanged(node, result, record, after)
+
+
+def _is_instance(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
+    record, held = inputs[0], inputs[1].constant_value
+    classes = held if isinstance(held, tuple) else (held,)
+    # A class with a metaclass may answer as it likes.
+    if not isinstance(record.type, RecordType) or any(type(one) is not type for one in classes):
+        raise RecordsAreNotValues("a question after the class of an object")
+    return worker.constant(issubclass(record.type.class_, classes))
 
 
 def _bound(
