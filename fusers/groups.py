@@ -34,6 +34,7 @@ from jitcore.fusers.elementwise import (
     REDUCTIONS,
     counts,
     goes_over_memory,
+    is_elementwise,
     is_on_scalars,
     iteration_dims,
     refusal,
@@ -42,7 +43,7 @@ from jitcore.fusers.rows import fits_one_nest, is_respaced
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.disjoint import are_apart
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
-from jitcore.ir.types import TensorType
+from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["MAX_NODES", "Decision", "fuse_groups"]
 
@@ -73,13 +74,17 @@ class Decision:
 
 @dataclass(eq=False, slots=True)
 class _Cluster:
-    """Nodes that will run together: a group in the making, or a node by itself."""
+    """Nodes that will run together: a group in the making, or a node by itself.
+
+    ``space`` is what all of them iterate over, where each only computes elements.
+    """
 
     nodes: list[Node]
     first: int
     last: int
     predecessors: set[int] = field(default_factory=set)
     fusible: bool = False
+    space: tuple[Dim, ...] | None = None
 
 
 def fuse_groups(graph: Graph, decisions: list[Decision] | None = None) -> bool:
@@ -147,7 +152,8 @@ class _BlockFuser:
             reason = refusal(node)
             self.refused[node] = reason
             fusible = reason is None or is_on_scalars(node) or is_respaced(node)
-            cluster = _Cluster([node], number, number, set(self.edges[number]), fusible)
+            space = iteration_dims(node) if is_elementwise(node) else None
+            cluster = _Cluster([node], number, number, set(self.edges[number]), fusible, space)
             self.cluster_of.append(cluster)
             if fusible:
                 self._join_others(cluster, node)
@@ -176,9 +182,11 @@ class _BlockFuser:
     def _may_merge(self, first: _Cluster, second: _Cluster) -> bool:
         if len(first.nodes) + len(second.nodes) > _limit(first.nodes[0]):
             return False
-        if not fits_one_nest([*first.nodes, *second.nodes]):
+        # Clusters are merged node by node, so what is easily seen is not looked for in all nodes.
+        is_one_space = bool(first.space) and first.space == second.space
+        if not is_one_space and not fits_one_nest([*first.nodes, *second.nodes]):
             return False
-        if not self._stores_fit(first, second):
+        if not is_one_space and not self._stores_fit(first, second):
             return False
         return self._stays_convex(first, second)
 
@@ -245,6 +253,7 @@ class _BlockFuser:
         first.first = min(first.first, second.first)
         first.last = max(first.last, second.last)
         first.predecessors |= second.predecessors
+        first.space = first.space if first.space == second.space else None
         for node in second.nodes:
             self.cluster_of[self.order[node]] = first
         return first

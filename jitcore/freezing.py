@@ -41,7 +41,8 @@ def freeze(
         In eval mode; it stays as it is.
     preserved_attrs : sequence of str, optional
         Attributes and modules that are to stay attributes, and methods besides ``forward`` that
-        are to stay; ``"encoder.scale"`` is an attribute of a module inside.
+        are to stay; ``"encoder.scale"`` is an attribute of a module inside.  A module can be
+        replaced afterwards where its class annotates it with an `interface`.
     optimize_numerics : bool
         Let passes change the last digits of results; see `run_frozen_optimizations`.
 

@@ -25,7 +25,7 @@ _HEADER = """\
 Addresses are int64: a pointer to the first element for each array, and for the results."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Kernel:
     """One compiled native function, and the forms it had on the way.
 
@@ -44,6 +44,9 @@ class Kernel:
     lowered: Lowered
     module: CompiledModule
     owner: object = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
 
     @property
     def source(self) -> str:

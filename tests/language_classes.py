@@ -240,6 +240,14 @@ def class_mutated_in_numeric_loop(n):
     return v.x
 
 
+def class_known_elsewhere_in_numeric_loop(n):
+    v, seen = Vector(0.0, 1.0), []
+    for i in range(n):
+        v.x += v.y * i
+        seen.append(v)
+    return [one.x for one in seen]
+
+
 def class_without_decorator(n):
     s = Stack()
     for i in range(n):
@@ -350,6 +358,7 @@ PROGRAMS: Table = {
     "records in numeric loops": [
         (class_in_numeric_loop, [(5,)]),
         (class_mutated_in_numeric_loop, [(5,)]),
+        (class_known_elsewhere_in_numeric_loop, [(5,)]),
     ],
     "aliases of attributes": [(aliased_attributes, [(Stack(),)])],
     "inheritance": [

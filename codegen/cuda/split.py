@@ -430,7 +430,7 @@ class _Splitter:
     # Kernels ------------------------------------------------------------------------------
 
     def _nest(self, nest: For) -> Iterator[Stmt]:
-        mapped = map_nest(nest, self._names)
+        mapped = map_nest(nest, set(self._names))
         if mapped is None:
             yield from self._control(nest)
             return
@@ -451,12 +451,12 @@ class _Splitter:
                 raise NotNative(f"the variable {one.var.name} moves to the device")
             initial.append(self._initial[one.var.name])
         yield from self._flush()
-        parts, count = make_parts(loop, self._scratch, self._new_slots, self._names)
+        parts, count = make_parts(loop, self._scratch, self._new_slots, set(self._names))
         yield from self._launch(parts)
         for one in found:
             if one.var.name not in self._slots:
                 self._slots[one.var.name] = self._new_slots(1)
-        self._total = join_parts(count, found, initial, self._names)
+        self._total = join_parts(count, found, initial, set(self._names))
         for one in found:
             place = self._place(one.var)
             self._single.append(Store(self._scratch, place, one.var, self._scratch.name))
@@ -472,7 +472,7 @@ class _Splitter:
         end: list[Stmt] = [
             Store(self._scratch, self._place(var), var, self._scratch.name) for var in found
         ]
-        body = [*begin, *share_scan(loop, self._names), by_first_thread(end)]
+        body = [*begin, *share_scan(loop, set(self._names)), by_first_thread(end)]
         launch = Launch(ONE, integer(MAX_THREADS))
         yield from self._launch(Mapped(body, launch, "one block, scanning"))
 

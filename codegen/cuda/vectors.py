@@ -32,6 +32,7 @@ from jitcore.codegen.lowering.arithmetic import (
     multiply,
     select,
 )
+from jitcore.codegen.lowering.walks import multiple_of
 from jitcore.codegen.rewriting import numbered, replaced
 from jitcore.codegen.traversal import expressions, loads
 
@@ -72,13 +73,14 @@ def by_vectors(loop: ThreadFor, names: set[str]) -> tuple[list[Stmt], int]:
     if loop.start != ZERO or not places:
         return [loop], 1
     width = vector_width(max(place.itemsize for place in places))
-    if width < 2:
+    is_short = isinstance(loop.stop, Const) and loop.stop.value < width
+    if width < 2 or is_short:
         return [loop], 1
     whole = Var(numbered("whole", names), "int64")
-    rest = Binary("and", loop.stop, integer(-width), "int64")
+    most = multiple_of(loop.stop, width)
     vectors = _Vectors(loop, width, places, names)
     made: list[Stmt] = [
-        Let(whole, select(_are_aligned(places, width), rest, ZERO)),
+        Let(whole, select(_are_aligned(places, width), most, ZERO)),
         ThreadFor(
             vectors.number,
             ZERO,

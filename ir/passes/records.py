@@ -102,7 +102,8 @@ def _make(worker: BranchBuilder, node: Node, inputs: Sequence[Value]) -> Value:
     init = worker.class_attribute(class_, "__init__")
     record = _state(worker, class_, (), ())
     arguments, keywords = inputs[1:], node.keywords
-    if dataclasses.is_dataclass(class_) and init.__code__.co_filename == "<string>":
+    is_data: bool = dataclasses.is_dataclass(class_)
+    if is_data and init.__code__.co_filename == "<string>":
         record = _data(worker, node, inputs, init, record)
         if worker.class_attribute(class_, "__post_init__") is MISSING:
             return record

@@ -24,7 +24,7 @@ from jitcore.pipeline import Kernel, NativePlan, compile_native
 __all__ = ["DeviceCode", "compile_device"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class DeviceCode(Kernel):
     """A native function and the kernels it launches.
 

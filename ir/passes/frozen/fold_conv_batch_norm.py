@@ -41,8 +41,9 @@ def fold_conv_batch_norm(graph: Graph) -> bool:
           %z.1 : Any = nn::conv2d(%x, %w.1, %bias, %1, %0, %1, %1)
           return (%z.1)
 
-    Not where anything else reads what the convolution gives, where the batch's own statistics are
-    used, where there surely is no batch axis, or where dtypes or channels differ.
+    Transposed convolutions are folded likewise.  Not where anything else reads what the convolution
+    gives, where the batch's own statistics are used, where there surely is no batch axis, where
+    dtypes or channels differ, or where the dtype has no room for the new weights.
     """
     return fold_each(graph, ("nn::batch_norm",), _fold)
 
