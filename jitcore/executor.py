@@ -20,6 +20,7 @@ from jitcore import stored_plans, strategy
 from jitcore.codegen.entry import ABSENT, CaptureGuard, bind
 from jitcore.codegen.host_places import at_place
 from jitcore.codegen.signature import Param
+from jitcore.collector import waiting_collector
 from jitcore.devices import device_number
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Capture, Graph
@@ -314,7 +315,8 @@ class Executor:
             kind = strategy.kind_of(strategy.current(), self._count(descriptions))
             if kind is None or len(self.specializations) >= MAX_SPECIALIZATIONS:
                 return None
-            made = self._specialize(args, kind)
+            with waiting_collector():
+                made = self._specialize(args, kind)
             self._remember(made)
             return made
 

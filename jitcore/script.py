@@ -17,6 +17,7 @@ import numpy as np
 
 from jitcore import config
 from jitcore.codegen.runtime import forget_native_call, last_native_call
+from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.explain import Explanation, explain_call
@@ -154,7 +155,8 @@ class ScriptFunction:
 
     def _reset(self) -> None:
         """Build the graph, and an executor for it, with the globals as they are now."""
-        graph = self._build()
+        with waiting_collector():
+            graph = self._build()
         guards = tuple(filter(None, map(capture_guard, graph.captures)))
         executor = Executor(
             graph,

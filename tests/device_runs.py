@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cuda_simulator import add_kernel
+from cuda_machine import fake_machine
 from fake_cuda import FakeDriver
 
 import jitcore
@@ -19,7 +19,6 @@ from jitcore.codegen.cuda.compiler import compiling_by
 from jitcore.codegen.cuda.kernels import Kernel
 from jitcore.codegen.entry import bind
 from jitcore.codegen.lower import NotNative
-from jitcore.codegen.printers.numba_source import parameter_type
 from jitcore.cuda.compile import DeviceCode, compile_device
 from jitcore.ir.passes.specialize import specialize
 from jitcore.pipeline import NativePlan, optimize
@@ -54,15 +53,6 @@ class _Pool:
     def block(self, size):
         address = self._fake.allocate(size)
         return address, address
-
-
-def _compile(fake: FakeDriver) -> Callable[..., tuple[str, str]]:
-    def compiler(kernel: Kernel, source: str, capability: Any, contract: bool) -> tuple[str, str]:
-        dtypes = tuple(parameter_type(param.dtype) for param in kernel.params)
-        add_kernel(fake, kernel.name, source, dtypes)
-        return "", kernel.name
-
-    return compiler
 
 
 def _to_device(fake: FakeDriver, value: Any) -> Any:
@@ -146,9 +136,8 @@ def run_on_device(
     NotOnDevice
         Some part has no form for devices.
     """
-    fake = FakeDriver()
     args = copy.deepcopy(args)
-    with driver.use(fake), compiling_by(_compile(fake)):
+    with fake_machine() as fake:
         plan = _compiled(fake, function, args, dynamic=dynamic)
 
         def miss(*_):

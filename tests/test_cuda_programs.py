@@ -20,6 +20,8 @@ Y = RNG.standard_normal((6, 40)).astype(np.float32)
 ROW = RNG.standard_normal(40).astype(np.float32)
 SMALL = RNG.random((7, 9)).astype(np.float32)
 WIDE = RNG.standard_normal((3, 5, 7))
+SQUARE = RNG.standard_normal((40, 40)).astype(np.float32)
+CUBE = RNG.standard_normal((18, 2, 37))
 INTS = np.arange(-20, 20, dtype=np.int32).reshape(4, 10)
 
 
@@ -63,6 +65,10 @@ def several_totals(x):
     return x.sum(), x.max(), x.min(), x.std(), (x > 0).sum()
 
 
+def extrema(x):
+    return x.min(axis=1), x.max(axis=0), x.min(), x.max()
+
+
 def by_column(x):
     return x.mean(axis=0), x.max(axis=0), (x * x).sum(axis=0)
 
@@ -81,6 +87,24 @@ def flags(x):
 
 def transposed(x, y):
     return x.T + y.T * 2
+
+
+def plus_transposed(x, y):
+    return x.T + y
+
+
+def half_transposed(x, y):
+    y[1:] = x.T[1:] * 3
+    return np.where(x.T > 0, x.T, y), x[::-1, 20:].T.copy()
+
+
+def reversed_axes(w):
+    return w.transpose(2, 1, 0) + 1, w.transpose(0, 2, 1).copy()
+
+
+def add_transposed(x, y):
+    x += y.T
+    x[:20, :20] = x[20:, :20].T
 
 
 def heat(u):
@@ -188,11 +212,19 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (total, (X[::2, ::3],)),
     (standardize, (X,)),
     (several_totals, (X,)),
+    (extrema, (INTS.astype(np.uint32),)),
+    (extrema, (INTS.astype(np.uint64),)),
+    (extrema, (INTS.astype(np.uint8),)),
     (by_column, (X,)),
     (middle_axis, (WIDE,)),
     (places, (X,)),
     (flags, (X,)),
     (transposed, (X, Y)),
+    (plus_transposed, (SQUARE, SQUARE)),
+    (half_transposed, (SQUARE, SQUARE)),
+    (half_transposed, (SQUARE > 0, SQUARE.astype(np.int8))),
+    (reversed_axes, (CUBE,)),
+    (add_transposed, (SQUARE, SQUARE + 1)),
     (heat, (SMALL,)),
     (masked, (X,)),
     (matrix_product, (X, Y)),

@@ -73,6 +73,15 @@ def test_rows_are_one_kernel_with_shuffles():
     assert count(r"ld\.global\.v4\.f32", [text]) == 3
 
 
+def test_transposes_go_through_shared_memory():
+    (text,) = ptx_of(case("plus_transposed"), (9, 0))
+    # Each thread takes four elements of two arrays, and of them one array is transposed.
+    assert count(r"ld\.global\.f32", [text]) == 8
+    assert count(r"st\.shared\.f32", [text]) == 4
+    assert count(r"ld\.shared\.f32", [text]) == 4
+    assert count(r"bar\.sync", [text]) == 2
+
+
 def test_products_are_fused_only_where_that_is_allowed():
     function, args = case("broadcast")
     strict, fused = (ptx_of((function, args), (9, 0), contract=one) for one in (False, True))

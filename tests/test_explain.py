@@ -159,7 +159,7 @@ def test_assumptions_of_arrays() -> None:
 
 
 def test_assumptions_of_other_arguments() -> None:
-    values = (1, 2.0, np.float32(3), "edge", None, (4, True), [5], [], {6})
+    values: tuple[Any, ...] = (1, 2.0, np.float32(3), "edge", None, (4, True), [5], [], {6})
     found = [assumption(one, "x") for one in describe_all(values, frozenset({0}))]
     assert found == [
         "exactly 1",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import signal, special
 
-from jitcore import nn
+from jitcore import nn, script
 from jitcore.nn import functional as F
 
 
@@ -513,6 +513,20 @@ def test_shuffles():
         close(shuffled[:, :, i::2, j::2], x[:, i * 2 + j :: 4])
     close(F.pixel_unshuffle(shuffled, 2), x)
     close(F.channel_shuffle(x, 2)[:, ::2], x[:, :4])
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_axes_without_elements():
+    for function in (F.softmax, F.log_softmax, F.softmin):
+        for shape in ((3, 0), (0, 3), (0,)):
+            x = np.zeros(shape, np.float32)
+            found, compiled = function(x, -1), script(lambda x, of=function: of(x, -1))(x)
+            assert found.shape == compiled.shape == shape
+            assert found.dtype == compiled.dtype == np.float32
+    assert F.local_response_norm(np.zeros((2, 0, 3)), 2).shape == (2, 0, 3)
+    assert nn.Unflatten(-1, (5, -1))(np.zeros((0, 3, 5))).shape == (0, 3, 5, 1)
+    query, keys = np.ones((2, 4, 8), np.float32), np.ones((2, 0, 8), np.float32)
+    close(F.scaled_dot_product_attention(query, keys, keys), np.zeros((2, 4, 8)))
 
 
 def test_distances():

@@ -14,11 +14,16 @@ A kernel is a list of statements that every thread of every block runs.  Its IR 
 ``cuda.is_first()``            whether this is the first thread of its block
 ``cuda.is_in_first_warp()``    whether it is in its block's first warp
 ``cuda.lane_in_warp()``        the thread's place in its warp
+``cuda.warp()``                the number of its warp in the block
 ``cuda.block()``               the number of the thread's block
 ``cuda.load_vector(p, i)``     neighbouring elements by one instruction of at most 16 bytes, as a
                                value of a dtype like ``float32x4``
 ``cuda.lane(v, k)``            one of these
 ``cuda.store_vector(p, i, …)``  the same for writing
+``cuda.shared(rows, columns)``  an array in the memory that the threads of a block share, of a dtype
+                               like ``float32x32x33``
+``cuda.taken(a, row, column)``  one of its elements
+``cuda.put(a, row, column, x)``  a new value for that; a statement
 =============================  ===================================================================
 
 Reductions are deterministic: how elements are shared out depends on extents and on nothing else.

@@ -3,35 +3,61 @@
 The threads of a block take as many elements as they are at a time.  They scan those together, and
 join what the variable was before; sums of floats are therefore added up in another order than on
 the host, as in all reductions of threads.
+
+A long scan with nothing around it takes three kernels, since blocks do not wait for each other:
+every block of the first joins a chunk of the elements, the second, of one block, scans what they
+made, and in the third every block scans its chunk, beginning with what is before that.  How long
+the chunks are depends on the extent alone, and so does the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jitcore.codegen.cuda.kernels import BLOCK, MAX_THREADS, Launch, Mapped, by_first_thread
+from jitcore.codegen.cuda.nests import ELEMENT_THREADS, blocks_for, check_nest, extent_of
+from jitcore.codegen.cuda.reductions import Parts, share_reduction
 from jitcore.codegen.loops import (
     Assign,
     Binary,
     Call,
     Comment,
+    Const,
     Expr,
     For,
     If,
     Let,
+    Load,
     Stmt,
     Store,
     Var,
     While,
 )
 from jitcore.codegen.lowering.accumulators import identity
-from jitcore.codegen.lowering.arithmetic import ONE, add, compare, minimum, select, subtract
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    add,
+    compare,
+    integer,
+    minimum,
+    multiply,
+    select,
+    subtract,
+)
 from jitcore.codegen.rewriting import numbered
-from jitcore.codegen.traversal import bound_names, variables
+from jitcore.codegen.traversal import bound_names, expressions, loads_in, variables
 
-__all__ = ["is_scan", "scanned_variables", "share_scan"]
+__all__ = ["is_scan", "scan_by_blocks", "scan_by_chunks", "scanned_variables", "share_scan"]
+
+CHUNKS = 1024
+"""The most chunks of a scan: one for each thread of the block that scans what they made."""
+
+SHORTEST = 4096
+"""One block is as fast for fewer elements."""
 
 _ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
 

@@ -1,10 +1,13 @@
 """Which threads run which iterations of a loop nest.
 
-Three mappings:
+Four mappings:
 
 elements
     Independent loops, one in the other, become one count of elements; the threads of the whole grid
     share them, neighbours taking neighbours.  Loops inside are each thread's own.
+tiles
+    The same, where what neighbours write together is read from far apart: a block takes a square of
+    elements, and brings what lies across to shared memory.
 rows
     Each iteration of the independent loops is the work of one block: its threads share the loops
     inside, reductions among them, so that a softmax is one kernel and reads neighbours together.
@@ -43,6 +46,7 @@ from jitcore.codegen.cuda.nests import (
 )
 from jitcore.codegen.cuda.reductions import reductions_of, share, share_reduction
 from jitcore.codegen.cuda.scans import is_scan, share_scan
+from jitcore.codegen.cuda.tiles import by_tiles
 from jitcore.codegen.cuda.vectors import by_vectors
 from jitcore.codegen.loops import (
     Binary,
@@ -101,7 +105,7 @@ def map_nest(nest: For, names: set[str]) -> Mapped | None:
     check_nest(nest)
     loops, body = collapsed(*chain(nest, is_independent))
     if not _has_shared_loops(body):
-        return _elements(loops, body, names)
+        return by_tiles(loops, body, names) or _elements(loops, body, names)
     inner = [one for one in body if isinstance(one, For)]
     if any(_is_by_columns(loops[-1], one) for one in inner):
         if any(is_scan(one) for one in inner):

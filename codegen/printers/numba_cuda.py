@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from jitcore.codegen.cuda.kernels import Kernel, Scope, ThreadFor
 from jitcore.codegen.cuda.products import MATMUL
 from jitcore.codegen.loops import Call, Continue, For, Function
@@ -37,6 +39,7 @@ _SPELLED = {
     "is_first": "(cuda.threadIdx.x == 0)",
     "is_in_first_warp": "(cuda.threadIdx.x < 32)",
     "lane_in_warp": "int64(cuda.threadIdx.x & 31)",
+    "warp": "int64(cuda.threadIdx.x >> 5)",
     "thread": "int64(cuda.threadIdx.x)",
     "threads": "int64(cuda.blockDim.x)",
     "block": "int64(cuda.blockIdx.x)",
@@ -152,17 +155,32 @@ class _KernelPrinter(FunctionPrinter):
             return f"{self._module.product()}({self._list(expression.args)}, {dtype})"
         if name in ("load_vector", "store_vector", "lane"):
             return self._vector(name, expression)
+        if name in ("shared", "taken", "put"):
+            return self._shared(name, expression)
         return self._block_reduction(name, expression)
 
     def _block_reduction(self, name: str, expression: Call) -> str:
-        """The threads of a warp exchange words; narrower values travel as words."""
+        """The threads of a warp exchange signed words; other values travel as such."""
         function = self._module.device_primitive(name)
         x, dtype = self._expression(expression.args[0]), expression.dtype
         own = self._convert_to(dtype)
         if dtype in _EXCHANGED:
             return f"{function}({x}, {own})"
-        word = self._module.type("int64" if dtype.endswith("64") else "int32")
+        word = self._module.type("int32" if np.dtype(dtype).itemsize < 4 else "int64")
+        if dtype == "uint64" and name.endswith(("min", "max")):
+            # With the highest bit turned over, the order is that of signed words.
+            highest = f"{own}({1 << 63})"
+            return f"{own}({function}({word}({x} ^ {highest}), {word})) ^ {highest}"
         return f"{own}({function}({word}({x}), {word}))"
+
+    def _shared(self, name: str, expression: Call) -> str:
+        """An array in shared memory, one of its elements, or a new value for that."""
+        if name == "shared":
+            dtype = self._convert_to(expression.dtype.split("x")[0])
+            return f"cuda.shared.array(({self._list(expression.args)}), {dtype})"
+        array, row, column, *values = expression.args
+        element = f"{self._expression(array)}[{self._list((row, column))}]"
+        return f"{element} = {self._list(values)}" if values else element
 
     def _vector(self, name: str, expression: Call) -> str:
         first, second, *others = expression.args
