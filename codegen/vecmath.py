@@ -1,14 +1,16 @@
 """Vector math: scalar functions in loop IR that LLVM vectorizes.
 
-Every function is branch-free: both sides of a condition are computed and one is selected.  So a
-loop that calls one becomes vector code, without a vector math library.  Errors stay below 4 units
-in the last place over the whole range; NaN, infinities, zeros and subnormal numbers are treated as
-NumPy does.  The functions themselves are in the ``vecmath_*`` files, as plain Python.
+Functions are branch-free: both sides of a condition are computed and one is selected.  So a loop
+that calls one becomes vector code, without a vector math library.  Only a few, whose work on usual
+arguments is a small part of that on all, branch to one of two others (`Branch`).  Errors stay below
+4 units in the last place over the whole range; NaN, infinities, zeros and subnormal numbers are
+treated as NumPy does.  The functions themselves are in the ``vecmath_*`` files, as plain Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -25,7 +27,7 @@ from jitcore.codegen import vecmath_parts as parts
 from jitcore.codegen import vecmath_power as power
 from jitcore.codegen import vecmath_trigonometry as trigonometry
 
-__all__ = ["function", "names"]
+__all__ = ["Branch", "branch", "function", "names"]
 
 _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "arccos": arcs.arccos,
@@ -81,6 +83,38 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "tanh": exponential.tanh,
 }
 
+_FLOAT64: Final[dict[str, Callable[..., Any]]] = _FLOAT | {
+    "cos_anywhere": trigonometry.cos,
+    "cos_moderate": trigonometry.cos_moderate,
+    "sin_anywhere": trigonometry.sin,
+    "sin_moderate": trigonometry.sin_moderate,
+    "tan_anywhere": trigonometry.tan,
+    "tan_moderate": trigonometry.tan_moderate,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """How a function of one number branches.
+
+    Parameters
+    ----------
+    bound : float
+        The first of both functions serves arguments whose magnitude is below it.
+    moderate, anywhere : str
+        The names of both functions.  The second gives the same values below the bound, too.
+    """
+
+    bound: float
+    moderate: str
+    anywhere: str
+
+
+_BRANCHES: Final = {
+    name: Branch(trigonometry.MODERATE, f"{name}_moderate", f"{name}_anywhere")
+    for name in ("cos", "sin", "tan")
+}
+
 _SIGNED: Final[dict[str, Callable[..., Any]]] = {
     "floor_divide": integer.floor_divide,
     "floor_divide_by_constant": integer.floor_divide_by_constant,
@@ -117,7 +151,7 @@ _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 
 def _table(dtype: str) -> dict[str, Callable[..., Any]]:
     if dtype in _FLOATS:
-        return _FLOAT
+        return _FLOAT64 if dtype == "float64" else _FLOAT
     if dtype not in _INTEGERS:
         raise KeyError(f"there is no vector math for {dtype}")
     return _UNSIGNED if dtype.startswith("u") else _SIGNED
@@ -143,7 +177,8 @@ def function(name: str, dtype: str) -> loops.Function:
     Returns
     -------
     Function
-        A scalar function that ends in a ``Return``.  For integers ``pow``, ``gcd`` and ``lcm`` hold
+        A scalar function that ends in a ``Return``.  ``sin``, ``cos`` and ``tan`` of float64 are a
+        branch to one of two others (`branch`).  For integers ``pow``, ``gcd`` and ``lcm`` hold
         a loop, all others are assignments only; ``pow`` needs a non-negative exponent there.
 
     Raises
@@ -158,8 +193,28 @@ def function(name: str, dtype: str) -> loops.Function:
         return _in_float32(name)
     if dtype in _INTEGERS and name in integer.LOOPS:
         return integer.LOOPS[name](dtype)
+    if branch(name, dtype):
+        return _branching(name, _BRANCHES[name])
     parameters = _PARAMETERS.get(name)
     return scalar.function(table[name], dtype, parameters, f"{name}_{dtype}")
+
+
+def branch(name: str, dtype: str) -> Branch | None:
+    """How a function branches; None where it is a straight line."""
+    return _BRANCHES.get(name) if dtype == "float64" else None
+
+
+def _branching(name: str, between: Branch) -> loops.Function:
+    x = loops.Var("x", "float64")
+    bound = loops.Const(between.bound, "float64")
+    test = loops.Binary("lt", loops.Unary("fabs", x, "float64"), bound, "bool")
+    moderate, anywhere = (
+        loops.Return(loops.Call(callee, (x,), "float64"))
+        for callee in (between.moderate, between.anywhere)
+    )
+    doc = scalar.function(_FLOAT64[name], "float64").doc
+    body: list[loops.Stmt] = [loops.If(test, [moderate], []), anywhere]
+    return loops.Function(f"{name}_float64", [x], body, "float64", doc)
 
 
 def _in_float32(name: str) -> loops.Function:

@@ -5,6 +5,10 @@ Any argument is ``x = (q + f) pi / 2`` with an integer q, of which two bits matt
 modulo 4 nor are too small to matter (Payne and Hanek, "Radian reduction for trigonometric
 functions", SIGNUM Newsletter 18, 1983; Muller, Elementary Functions, 3rd ed., section 11.4), which
 is right for huge arguments too.  A float32 does that in float64, a float64 in 64-bit integers.
+
+That is most of the work of a float64, and arguments below `MODERATE` do without: there q is a small
+float, and ``q pi / 2`` in three parts leaves enough of the difference (Cody and Waite, Software
+Manual for the Elementary Functions, 1980, chapter 8).
 """
 
 from __future__ import annotations
@@ -17,10 +21,15 @@ from jitcore.codegen.vecmath_coefficients import COS, SIN, TWO_OVER_PI
 from jitcore.codegen.vecmath_formats import FORMATS
 from jitcore.codegen.vecmath_logarithm import integer_as_float
 
-__all__ = ["cos", "sin", "tan"]
+__all__ = ["MODERATE", "cos", "cos_moderate", "sin", "sin_moderate", "tan", "tan_moderate"]
+
+MODERATE: Final = 2.0**31
+"""Below it the error of q keeps r within pi / 4 and a billionth, and q fits a product's error."""
 
 HALF_PI_HI: Final = FORMATS["float64"].half_pi_hi
 HALF_PI_LO: Final = FORMATS["float64"].half_pi_lo
+HALF_PI_LOWEST: Final = -1.4973849048591833e-33
+INVERSE_HALF_PI: Final = 0.6366197723675814
 LOW_32_BITS: Final = 0xFFFFFFFF
 
 # From the word before the point on, which is zero.
@@ -122,8 +131,29 @@ def fixed_point(upper: Scalar, lower: Scalar) -> Scalar:
     return total, (second - (total - first)) + third
 
 
+def reduce_moderate(x: Scalar) -> Scalar:
+    """r as an unevaluated sum and q in the low bits of int64; |x| = q pi / 2 + r is `MODERATE`.
+
+    The first difference is exact: it is below 1 and a multiple of 2**-53, or x itself.  The second
+    is a sum of two numbers (Knuth's TwoSum), since little of it may be left.
+    """
+    c = FORMATS["float64"]
+    magnitude = abs(x)
+    shifted = fma(magnitude, INVERSE_HALF_PI, c.shifter)
+    q = shifted - c.shifter
+    first = fma(-q, HALF_PI_HI, magnitude)
+    product = -q * HALF_PI_LO
+    error = fma(-q, HALF_PI_LO, -product)
+    second = first + product
+    part = second - first
+    low = (first - (second - part)) + (product - part)
+    rest = fma(-q, HALF_PI_LOWEST, low + error)
+    r = second + rest
+    return r, rest - (r - second), bits("int64", shifted)
+
+
 def reduce_float64(x: Scalar) -> Scalar:
-    """r as an unevaluated sum and q in int64 with |x| = q pi / 2 + r."""
+    """The same for any x, and for one that is `MODERATE` the same numbers."""
     magnitude = abs(x)
     pattern = bits("uint64", magnitude)
     significand = (pattern & 0xF_FFFF_FFFF_FFFF) | 0x10_0000_0000_0000
@@ -134,11 +164,12 @@ def reduce_float64(x: Scalar) -> Scalar:
     product = f * HALF_PI_HI
     error = fma(rest, HALF_PI_HI, fma(f, HALF_PI_LO, fma(f, HALF_PI_HI, -product)))
     sum_ = product + error
-    is_small = magnitude < 0.5
-    r = select(is_small, magnitude, select(magnitude < inf, sum_, nan))
-    tail = select(is_small, 0, error - (sum_ - product))
+    is_moderate = magnitude < MODERATE
+    moderate, moderate_rest, moderate_quarter = reduce_moderate(x)
+    r = select(is_moderate, moderate, select(magnitude < inf, sum_, nan))
+    tail = select(is_moderate, moderate_rest, error - (sum_ - product))
     quarter = bits("int64", (upper + (1 << 61)) >> 62)
-    return r, tail, select(is_small, 0, quarter)
+    return r, tail, select(is_moderate, moderate_quarter, quarter)
 
 
 def quarters_float32(x: Scalar) -> Scalar:
@@ -163,6 +194,13 @@ def quarters_float64(x: Scalar) -> Scalar:
     return sine, cosine, q
 
 
+def moderate_quarters(x: Scalar) -> Scalar:
+    """The same for float64 that are `MODERATE`."""
+    r, tail, q = reduce_moderate(x)
+    sine, cosine = sin_cos(r, tail, "float64")
+    return sine, cosine, q
+
+
 def negate_where(value: Scalar, sign: Scalar, dtype: str) -> Scalar:
     """The value with its sign changed where the sign bit of ``sign`` is set."""
     c = FORMATS[dtype]
@@ -171,23 +209,57 @@ def negate_where(value: Scalar, sign: Scalar, dtype: str) -> Scalar:
 
 def sin(x: Scalar, dtype: str) -> Scalar:
     """The sine."""
+    quarters = quarters_float32(x) if dtype == "float32" else quarters_float64(x)
+    return sine_of(quarters, x, dtype)
+
+
+def sin_moderate(x: Scalar, dtype: str) -> Scalar:
+    """The sine of a float64 that is `MODERATE`."""
+    return sine_of(moderate_quarters(x), x, dtype)
+
+
+def sine_of(quarters: Scalar, x: Scalar, dtype: str) -> Scalar:
+    """The sine of x by ``sin(r), cos(r), q``."""
     c = FORMATS[dtype]
-    sine, cosine, q = quarters_float32(x) if dtype == "float32" else quarters_float64(x)
+    sine, cosine, q = quarters
     sign = (q << c.sign_shift) ^ bits(c.integer, x)
     return negate_where(select(q & 1 != 0, cosine, sine), sign, dtype)
 
 
 def cos(x: Scalar, dtype: str) -> Scalar:
-    """The cosine, which is the sine a quarter of a turn later."""
-    c = FORMATS[dtype]
-    sine, cosine, q = quarters_float32(x) if dtype == "float32" else quarters_float64(x)
-    return negate_where(select(q & 1 != 0, sine, cosine), (q + 1) << c.sign_shift, dtype)
+    """The cosine."""
+    quarters = quarters_float32(x) if dtype == "float32" else quarters_float64(x)
+    return cosine_of(quarters, dtype)
+
+
+def cos_moderate(x: Scalar, dtype: str) -> Scalar:
+    """The cosine of a float64 that is `MODERATE`."""
+    return cosine_of(moderate_quarters(x), dtype)
+
+
+def cosine_of(quarters: Scalar, dtype: str) -> Scalar:
+    """The cosine, which is the sine a quarter of a turn later, by ``sin(r), cos(r), q``."""
+    sine, cosine, q = quarters
+    return negate_where(
+        select(q & 1 != 0, sine, cosine), (q + 1) << FORMATS[dtype].sign_shift, dtype
+    )
 
 
 def tan(x: Scalar, dtype: str) -> Scalar:
-    """sin / cos, or -cos / sin in odd quarters."""
+    """The tangent."""
+    quarters = accurate_quarters_float32(x) if dtype == "float32" else quarters_float64(x)
+    return tangent_of(quarters, x, dtype)
+
+
+def tan_moderate(x: Scalar, dtype: str) -> Scalar:
+    """The tangent of a float64 that is `MODERATE`."""
+    return tangent_of(moderate_quarters(x), x, dtype)
+
+
+def tangent_of(quarters: Scalar, x: Scalar, dtype: str) -> Scalar:
+    """sin / cos, or -cos / sin in odd quarters, by ``sin(r), cos(r), q``."""
     c = FORMATS[dtype]
-    sine, cosine, q = accurate_quarters_float32(x) if dtype == "float32" else quarters_float64(x)
+    sine, cosine, q = quarters
     is_odd = q & 1 != 0
     quotient = select(is_odd, cosine, sine) / select(is_odd, sine, cosine)
     return negate_where(quotient, (q << (c.sign_shift + 1)) ^ bits(c.integer, x), dtype)

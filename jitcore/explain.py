@@ -17,7 +17,7 @@ from jitcore.codegen.runtime import memory_in_use, most_memory_in_use
 from jitcore.devices import is_device_array
 from jitcore.differences import assumption, differences
 from jitcore.ir.classes import MISSING
-from jitcore.plans import NativePlan
+from jitcore.plans import HostPlan, NativePlan
 from jitcore.report import plan_lines, table, unfused_bytes, wrapped
 from jitcore.signatures import Description
 
@@ -132,7 +132,11 @@ def _place(executor: Executor, found: Specialization | None) -> Iterator[str]:
     yield f"arrays on {executor.place}"
     if found is None:
         yield "runs on the host; arrays are copied there and back"
-    elif not isinstance(found.plan, NativePlan):
+    elif isinstance(found.plan, HostPlan):
+        if found.plan.regions:
+            yield "runs in parts: on the device the regions that have a form for it,"
+            yield "all others on the host, on copies of the arrays"
+            return
         reason = found.plan.reason or "not all of it has a form for the device"
         yield from wrapped("runs on the host, on copies of the arrays: ", reason)
 

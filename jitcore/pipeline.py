@@ -39,6 +39,7 @@ from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.expand_layers import expand_layers
 from jitcore.ir.passes.list_results import list_results
+from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.selected import compute_selected_in_place
 from jitcore.ir.passes.summed_products import sum_computed_products
 from jitcore.ir.passes.transposed_products import transpose_after_products
@@ -110,7 +111,9 @@ def compile_native(
     backend = backend or _Processor()
     # What Numba compiles is known to the whole process by its name.
     unique = f"{name}_{next(_numbers)}" if config.engine() == "numba" else name
-    if not backend.target.is_device:
+    if backend.target.is_device:
+        use_plain_linears(fused)
+    else:
         use_kernels(fused)
         sum_computed_products(fused)
     use_whole_arrays(fused)

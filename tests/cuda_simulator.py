@@ -128,6 +128,24 @@ def _joined_by_columns(join):
     return whole
 
 
+def _joined_by_warps(join):
+    """What the threads of a warp hold, joined in their order."""
+
+    @simulator.jit(device=True)
+    def whole(x, dtype):
+        parts = cuda.shared.array(1024, int64).view(_dtype(dtype))
+        parts[cuda.threadIdx.x] = x
+        cuda.syncthreads()
+        first = cuda.threadIdx.x // 32 * 32
+        result = parts[first]
+        for other in range(first + 1, first + 32):
+            result = join(result, parts[other])
+        cuda.syncthreads()
+        return result
+
+    return whole
+
+
 def _scanned(join):
     """What a thread and those before it hold, joined in their order."""
 
@@ -158,6 +176,12 @@ column_min = _joined_by_columns(minimum)
 column_max = _joined_by_columns(maximum)
 column_and = _joined_by_columns(operator.and_)
 column_or = _joined_by_columns(operator.or_)
+warp_add = _joined_by_warps(operator.add)
+warp_mul = _joined_by_warps(operator.mul)
+warp_min = _joined_by_warps(minimum)
+warp_max = _joined_by_warps(maximum)
+warp_and = _joined_by_warps(operator.and_)
+warp_or = _joined_by_warps(operator.or_)
 scan_add = _scanned(operator.add)
 scan_mul = _scanned(operator.mul)
 scan_min = _scanned(minimum)

@@ -114,18 +114,30 @@ class Network(nn.Module):
         return self.last(nn.functional.relu(self.first(x)))
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_layers(fake: FakeDriver, frozen: bool) -> None:
+@pytest.mark.parametrize("prepare", ["script", "freeze", "optimize_for_inference"])
+def test_layers(fake: FakeDriver, prepare: str) -> None:
     module = Network().eval()
     wanted = module(X)
     scripted = jitcore.script(module)
-    if frozen:
-        scripted = jitcore.freeze(scripted)
-    else:
+    if prepare == "script":
         scripted.to("cuda")
+    else:
+        scripted = getattr(jitcore, prepare)(scripted)
     found = scripted(jitcore.to(X, "cuda"))
-    assert isinstance(found, cuda.Array)
+    assert isinstance(found, cuda.Array) and fake.launches
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_attention_runs_in_parts_on_the_device(fake: FakeDriver) -> None:
+    module = nn.MultiheadAttention(4, 2, batch_first=True).eval()
+    x = X[None]
+    wanted, _ = module(x, x, x)
+    frozen = jitcore.freeze(jitcore.script(module))
+    given = jitcore.to(x, "cuda")
+    found, _ = frozen(given, given, given)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    assert fake.launches
+    assert "runs in parts: on the device" in str(frozen.explain(given, given, given))
 
 
 def test_a_saved_module_is_loaded_on_the_host(fake: FakeDriver) -> None:

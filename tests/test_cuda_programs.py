@@ -22,6 +22,7 @@ SMALL = RNG.random((7, 9)).astype(np.float32)
 WIDE = RNG.standard_normal((3, 5, 7))
 SQUARE = RNG.standard_normal((40, 40)).astype(np.float32)
 CUBE = RNG.standard_normal((18, 2, 37))
+LONG = RNG.integers(-9, 9, 4500).astype(np.int32)
 INTS = np.arange(-20, 20, dtype=np.int32).reshape(4, 10)
 
 
@@ -151,12 +152,37 @@ def running_product(w):
     return np.cumprod(w, axis=1), np.minimum.accumulate(w, axis=2), np.cumsum(w[0, 0])
 
 
+def long_running_sum(v):
+    return np.cumsum(v * 2), np.maximum.accumulate(v)
+
+
+def powers(x, y):
+    return x**2.5, x**y, np.hypot(x, y)
+
+
 def choose(x):
     return np.where(x > 0, x, np.float32(0.1) * x), np.clip(x, -1, 1)
 
 
 def take(x, numbers):
     return x[numbers], x[:, numbers].sum(axis=0)
+
+
+def select(x):
+    return x[x > 0], x[x[:, 0] > 0], x[x > 100].sum(), x[x < 0].shape[0]
+
+
+def select_long(v):
+    return v[v > 3]
+
+
+def put(x, y):
+    x[y[:, 0] > 0] = y[y[:, 0] > 0]
+    x[x < y] = y[x < y]
+
+
+def put_values(x, v):
+    x[x > 3] = v
 
 
 def integers(a, b):
@@ -204,6 +230,8 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (broadcast, (X, ROW)),
     (softmax, (X,)),
     (softmax, (X[:, :3].copy(),)),
+    (softmax, (SQUARE[:14].reshape(2, 280),)),
+    (softmax, (SQUARE[:11],)),
     (log_softmax, (X,)),
     (layer_norm, (X, ROW, ROW)),
     (rms_norm, (X, ROW)),
@@ -242,8 +270,15 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (running_sum, (INTS,)),
     (running_sum, (X[:, :1].copy(),)),
     (running_product, (WIDE,)),
+    (long_running_sum, (LONG,)),
+    (powers, (np.abs(WIDE[0]), WIDE[1])),
     (choose, (X,)),
     (take, (X, np.array([3, 0, -1]))),
+    (select, (X,)),
+    (select_long, (LONG,)),
+    (put, (X, Y)),
+    (put_values, (INTS, np.arange(16, dtype=np.int32))),
+    (put_values, (INTS, np.array([5], np.int32))),
     (integers, (INTS, np.full((4, 10), 3, np.int32))),
     (integers, (INTS.astype(np.int8), np.full((4, 10), 3, np.int8))),
     (integers, (abs(INTS).astype(np.uint64), np.full((4, 10), 3, np.uint64))),
@@ -300,8 +335,15 @@ def test_index_out_of_bounds_is_an_error():
         run_on_device(take, (X, np.array([3, 6])))
 
 
+def test_too_few_values_are_an_error():
+    values = np.arange(3, dtype=np.int32)
+    with pytest.raises(ValueError, match="boolean array indexing assignment cannot assign"):
+        run_on_device(put_values, (INTS, values))
+
+
 def test_no_elements():
     empty = np.empty((0, 4), np.float32)
+    assert_same(run_on_device(select, (empty,)).result, select(empty))
     assert_same(run_on_device(chain, (empty, empty)).result, empty)
     assert run_on_device(total, (empty,)).result == 0
     assert_same(run_on_device(softmax, (empty,)).result, empty)

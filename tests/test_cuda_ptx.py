@@ -48,6 +48,8 @@ def test_compiles_without_local_memory(function, args, capability):
     assert texts
     assert all(f".target sm_{capability[0]}{capability[1]}" in text for text in texts)
     assert not count(r"\.local\b", texts)
+    # Whatever is called must be there.
+    assert not count(r"\.extern \.func", texts)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +69,17 @@ def test_elements_are_moved_by_16_bytes():
 
 
 def test_rows_are_one_kernel_with_shuffles():
-    (text,) = ptx_of(case("softmax"), (9, 0))
+    (text,) = ptx_of(case("softmax", 2), (9, 0))
     # Two reductions, each within warps and then among them.
     assert count(r"shfl\.sync\.bfly", [text]) == 20
     assert count(r"ld\.global\.v4\.f32", [text]) == 3
+
+
+def test_short_rows_are_those_of_single_warps():
+    (text,) = ptx_of(case("softmax"), (9, 0))
+    assert count(r"shfl\.sync\.bfly", [text]) == 10
+    assert count(r"ld\.global\.v4\.f32", [text]) == 3
+    assert not count(r"bar\.sync", [text])
 
 
 def test_transposes_go_through_shared_memory():

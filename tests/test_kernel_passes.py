@@ -16,6 +16,7 @@ from jitcore.ir.passes.channels_last import keep_channels_last
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.expand_layers import expand_layers
+from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.verifier import verify
 
@@ -24,7 +25,13 @@ assert jitcore.nn, "it says what the functions of layers are"
 
 @pytest.mark.parametrize(
     "function",
-    [expand_layers, keep_channels_last, transpose_after_products, fuse_epilogues],
+    [
+        expand_layers,
+        keep_channels_last,
+        transpose_after_products,
+        fuse_epilogues,
+        use_plain_linears,
+    ],
 )
 def test_docstring(function: Pass) -> None:
     before, after = examples(function)

@@ -1,9 +1,9 @@
 """Long scans with nothing around them, by all blocks, in three kernels.
 
-Blocks do not wait for each other.  So every block of the first kernel joins a chunk of the elements;
-the second, of one block, scans what they made; and in the third every block scans its chunk,
-beginning with what is before that.  How long the chunks are depends on the extent alone, and so does
-the result.
+Blocks do not wait for each other.  So every block of the first kernel joins a chunk of the
+elements; the second, of one block, scans what they made; and in the third every block scans its
+chunk, beginning with what is before that.  How long the chunks are depends on the extent alone, and
+so does the result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from jitcore.codegen.cuda.kernels import BLOCK, MAX_THREADS, Launch, Mapped, by_first_thread
 from jitcore.codegen.cuda.linear import depends_on
-from jitcore.codegen.cuda.nests import ELEMENT_THREADS, blocks_for, check_nest, extent_of
+from jitcore.codegen.cuda.nests import ELEMENT_THREADS, blocks_for, extent_of
 from jitcore.codegen.cuda.reductions import Parts, share_reduction
 from jitcore.codegen.cuda.scans import Step, share_scan, steps_of
 from jitcore.codegen.loops import (
@@ -34,7 +34,7 @@ from jitcore.codegen.loops import (
 from jitcore.codegen.lowering.accumulators import identity
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, integer, minimum, multiply
 from jitcore.codegen.rewriting import numbered
-from jitcore.codegen.traversal import loads_in, variables
+from jitcore.codegen.traversal import loads_in, variables, walk
 
 __all__ = ["CHUNKS", "can_chunk", "scan_by_chunks"]
 
@@ -57,7 +57,7 @@ def can_chunk(loop: For) -> bool:
         return False
     if any(depends_on(step.element, name) for step in steps for name in bounds):
         return False
-    stores = [one for one in loop.body if isinstance(one, Store)]
+    stores = [one for one in walk(loop.body) if isinstance(one, Store)]
     return all(_are_apart(load, store) for load in loads_in(loop.body) for store in stores)
 
 
@@ -122,7 +122,6 @@ def scan_by_chunks(
     names : set of str
         The names that are taken; gets the new ones.
     """
-    check_nest(loop)
     chunks = _Chunks(loop)
     steps = steps_of(loop) or []
     launch = Launch(chunks.blocks, integer(ELEMENT_THREADS))

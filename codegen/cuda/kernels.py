@@ -7,12 +7,14 @@ A kernel is a list of statements that every thread of every block runs.  Its IR 
 ``cuda.block_add(x)`` ...      what all threads of the block hold of a sum, product, minimum ...,
                                joined as a tree; every thread gets the result
 ``cuda.column_add(x)`` ...     the same for the threads with the same place in their warps
+``cuda.warp_add(x)`` ...       the same for the threads of a warp
 ``cuda.scan_add(x)`` ...       what the thread and those before it in the block hold, joined
 ``cuda.thread()``, ``threads()``  the thread's number in its block, and how many there are
 ``cuda.barrier()``             the threads of the block wait for each other, and see what the
                                others have written
 ``cuda.is_first()``            whether this is the first thread of its block
 ``cuda.is_in_first_warp()``    whether it is in its block's first warp
+``cuda.is_first_lane()``       whether this is the first thread of its warp
 ``cuda.lane_in_warp()``        the thread's place in its warp
 ``cuda.warp()``                the number of its warp in the block
 ``cuda.block()``               the number of the thread's block
@@ -41,6 +43,7 @@ __all__ = [
     "BLOCK",
     "IS_FIRST",
     "LANES",
+    "LINE",
     "MAX_THREADS",
     "PARTS",
     "WARP",
@@ -56,9 +59,9 @@ __all__ = [
     "vector_width",
 ]
 
-Scope = Literal["grid", "blocks", "block", "parts"]
+Scope = Literal["grid", "blocks", "block", "parts", "warp"]
 """Who shares a loop: all threads; the blocks, whose threads do the same iteration together; the
-threads of one block; its warps."""
+threads of one block; its warps; the threads of one warp."""
 
 MAX_THREADS = 1024
 """The most threads a block can have, on every device there is."""
@@ -97,6 +100,9 @@ BLOCK = Team("block", "cuda.block_", IS_FIRST)
 
 PARTS = Team("parts", "cuda.column_", Call("cuda.is_in_first_warp", (), "bool"))
 """The threads with the same place in their warps: each place is a column."""
+
+LINE = Team("warp", "cuda.warp_", Call("cuda.is_first_lane", (), "bool"))
+"""The threads of one warp, of several in a block: each warp has a row."""
 
 
 @dataclass(slots=True)

@@ -49,6 +49,7 @@ __all__ = [
     "make_shadow",
     "release_array",
     "running",
+    "running_call",
 ]
 
 Shadow = np.ndarray[Any, Any]
@@ -193,6 +194,11 @@ def end() -> None:
     _running.pop()
     _word.value = _running[-1].stream if _running else 0
     _lock.release()
+
+
+def running_call() -> Call:
+    """The call that native code works for."""
+    return _running[-1]
 
 
 def _empty(dtype_number: int, order: int, ndim: int, *dims: int) -> int | None:

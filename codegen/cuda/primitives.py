@@ -34,6 +34,12 @@ __all__ = [
     "scan_mul",
     "store_vector",
     "trunc",
+    "warp_add",
+    "warp_and",
+    "warp_max",
+    "warp_min",
+    "warp_mul",
+    "warp_or",
 ]
 
 cuda: Any = numba.cuda
@@ -201,6 +207,20 @@ def _block_reduction(join: Any, neutral: int | None) -> Any:
     return joined
 
 
+def _warp_reduction(join: Any) -> Any:
+    """A device function that joins what the threads of a warp hold, by butterflies."""
+
+    @cuda.jit(device=True)
+    def joined(x, _dtype):  # type: ignore[no-untyped-def]
+        distance = 16
+        while distance > 0:
+            x = join(x, cuda.shfl_xor_sync(_ALL_LANES, x, distance))
+            distance >>= 1
+        return x
+
+    return joined
+
+
 def _column_reduction(join: Any) -> Any:
     """A device function that joins what threads with the same place in their warps hold.
 
@@ -291,6 +311,12 @@ block_min = _block_reduction(_min, None)
 block_max = _block_reduction(_max, None)
 block_and = _block_reduction(_and, None)
 block_or = _block_reduction(_or, None)
+warp_add = _warp_reduction(_add)
+warp_mul = _warp_reduction(_mul)
+warp_min = _warp_reduction(_min)
+warp_max = _warp_reduction(_max)
+warp_and = _warp_reduction(_and)
+warp_or = _warp_reduction(_or)
 column_add = _column_reduction(_add)
 column_mul = _column_reduction(_mul)
 column_min = _column_reduction(_min)

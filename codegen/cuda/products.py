@@ -1,12 +1,15 @@
-"""Matrix products: calls that lowering leaves as such, and the kernel that computes them."""
+"""Matrix products: calls that lowering leaves as such, and the kernel and library for them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from jitcore.codegen.cuda.cublas import DTYPES, gemm_symbol
 from jitcore.codegen.cuda.kernels import Launch, Mapped
-from jitcore.codegen.loops import Binary, Call, Do, Expr
+from jitcore.codegen.loops import Binary, Call, Do, Expr, Stmt
 from jitcore.codegen.lowering.arithmetic import add, integer, maximum, multiply
 
-__all__ = ["MATMUL", "THREADS", "TILE", "map_product"]
+__all__ = ["MATMUL", "THREADS", "TILE", "call_of_library", "is_product", "map_product"]
 
 MATMUL = "cuda.matmul_"
 """What the names of products begin with; the dtype follows.
@@ -21,12 +24,35 @@ TILE = 64
 THREADS = 256
 
 
-def map_product(call: Call) -> Mapped:
-    """The kernel of a product: one block for each tile of each matrix."""
+def is_product(statement: Stmt) -> bool:
+    """Whether a statement is a product."""
+    return isinstance(statement, Do) and statement.call.name.startswith(MATMUL)
+
+
+def call_of_library(call: Call) -> Call | None:
+    """cuBLAS's function in the place of a product; None where it has none for the dtype."""
+    dtype = call.name.removeprefix(MATMUL)
+    if dtype not in DTYPES:
+        return None
+    return replace(call, name=gemm_symbol(dtype), dtype="int64", external=True)
+
+
+def map_product(call: Call, library: str = "") -> Mapped:
+    """The kernel of a product: one block for each tile of each matrix.
+
+    Parameters
+    ----------
+    call : Call
+    library : str
+        Who computes the product where it can read the matrices; for reports.
+    """
     *_, rows, columns, _, batch = call.args
     tiles = multiply(multiply(_tiles(rows), _tiles(columns)), batch)
     launch = Launch(maximum(tiles, integer(1)), integer(THREADS))
-    return Mapped([Do(call)], launch, "a block per tile of a matrix product")
+    mapping = "a block per tile of a matrix product"
+    if library:
+        mapping += f", where {library} does not take its layout"
+    return Mapped([Do(call)], launch, mapping)
 
 
 def _tiles(extent: Expr) -> Expr:

@@ -13,6 +13,7 @@ import numpy as np
 
 from jitcore.codegen.cuda.kernels import (
     BLOCK,
+    PARTS,
     Launch,
     Mapped,
     Scope,
@@ -152,7 +153,7 @@ def share_reduction(
         end.append(Assign(part, whole))
         is_float = np.dtype(part.dtype).kind == "f"
         end.append(Assign(one.var, Binary(one.op, one.var, part, part.dtype, reassoc=is_float)))
-    own_loops = [shared] if team != BLOCK else by_vectors(shared, names)[0]
+    own_loops = [shared] if team == PARTS else by_vectors(shared, names)[0]
     return [*begin, *own_loops, *end]
 
 

@@ -1,6 +1,6 @@
 """Which threads run which iterations of a loop nest.
 
-Four mappings:
+Five mappings:
 
 elements
     Independent loops, one in the other, become one count of elements; the threads of the whole grid
@@ -8,6 +8,8 @@ elements
 tiles
     The same, where what neighbours write together is read from far apart: a block takes a square of
     elements, and brings what lies across to shared memory.
+lines
+    Rows that are known to be short are the work of one warp each.
 rows
     Each iteration of the independent loops is the work of one block: its threads share the loops
     inside, reductions among them, so that a softmax is one kernel and reads neighbours together.
@@ -22,6 +24,7 @@ from dataclasses import replace
 
 from jitcore.codegen.cuda.kernels import (
     BLOCK,
+    LINE,
     MAX_THREADS,
     PARTS,
     WARP,
@@ -88,6 +91,12 @@ __all__ = ["map_nest"]
 COLUMN_THREADS = 512
 """Threads of a block that takes 32 columns: 16 groups, which share the rows."""
 
+LINES = 8
+"""Warps of a block that takes a row with each."""
+
+LINE_EXTENT = 256
+"""A warp takes rows of at most this many elements: eight for each of its threads."""
+
 SERIAL_EXTENT = 16
 """Rows of at most this many elements are one thread's work."""
 
@@ -108,10 +117,13 @@ def map_nest(nest: For, names: set[str]) -> Mapped | None:
         return by_tiles(loops, body, names) or _elements(loops, body, names)
     inner = [one for one in body if isinstance(one, For)]
     if any(_is_by_columns(loops[-1], one) for one in inner):
-        if any(is_scan(one) for one in inner):
+        # A branch may go another way in each column, and those who join parts have to be all.
+        if any(is_scan(one) for one in inner) or any(map(_joins_in_branch, body)):
             return _elements(loops, body, names)
         if not any(reductions_of(one) and _writes(one) for one in inner):
             return _columns(loops, body, names)
+    if _are_short_rows(body):
+        return _lines(loops, body, names)
     return _rows(loops, body, names)
 
 
@@ -152,6 +164,11 @@ def _stores_apart(loop: For) -> bool:
     return all(stride_along(one.index, loop.var.name) not in (None, ZERO) for one in stores)
 
 
+def _joins_in_branch(statement: Stmt) -> bool:
+    """Whether a branch has loops inside, which threads might share."""
+    return isinstance(statement, If) and any(isinstance(one, For) for one in walk([statement]))
+
+
 def _writes(loop: For) -> bool:
     return any(isinstance(one, Store) for one in walk(loop.body))
 
@@ -176,6 +193,39 @@ def _rows(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
     loop = ThreadFor(counter, ZERO, rows, [*bindings, *inside], scope="blocks")
     blocks = minimum(maximum(rows, ONE), integer(MAX_BLOCKS))
     return Mapped([loop], Launch(blocks, _row_threads(loops, body)), "a block per row")
+
+
+def _are_short_rows(body: Sequence[Stmt]) -> bool:
+    """Whether a warp is enough for a row, and nothing keeps its threads from the block's others."""
+    inner = [one for one in walk(body) if isinstance(one, For)]
+    own = [one for one in body if isinstance(one, For)]
+    branches = [one for one in body if isinstance(one, If)]
+    if any(map(is_scan, inner)) or any(isinstance(one, For) for one in walk(branches)):
+        return False
+    extents = map(extent_of, own)
+    return all(isinstance(one, Const) and one.value <= LINE_EXTENT for one in extents)
+
+
+def _lines(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
+    """Each warp of a block takes a row.
+
+    Warps beyond the last row read what that of the last one does, and write nothing: the threads of
+    a block always meet all together.
+    """
+    rows, counter, bindings = flat(loops, names)
+    own = Var(numbered("own_row", names), "int64")
+    groups = Var(numbered("group", names), "int64")
+    inside = _Block(names, LINE, compare("lt", own, rows)).statements(body)
+    body = [
+        Let(own, add(multiply(groups, integer(LINES)), Call("cuda.warp", (), "int64"))),
+        Let(counter, minimum(own, subtract(rows, ONE))),
+        *bindings,
+        *inside,
+    ]
+    count = Binary("quot", add(rows, integer(LINES - 1)), integer(LINES), "int64")
+    loop = ThreadFor(groups, ZERO, count, body, scope="blocks")
+    launch = Launch(blocks_for(rows, LINES), integer(LINES * WARP))
+    return Mapped([loop], launch, "a warp per row")
 
 
 def _row_threads(loops: Sequence[For], body: Sequence[Stmt]) -> Expr:
@@ -263,8 +313,9 @@ class _Block:
 
     def _independent(self, loop: For) -> list[Stmt]:
         shared = share(loop, self._team.scope)
-        if self._writes == TRUE:
-            return by_vectors(shared, self._names)[0]
+        if self._team != PARTS:
+            loops = by_vectors(shared, self._names)[0]
+            return loops if self._writes == TRUE else [If(self._writes, loops)]
         return [replace(shared, body=[If(self._writes, shared.body)])]
 
     def _meets(self, roots: set[str]) -> bool:

@@ -29,10 +29,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jitcore.codegen.cuda.chunks import CHUNKS, can_chunk, scan_by_chunks
+from jitcore.codegen.cuda.cublas import NOT_TAKEN
 from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by_first_thread
-from jitcore.codegen.cuda.products import MATMUL, map_product
-from jitcore.codegen.cuda.reductions import join_parts, make_parts, reductions_of
-from jitcore.codegen.cuda.results import FETCHED, host_slots, with_device_scalars
+from jitcore.codegen.cuda.nests import check_nest
+from jitcore.codegen.cuda.products import call_of_library, is_product, map_product
+from jitcore.codegen.cuda.reductions import Parts, join_parts, make_parts, reductions_of
+from jitcore.codegen.cuda.results import FETCH, FETCHED, host_slots, with_device_scalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
 from jitcore.codegen.cuda.schedule import map_nest
 from jitcore.codegen.error_sites import ErrorSite
@@ -111,15 +114,21 @@ def launch_symbol(kernel: Kernel) -> str:
     return f"launch_{kernel.name}"
 
 
-def split(lowered: Lowered) -> DeviceFunction:
+def split(lowered: Lowered, library: str = "") -> DeviceFunction:
     """Split a function that was lowered for a device.
+
+    Parameters
+    ----------
+    lowered : Lowered
+    library : str
+        The name of the cuBLAS that multiplies matrices; empty where there is none.
 
     Raises
     ------
     NotNative
         The host would have to read an element, or threads cannot share a loop over elements.
     """
-    splitter = _Splitter(lowered)
+    splitter = _Splitter(lowered, library)
     body = splitter.body(lowered.function)
     made = replace(
         lowered,
@@ -134,7 +143,8 @@ def split(lowered: Lowered) -> DeviceFunction:
 class _Splitter:
     """Walks the host's statements in order."""
 
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: Lowered, library: str) -> None:
+        self._library = library
         self._name = lowered.function.name
         params = {param.name for param in lowered.function.params}
         self._names = bound_names(lowered.function.body) | params
@@ -186,9 +196,8 @@ class _Splitter:
             case Return():
                 yield from self._flush()
                 yield statement
-            case Do(Call(name) as call) if name.startswith(MATMUL):
-                yield from self._flush()
-                yield from self._launch(map_product(call))
+            case Do(call) if is_product(statement):
+                yield from self._product(call)
             case Do(call):
                 if call.name not in _HOST_CALLS and call.name not in _COUNTING:
                     raise NotNative(f"the C function {call.name} on the device's memory")
@@ -211,7 +220,7 @@ class _Splitter:
     def _is_of_host(self, statement: Stmt) -> bool:
         """Whether a statement, with all that lies in it, has nothing to do with elements."""
         for one in walk([statement]):
-            if isinstance(one, Store) and one.pointer != RESULTS:
+            if is_product(one) or (isinstance(one, Store) and one.pointer != RESULTS):
                 return False
             if isinstance(one, Assign) and one.var.name in self._slots:
                 return False
@@ -226,6 +235,8 @@ class _Splitter:
             for arg in value.args:
                 args.append((yield from self._fetched(arg)))
             yield Let(var, _on_host(replace(value, args=tuple(args))))
+        elif isinstance(value, Call) and value.name == FETCH:
+            yield Let(var, (yield from self._fetched(value.args[0])))
         elif not self._is_of_device(value):
             if calls_c(value) and any(arg.dtype == "ptr" for arg in _arguments(value)):
                 raise NotNative("a C function on the device's memory")
@@ -462,7 +473,8 @@ class _Splitter:
             self._single.append(Store(self._scratch, place, one.var, self._scratch.name))
 
     def _scan(self, loop: For) -> Iterator[Stmt]:
-        """A scan of all elements, by one block."""
+        """A scan of all elements, by all blocks if there are many."""
+        check_nest(loop)
         found = scanned_variables(loop)
         for var in found:
             self._move_to_device(var)
@@ -472,6 +484,13 @@ class _Splitter:
         end: list[Stmt] = [
             Store(self._scratch, self._place(var), var, self._scratch.name) for var in found
         ]
+        if can_chunk(loop):
+            slots = tuple(self._new_slots(CHUNKS + 1) for _ in found)
+            parts = Parts(self._scratch, integer(CHUNKS + 1), slots)
+            initial = [self._inline(var) for var in found]
+            for mapped in scan_by_chunks(loop, initial, parts, end, set(self._names)):
+                yield from self._launch(mapped)
+            return
         body = [*begin, *share_scan(loop, set(self._names)), by_first_thread(end)]
         launch = Launch(ONE, integer(MAX_THREADS))
         yield from self._launch(Mapped(body, launch, "one block, scanning"))
@@ -485,6 +504,19 @@ class _Splitter:
             yield from self._launch(replace(total, body=body))
         elif single:
             yield from self._launch(Mapped(single, Launch(ONE, ONE), "one thread"))
+
+    def _product(self, call: Call) -> Iterator[Stmt]:
+        """A product by the library, or by a kernel where the library does not take it."""
+        yield from self._flush()
+        asked = call_of_library(call) if self._library else None
+        if asked is None or any(map(self._is_of_device, call.args)):
+            yield from self._launch(map_product(call))
+            return
+        own = list(self._launch(map_product(call, self._library)))
+        status = Var(numbered("status", self._names), "int64")
+        yield Let(status, asked)
+        is_refused = compare("eq", status, integer(NOT_TAKEN))
+        yield If(is_refused, own, [self._unless_done(status)], unlikely=True)
 
     def _launch(self, mapped: Mapped) -> Iterator[Stmt]:
         body = [*self._bindings(mapped.body), *mapped.body]

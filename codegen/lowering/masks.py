@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from jitcore.codegen.cuda.results import FETCH
 from jitcore.codegen.kernels.selection import can_compress, symbol
 from jitcore.codegen.loops import Binary, Call, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
@@ -16,7 +17,9 @@ from jitcore.codegen.lowering.arithmetic import (
     cast,
     compare,
     integer,
+    multiply,
     not_,
+    subtract,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims, fit_dims, shape_template
 from jitcore.codegen.lowering.elements import (
@@ -57,6 +60,9 @@ def _count(lowering: Lowering, mask: ArrayRef | Lazy) -> Expr:
     with nest(lowering, mask.dims) as index:
         one = cast(elements(mask, index), "int64")
         lowering.emitter.assign(count, Binary("add", count, one, "int64"))
+    if lowering.target.is_device:
+        # What is allocated for it, and what loops over that, is the host's.
+        return lowering.emitter.copy("count", Call(FETCH, (count,), "int64"))
     return lowering.emitter.copy("count", count)
 
 
@@ -76,15 +82,22 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
     if not row and not is_device and _move_together(lowering, base, mask, target, count):
         return target
     emitter = lowering.emitter
-    place = emitter.mutable("place", ZERO)
 
-    def take(entries: Sequence[Expr]) -> None:
-        here = emitter.copy("here", place)
+    def take_row(entries: Sequence[Expr], here: Expr) -> None:
         inside = Elements(lowering)
         with nest(lowering, row) as inner:
             index = uncollapsed([*entries, *inner.entries])
             value = inside(base, index)
             store(lowering, target, uncollapsed([here, *inner.entries]), value)
+
+    if is_device:
+        _by_scan(lowering, mask, take_row)
+        return target
+    place = emitter.mutable("place", ZERO)
+
+    def take(entries: Sequence[Expr]) -> None:
+        here = emitter.copy("here", place)
+        take_row(entries, here)
         emitter.assign(place, Binary("add", here, ONE, "int64"))
 
     def take_or_not(entries: Sequence[Expr], flag: Expr) -> None:
@@ -175,6 +188,31 @@ def _where_true(
         look(index.entries, whole_blocks, length)
 
 
+def _by_scan(
+    lowering: Lowering, mask: ArrayRef | Lazy, body: Callable[[Sequence[Expr], Expr], None]
+) -> None:
+    """Run ``body`` at each place where the mask is true, and tell it how many were before.
+
+    The running count is all that an iteration takes over from the one before, so that the threads
+    of a device can share the loop.
+    """
+    emitter = lowering.emitter
+    count = emitter.mutable("count", ZERO)
+    with emitter.loop("k", ZERO, lowering.size(mask.dims)) as element:
+        entries: list[Expr] = []
+        rest: Expr = element
+        for dim in mask.dims[:0:-1]:
+            rows = emitter.copy("rows", Binary("quot", rest, dim, "int64"))
+            entries.insert(0, subtract(rest, multiply(rows, dim)))
+            rest = rows
+        entries.insert(0, rest)
+        flag = emitter.let("flag", Elements(lowering)(mask, uncollapsed(entries)))
+        now = emitter.copy("now", Binary("add", count, cast(flag, "int64"), "int64"))
+        with emitter.branch(flag):
+            body(entries, emitter.copy("here", subtract(now, ONE)))
+        emitter.assign(count, now)
+
+
 def _put_mask(lowering: Lowering, node: Node) -> Operand:
     base = lowering.array(node.inputs[0])
     mask, value = (lowering.operand(one) for one in node.inputs[1:])
@@ -247,15 +285,22 @@ def _put_rows(lowering: Lowering, base: ArrayRef, mask: Operand, value: Operand)
     )
     modes = fit_dims(lowering, value.dims, [count, *row], message)
     emitter = lowering.emitter
-    place = emitter.mutable("place", ZERO)
 
-    def give(entries: Sequence[Expr]) -> None:
-        here = emitter.copy("here", place)
+    def give_row(entries: Sequence[Expr], here: Expr) -> None:
         inside = Elements(lowering)
         with nest(lowering, row) as inner:
             selected = uncollapsed([here, *inner.entries])
             found = inside(value, operand_index(selected, modes))
             store(lowering, base, uncollapsed([*entries, *inner.entries]), found)
+
+    if lowering.target.is_device:
+        _by_scan(lowering, mask, give_row)
+        return
+    place = emitter.mutable("place", ZERO)
+
+    def give(entries: Sequence[Expr]) -> None:
+        here = emitter.copy("here", place)
+        give_row(entries, here)
         emitter.assign(place, Binary("add", here, ONE, "int64"))
 
     _where_true(lowering, mask, give)

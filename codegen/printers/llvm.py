@@ -54,13 +54,15 @@ from jitcore.codegen.printers.vector_calls import (
     caller_name,
     twin,
     twin_name,
+    vecmath_symbol,
     vector_calls,
 )
 from jitcore.codegen.threads import LEAST_WORK
 from jitcore.codegen.traversal import walk
+from jitcore.codegen.vecmath import Branch
 from jitcore.codegen.writer import one_line
 
-__all__ = ["parameter_types", "print_declaration", "print_module", "vecmath_symbol"]
+__all__ = ["parameter_types", "print_declaration", "print_module"]
 
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _PARALLEL = "declare void @jc_parallel(ptr, ptr, i64, i64, i64)"
@@ -81,11 +83,6 @@ def _inlining(function: Function, linkage: str) -> str:
         return "noinline optnone "
     has_loops = any(isinstance(one, For | While) for one in walk(function.body))
     return "noinline " if has_loops else ""
-
-
-def vecmath_symbol(name: str, dtype: str) -> str:
-    """The symbol of a function of vector math in printed modules."""
-    return f"jcm_{name}_{dtype}"
 
 
 def print_module(
@@ -193,23 +190,29 @@ class _Module:
             self._inlined += self._lines[symbol]
             if self._inlined <= _MAX_INLINED:
                 return symbol, function
-        return self._shared(symbol, function, calls), function
+        return self._shared(symbol, function, calls, vecmath.branch(name, dtype)), function
 
-    def _shared(self, symbol: str, function: Function, calls: VectorCalls | None) -> str:
+    def _shared(
+        self,
+        symbol: str,
+        function: Function,
+        calls: VectorCalls | None,
+        branch: Branch | None,
+    ) -> str:
         name = caller_name(symbol, calls)
         if name not in self._defined:
             self._defined.add(name)
             self._definitions.append(caller(symbol, function, calls))
         if calls is not None:
-            self._add_twin(symbol, function, calls.lanes)
+            self._add_twin(symbol, function, calls.lanes, branch)
         return name
 
-    def _add_twin(self, symbol: str, function: Function, lanes: int) -> None:
+    def _add_twin(self, symbol: str, function: Function, lanes: int, branch: Branch | None) -> None:
         name = twin_name(symbol, lanes)
         if name not in self._defined:
             self._defined.add(name)
             self._twins.append(name)
-            self._definitions.append(twin(symbol, function, lanes, self.metadata))
+            self._definitions.append(twin(symbol, function, lanes, self.metadata, branch))
 
     def declare_with_vectors(self, name: str) -> None:
         """Declare a C function that the vectorizer may call for several elements at once."""

@@ -8,6 +8,7 @@ the primitives.  Addresses are ``int64``, as in the source for the CPU.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,11 +25,15 @@ _SHARES: dict[Scope, tuple[str, str]] = {
     "grid": ("cuda.grid(1)", "cuda.gridsize(1)"),
     "blocks": ("int64(cuda.blockIdx.x)", "int64(cuda.gridDim.x)"),
     "block": ("int64(cuda.threadIdx.x)", "int64(cuda.blockDim.x)"),
+    "warp": ("int64(cuda.threadIdx.x & 31)", "32"),
     "parts": ("int64(cuda.threadIdx.x >> 5)", "int64(cuda.blockDim.x >> 5)"),
 }
 """The first iteration of a thread, and how far it is to its next one."""
 
 _PREFIX = "cuda."
+_OWN_MATH = {"power_in_arrays": "pow", "hypot_of_scalars": "hypot"}
+"""Functions that are the host's libraries' own on the host, and what is as exact on a device."""
+
 _OTHER_FORMS = {
     **{name: name for name in ("fabs", "maximum", "minimum", "negative", "rint", "trunc")},
     "accumulate_min": "minimum",
@@ -38,6 +43,7 @@ _EXCHANGED = frozenset({"int32", "int64", "float32", "float64"})
 _SPELLED = {
     "is_first": "(cuda.threadIdx.x == 0)",
     "is_in_first_warp": "(cuda.threadIdx.x < 32)",
+    "is_first_lane": "((cuda.threadIdx.x & 31) == 0)",
     "lane_in_warp": "int64(cuda.threadIdx.x & 31)",
     "warp": "int64(cuda.threadIdx.x >> 5)",
     "thread": "int64(cuda.threadIdx.x)",
@@ -145,7 +151,8 @@ class _KernelPrinter(FunctionPrinter):
     def _call(self, expression: Call) -> str:
         name = expression.name.removeprefix(_PREFIX)
         if name == expression.name:
-            return super()._call(expression)
+            own = _OWN_MATH.get(name, name)
+            return super()._call(replace(expression, name=own))
         if name in _SPELLED:
             if "int64" in _SPELLED[name]:
                 self._module.type("int64")

@@ -3,7 +3,8 @@
 A function that is inlined at each use costs compile time at each use, and a long chain of them
 waits for itself: the processor sees the instructions of one iteration at a time, each of which
 needs the result of the one before.  A call computes several vectors side by side instead, and its
-code is there once.  LLVM's vectorizer knows which function takes a vector by the attribute
+code is there once.  And it can branch, where all its numbers may go the short way.  LLVM's
+vectorizer knows which function takes a vector by the attribute
 ``vector-function-abi-variant`` of the one that takes a number.
 """
 
@@ -29,7 +30,7 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
 )
-from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS, memory_type
+from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS, constant, memory_type
 from jitcore.codegen.printers.loop_metadata import (
     AFTERWARDS,
     MASKED,
@@ -40,10 +41,21 @@ from jitcore.codegen.printers.loop_metadata import (
 )
 from jitcore.codegen.traversal import calls_c, children, expressions, loads_in
 
-__all__ = ["VectorCalls", "caller", "caller_name", "twin", "twin_name", "vector_calls"]
+__all__ = [
+    "VectorCalls",
+    "caller",
+    "caller_name",
+    "twin",
+    "twin_name",
+    "vecmath_symbol",
+    "vector_calls",
+]
 
 LEAST_CALLS: Final = 3
-"""With fewer calls a loop does not wait for itself, and compiling it takes no longer."""
+"""With fewer calls a loop does not wait for itself, and compiling it takes no longer.
+
+One call suffices where the function branches.
+"""
 
 REGISTERS: Final = 4
 """How many registers a call computes: what is left does for the functions' own values."""
@@ -85,7 +97,8 @@ def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
     if loop.step != 1 or not all(map(_is_vectorized, loop.body)):
         return None
     calls = list(_calls(loop.body))
-    if len(calls) < LEAST_CALLS or not all(_takes_vectors(call) for call in calls):
+    branches = any(vecmath.branch(call.name, call.dtype) for call in calls)
+    if len(calls) < (1 if branches else LEAST_CALLS) or not all(map(_takes_vectors, calls)):
         return None
     kept = [one.value.dtype for one in loop.body if isinstance(one, Store | Assign)]
     # What LLVM goes by where it chooses the width: a bool is a byte in memory.
@@ -150,9 +163,11 @@ def _calls_in(x: Expr) -> Iterator[Call]:
 
 
 def _takes_vectors(call: Call) -> bool:
-    """Whether a function of vector math is a straight line from floats to a float."""
+    """Whether a function of vector math is a straight line from floats to a float, or two."""
     if not FLOATS.issuperset({call.dtype, *(arg.dtype for arg in call.args)}):
         return False
+    if vecmath.branch(call.name, call.dtype):
+        return True
     body = vecmath.function(call.name, call.dtype).body
     return not any(
         not isinstance(one, Let | Return) or any(map(_is_opaque, expressions(one))) for one in body
@@ -163,6 +178,11 @@ def _is_opaque(x: Expr) -> bool:
     if isinstance(x, Call) and x.name != "fma" and (x.external or not _takes_vectors(x)):
         return True
     return any(map(_is_opaque, children(x)))
+
+
+def vecmath_symbol(name: str, dtype: str) -> str:
+    """The symbol of a function of vector math in printed modules."""
+    return f"jcm_{name}_{dtype}"
 
 
 def caller_name(symbol: str, calls: VectorCalls | None) -> str:
@@ -230,17 +250,37 @@ def twin_name(symbol: str, lanes: int) -> str:
     return f"{symbol}_x{lanes}"
 
 
-def twin(symbol: str, function: Function, lanes: int, metadata: Callable[[str], str]) -> str:
+def twin(
+    symbol: str,
+    function: Function,
+    lanes: int,
+    metadata: Callable[[str], str],
+    branch: vecmath.Branch | None,
+) -> str:
     """A function of vector math for vectors: a loop over lanes, which LLVM makes one step of.
 
-    Nothing refers to it until loops that call it are vectorized.  ``metadata`` adds a node to the
-    module.
+    Nothing refers to it until loops that call it are vectorized.
+
+    Parameters
+    ----------
+    symbol : str
+        That of the function.
+    function : Function
+        The definition of that.
+    lanes : int
+    metadata : function
+        Adds a node to the module.
+    branch : Branch or None
+        There are two loops then, and the one for moderate numbers is for vectors of such only.
     """
+
+    def loop(width: int) -> str:
+        hints = (NOT_UNROLLED, ONE_AT_A_TIME, vector_width(width))
+        return metadata(f"distinct !{{{{self}}, {', '.join(map(metadata, hints))}}}")
+
     result = memory_type(function.result)
     types = [memory_type(param.dtype) for param in function.params]
     vectors = [f"<{lanes} x {type_}>" for type_ in types]
-    hints = (NOT_UNROLLED, ONE_AT_A_TIME, vector_width(lanes))
-    loop = metadata(f"distinct !{{{{self}}, {', '.join(map(metadata, hints))}}}")
     lines = [
         f"define internal <{lanes} x {result}> @{twin_name(symbol, lanes)}"
         f"({_operands(vectors, '%v')}) noinline memory(none) willreturn #0 {{",
@@ -252,25 +292,69 @@ def twin(symbol: str, function: Function, lanes: int, metadata: Callable[[str], 
             f"  %m{number} = alloca {vector}",
             f"  store {vector} %v{number}, ptr %m{number}",
         ]
-    lines += ["  br label %lane", "lane:", "  %i = phi i64 [ 0, %entry ], [ %next, %lane ]"]
-    for number, type_ in enumerate(types):
-        lines += [
-            f"  %a{number} = getelementptr inbounds {type_}, ptr %m{number}, i64 %i",
-            f"  %x{number} = load {type_}, ptr %a{number}",
-        ]
+    if branch is None:
+        lines += ["  br label %lane", *_lanes(symbol, "lane", result, types, lanes, loop(lanes))]
+    else:
+        lines += _test(lanes, types[0], constant(branch.bound, function.params[0].dtype))
+        moderate, anywhere = (
+            vecmath_symbol(name, function.result) for name in (branch.moderate, branch.anywhere)
+        )
+        lines += _lanes(moderate, "moderate", result, types, lanes, loop(lanes))
+        # It is large: the fewer registers at a time, the sooner it is compiled.
+        width = max(lanes // REGISTERS, 2)
+        lines += _lanes(anywhere, "anywhere", result, types, lanes, loop(width))
     lines += [
-        f"  %result = call {result} @{symbol}({_operands(types, '%x')})",
-        f"  %a = getelementptr inbounds {result}, ptr %results, i64 %i",
-        f"  store {result} %result, ptr %a",
-        "  %next = add nuw nsw i64 %i, 1",
-        f"  %more = icmp ult i64 %next, {lanes}",
-        f"  br i1 %more, label %lane, label %end, !llvm.loop {loop}",
         "end:",
         f"  %vector = load <{lanes} x {result}>, ptr %results",
         f"  ret <{lanes} x {result}> %vector",
         "}",
     ]
     return "\n".join(lines)
+
+
+def _test(lanes: int, type_: str, bound: str) -> list[str]:
+    """Branch by whether the magnitudes of all lanes are below a bound.
+
+    The rest of a loop leaves lanes that no element fills: what is in them must be some number.
+    """
+    vector = f"<{lanes} x {type_}>"
+    return [
+        f"  %known = freeze {vector} %v0",
+        f"  %below = fcmp olt {vector} %known, splat ({type_} {bound})",
+        f"  %negated = fneg {vector} %known",
+        f"  %above = fcmp olt {vector} %negated, splat ({type_} {bound})",
+        f"  %moderate_lanes = and <{lanes} x i1> %below, %above",
+        f"  %mask = bitcast <{lanes} x i1> %moderate_lanes to i{lanes}",
+        f"  %all = icmp eq i{lanes} %mask, -1",
+        "  br i1 %all, label %moderate, label %anywhere",
+    ]
+
+
+def _lanes(
+    symbol: str, label: str, result: str, types: list[str], lanes: int, loop: str
+) -> list[str]:
+    """The loop over lanes, which jumps to ``end``; ``label`` makes its names its own."""
+    index, entry = f"%{label}.i", f"{label}.loop"
+    lines = [
+        f"{label}:",
+        f"  br label %{entry}",
+        f"{entry}:",
+        f"  {index} = phi i64 [ 0, %{label} ], [ {index}.next, %{entry} ]",
+    ]
+    for number, type_ in enumerate(types):
+        lines += [
+            f"  %{label}.a{number} = getelementptr inbounds {type_}, ptr %m{number}, i64 {index}",
+            f"  %{label}.x{number} = load {type_}, ptr %{label}.a{number}",
+        ]
+    return [
+        *lines,
+        f"  %{label}.result = call {result} @{symbol}({_operands(types, f'%{label}.x')})",
+        f"  %{label}.a = getelementptr inbounds {result}, ptr %results, i64 {index}",
+        f"  store {result} %{label}.result, ptr %{label}.a",
+        f"  {index}.next = add nuw nsw i64 {index}, 1",
+        f"  %{label}.more = icmp ult i64 {index}.next, {lanes}",
+        f"  br i1 %{label}.more, label %{entry}, label %end, !llvm.loop {loop}",
+    ]
 
 
 def _operands(types: list[str], name: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jitcore.codegen.cuda import driver
+from jitcore.codegen.cuda import cublas, driver
 from jitcore.codegen.cuda.compiler import Image, compile_kernel
 from jitcore.codegen.cuda.kernels import Kernel as DeviceKernel
 from jitcore.codegen.cuda.launching import fill, launching_text
 from jitcore.codegen.cuda.memory import ensure_memory
+from jitcore.codegen.cuda.products import is_product
 from jitcore.codegen.cuda.split import launch_symbol, split
 from jitcore.codegen.engine import compile_module
 from jitcore.codegen.entry import CaptureGuard, Entry
@@ -17,6 +18,7 @@ from jitcore.codegen.lower import Lowered, lower
 from jitcore.codegen.printers.llvm import print_module
 from jitcore.codegen.signature import Layout, Param
 from jitcore.codegen.targets import CUDA
+from jitcore.codegen.traversal import walk
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
 from jitcore.pipeline import Kernel, NativePlan, compile_native
@@ -82,9 +84,18 @@ class _Cuda:
 
     def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
         """The host part; notes the kernels."""
-        made = split(lower(graph, layouts, name=name, target=CUDA))
+        lowered = lower(graph, layouts, name=name, target=CUDA)
+        made = split(lowered, self._library(lowered))
         self.kernels = made.kernels
         return made.lowered
+
+    @staticmethod
+    def _library(lowered: Lowered) -> str:
+        """The name of the library for matrix products; empty without one, or a need for it."""
+        if not any(map(is_product, walk(lowered.function.body))):
+            return ""
+        library = cublas.available()
+        return "" if library is None else library.name
 
     def compile(self, lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kernel:
         """Machine code for host and device."""

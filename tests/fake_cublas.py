@@ -1,0 +1,104 @@
+"""A cuBLAS without a GPU, for tests: C functions that multiply what lies on a `FakeDriver`."""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from fake_cuda import FakeDriver
+
+from jitcore.codegen.cuda import driver
+
+__all__ = ["FakeCublas"]
+
+_PTR, _I32, _I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+_CREATE = ctypes.CFUNCTYPE(_I32, ctypes.POINTER(_PTR))
+_SET_STREAM = ctypes.CFUNCTYPE(_I32, _PTR, _PTR)
+_MATRICES = (_PTR, _I32, _I64)
+_GEMM = ctypes.CFUNCTYPE(
+    _I32, _PTR, *[_I32] * 5, _PTR, *_MATRICES, *_MATRICES, _PTR, *_MATRICES, _I32
+)
+
+_HANDLE = 4711
+_INVALID_VALUE = 7
+
+
+@dataclass
+class FakeCublas:
+    """The functions that jitcore asks for.
+
+    Attributes
+    ----------
+    products : list of tuple
+        For each product: the form of both factors, three extents, and the number of matrices.
+    stream : int or None
+        The last one that was set.
+    fails_with : int
+        A ``cublasStatus_t`` that products give.
+    begins_with : int
+        What handles' creation gives.
+    """
+
+    products: list[tuple[int, ...]] = field(default_factory=list)
+    stream: int | None = None
+    fails_with: int = 0
+    begins_with: int = 0
+
+    def __post_init__(self) -> None:
+        self.cublasCreate_v2 = _CREATE(self._create)
+        self.cublasSetStream_v2 = _SET_STREAM(self._set_stream)
+        self.cublasSgemmStridedBatched = _GEMM(self._multiply(np.float32))
+        self.cublasDgemmStridedBatched = _GEMM(self._multiply(np.float64))
+
+    def _create(self, place):
+        place[0] = _HANDLE
+        return self.begins_with
+
+    def _set_stream(self, handle, stream):
+        assert handle == _HANDLE
+        self.stream = stream or 0
+        return 0
+
+    def _multiply(self, dtype):
+        def multiply(handle, *args):
+            return self._gemm(np.dtype(dtype), *args)
+
+        return multiply
+
+    def _gemm(self, dtype, form_a, form_b, m, n, k, alpha, *rest):
+        """``c = op(a) @ op(b)`` by columns, with the checks of the library."""
+        a, a_apart, a_batch, b, b_apart, b_batch, beta, c, c_apart, c_batch, count = rest
+        assert np.frombuffer(_raw(alpha, dtype.itemsize), dtype)[0] == 1
+        assert np.frombuffer(_raw(beta, dtype.itemsize), dtype)[0] == 0
+        a_shape = (k, m) if form_a else (m, k)
+        b_shape = (n, k) if form_b else (k, n)
+        if a_apart < a_shape[0] or b_apart < b_shape[0] or c_apart < m:
+            return _INVALID_VALUE
+        self.products.append((form_a, form_b, m, n, k, count))
+        if self.fails_with:
+            return self.fails_with
+        left = _matrices(a, dtype, a_shape, a_apart, a_batch, count)
+        right = _matrices(b, dtype, b_shape, b_apart, b_batch, count)
+        left = left.swapaxes(1, 2) if form_a else left
+        right = right.swapaxes(1, 2) if form_b else right
+        _matrices(c, dtype, (m, n), c_apart, c_batch, count)[...] = left @ right
+        return 0
+
+
+def _raw(address: int, size: int) -> Any:
+    return (ctypes.c_char * size).from_address(address)
+
+
+def _matrices(address, dtype, shape, apart, batch, count):
+    """Matrices by columns, as a stack of the host's memory behind the device's."""
+    fake = driver.current()
+    assert isinstance(fake, FakeDriver)
+    last = batch * (count - 1) + apart * (shape[1] - 1) + shape[0] - 1
+    size = (last + 1) * dtype.itemsize
+    elements = np.frombuffer(_raw(fake.host_address(address, size), size), dtype)
+    strides = tuple(step * dtype.itemsize for step in (batch, 1, apart))
+    return np.lib.stride_tricks.as_strided(elements, (count, *shape), strides)
