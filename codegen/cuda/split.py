@@ -31,6 +31,14 @@ import numpy as np
 
 from jitcore.codegen.cuda.chunks import CHUNKS, can_chunk, scan_by_chunks
 from jitcore.codegen.cuda.cublas import NOT_TAKEN
+from jitcore.codegen.cuda.host_part import (
+    COUNTING,
+    HOST_CALLS,
+    before_returns,
+    c_arguments,
+    is_element,
+    on_host,
+)
 from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by_first_thread
 from jitcore.codegen.cuda.nests import check_nest
 from jitcore.codegen.cuda.products import call_of_library, is_product, map_product
@@ -66,7 +74,6 @@ from jitcore.codegen.rewriting import numbered, replaced, with_blocks, with_expr
 from jitcore.codegen.traversal import (
     bound_names,
     calls_c,
-    children,
     expressions,
     free_variables,
     loads,
@@ -78,17 +85,6 @@ __all__ = ["DeviceFunction", "launch_symbol", "split"]
 
 SLOT = 8
 """Bytes of a device scalar."""
-
-_HOST_CALLS = {
-    "jc_empty": "jc_cuda_empty",
-    "malloc": "jc_cuda_malloc",
-    "jc_malloc": "jc_cuda_malloc",
-    "free": "jc_cuda_free",
-    "jc_free": "jc_cuda_free",
-}
-"""What the host calls for memory of the device."""
-
-_COUNTING = frozenset({"jc_incref", "jc_decref"})
 
 _FAILED = "the device could not be given its work (CUDA error {0})"
 
@@ -171,7 +167,7 @@ class _Splitter:
         free = Do(Call("jc_cuda_free", (self._scratch,), "void", external=True))
         failed = self._site(MemoryError)
         is_missing = If(compare("eq", self._scratch, NULL), [Return(failed)], unlikely=True)
-        return [allocate, is_missing, *_before_returns(body, free)]
+        return [allocate, is_missing, *before_returns(body, free)]
 
     # The host's statements ----------------------------------------------------------------
 
@@ -188,7 +184,7 @@ class _Splitter:
             case Store():
                 yield from self._store(statement)
             case For() | While() | If() if self._is_of_host(statement):
-                yield with_expressions(statement, _on_host)
+                yield with_expressions(statement, on_host)
             case For() if (lowered := self._shared(statement)) is not None:
                 yield from lowered
             case For() | While() | If():
@@ -199,13 +195,13 @@ class _Splitter:
             case Do(call) if is_product(statement):
                 yield from self._product(call)
             case Do(call):
-                if call.name not in _HOST_CALLS and call.name not in _COUNTING:
+                if call.name not in HOST_CALLS and call.name not in COUNTING:
                     raise NotNative(f"the C function {call.name} on the device's memory")
                 yield from self._flush()
                 args: list[Expr] = []
                 for arg in call.args:
                     args.append((yield from self._fetched(arg)))
-                yield with_expressions(Do(replace(call, args=tuple(args))), _on_host)
+                yield with_expressions(Do(replace(call, args=tuple(args))), on_host)
             case _:
                 yield statement
 
@@ -230,20 +226,20 @@ class _Splitter:
 
     def _let(self, statement: Let) -> Iterator[Stmt]:
         var, value = statement.var, statement.value
-        if isinstance(value, Call) and value.name in _HOST_CALLS:
+        if isinstance(value, Call) and value.name in HOST_CALLS:
             args: list[Expr] = []
             for arg in value.args:
                 args.append((yield from self._fetched(arg)))
-            yield Let(var, _on_host(replace(value, args=tuple(args))))
+            yield Let(var, on_host(replace(value, args=tuple(args))))
         elif isinstance(value, Call) and value.name == FETCH:
             yield Let(var, (yield from self._fetched(value.args[0])))
         elif not self._is_of_device(value):
-            if calls_c(value) and any(arg.dtype == "ptr" for arg in _arguments(value)):
+            if calls_c(value) and any(arg.dtype == "ptr" for arg in c_arguments(value)):
                 raise NotNative("a C function on the device's memory")
             if statement.mutable:
                 self._initial[var.name] = value
-            yield Let(var, _on_host(value), statement.mutable)
-        elif statement.mutable or any(map(_is_element, loads(value))):
+            yield Let(var, on_host(value), statement.mutable)
+        elif statement.mutable or any(map(is_element, loads(value))):
             # What is in memory may change later: the scalar is taken now.
             self._take(var, value)
         else:
@@ -352,7 +348,7 @@ class _Splitter:
 
     def _is_of_device(self, x: Expr) -> bool:
         """Whether a value depends on elements."""
-        if any(map(_is_element, loads(x))):
+        if any(map(is_element, loads(x))):
             return True
         return any(name in self._derived or name in self._slots for name in variables(x))
 
@@ -434,7 +430,7 @@ class _Splitter:
 
     def _add_single(self, statement: Store) -> None:
         read = (load for load in loads(statement.value) if load.root != self._scratch.name)
-        if self._is_in_loop and any(map(_is_element, read)):
+        if self._is_in_loop and any(map(is_element, read)):
             raise NotNative("a loop whose iterations read single elements one after the other")
         self._single.append(with_expressions(statement, self._inline))
 
@@ -562,37 +558,3 @@ class _Splitter:
         site = self._site(RuntimeError, _FAILED, 1)
         failed: list[Stmt] = [Store(RESULTS, ZERO, status, "results"), Return(site)]
         return If(compare("ne", status, ZERO), failed, unlikely=True)
-
-
-def _is_element(load: Load) -> bool:
-    """Whether a load reads the device's memory: all others read headers of arrays."""
-    return load.dtype != "ptr" and load.pointer != RESULTS
-
-
-def _arguments(x: Expr) -> Iterator[Expr]:
-    """What an expression's calls of C functions are given."""
-    if isinstance(x, Call) and x.external:
-        yield from x.args
-    for child in children(x):
-        yield from _arguments(child)
-
-
-def _on_host(x: Expr) -> Expr:
-    """An expression with the device's memory management in the place of the host's."""
-
-    def change(one: Expr) -> Expr | None:
-        if isinstance(one, Call) and one.name in _HOST_CALLS:
-            return replace(one, name=_HOST_CALLS[one.name], args=tuple(map(_on_host, one.args)))
-        return None
-
-    return replaced(x, change)
-
-
-def _before_returns(statements: Sequence[Stmt], first: Stmt) -> list[Stmt]:
-    """Statements with another one before each return."""
-    made: list[Stmt] = []
-    for one in statements:
-        if isinstance(one, Return):
-            made.append(first)
-        made.append(with_blocks(one, lambda block: _before_returns(block, first)))
-    return made
