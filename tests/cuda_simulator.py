@@ -1,30 +1,148 @@
-"""Runs printed kernels in Numba's CUDA simulator, on the memory of a `FakeDriver`.
+"""Runs printed kernels without a GPU, on the memory of a `FakeDriver`.
 
-A kernel's source is the same as on a GPU; only the primitives are those of this module, which are
-plain functions of NumPy scalars.
+A kernel's source is the same as on a GPU; ``cuda`` and the primitives are those of this module.
+The threads of a block are greenlets, which run until they wait for each other: from the first to
+the last, and after each barrier the other way round, so that a barrier that is missing shows as a
+wrong result.  A barrier that not all threads reach is an error.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 from __future__ import annotations
 
+import contextvars
 import ctypes
+import functools
+import itertools
 import math
 import operator
 import re
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-import numba.cuda
 import numpy as np
 from fake_cuda import FakeDriver, Launch
-from numba import int64
-from numba.cuda import simulator
+from greenlet import greenlet
 
 from jitcore.codegen.cuda import matmul
 
-cuda: Any = numba.cuda
+WARP = 32
+
 _driver: list[FakeDriver] = []
+
+
+# Threads and blocks ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Dim3:
+    x: int
+    y: int = 0
+    z: int = 0
+
+
+@dataclass(slots=True)
+class _Block:
+    """What the threads of a block have in common."""
+
+    threads: int
+    arrays: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)
+    given: dict[int, list[Any]] = field(default_factory=dict)
+    joined: dict[Any, Any] = field(default_factory=dict)
+
+
+class _Thread(greenlet):  # type: ignore[misc]
+    """A thread; ``switch`` runs it on, and gives what it waits for."""
+
+    def __init__(self, place: int, kernel: Any) -> None:
+        super().__init__(kernel)
+        self.place = _Dim3(place)
+        self.arrays = itertools.count()
+        self.exchanges = itertools.count()
+        # NumPy's error state is a variable of the context.
+        self.gr_context = contextvars.copy_context()
+
+
+class _Shared:
+    """Shared memory."""
+
+    @staticmethod
+    def array(shape, dtype):
+        """The array that a thread asks for in its turn: the same one for all of the block."""
+        number = next(cuda.thread.arrays)
+        found = cuda.block.arrays.get(number)
+        if found is None:
+            found = cuda.block.arrays[number] = np.empty(shape, _dtype(dtype))
+            # Nobody may count on what the memory was.
+            found.view(np.uint8).fill(0xA5)
+        return found
+
+
+class _Cuda:
+    """What ``numba.cuda`` is to a kernel."""
+
+    thread: _Thread
+    block: _Block
+    threadIdx: _Dim3
+    blockIdx: _Dim3
+    blockDim: _Dim3
+    gridDim: _Dim3
+    shared = _Shared
+
+    @staticmethod
+    def jit(function=None, **_):
+        return function if function is not None else lambda later: later
+
+    def grid(self, dimensions):
+        assert dimensions == 1
+        return self.blockIdx.x * self.blockDim.x + self.threadIdx.x
+
+    def gridsize(self, dimensions):
+        assert dimensions == 1
+        return self.gridDim.x * self.blockDim.x
+
+    def syncthreads(self):
+        self.thread.parent.switch("block")
+
+    def run(self, kernel, grid, block, values):
+        """Run a kernel for each block in turn."""
+        assert grid[1:] == block[1:] == (1, 1)
+        self.gridDim, self.blockDim = _Dim3(grid[0]), _Dim3(block[0])
+        for place in range(grid[0]):
+            self.blockIdx = _Dim3(place)
+            self.block = _Block(block[0])
+            self._run_block([_Thread(one, kernel) for one in range(block[0])], values)
+
+    def _run_block(self, threads, values):
+        waits = dict.fromkeys(threads, "")
+        ready = threads
+        while ready:
+            for thread in ready:
+                self.thread, self.threadIdx = thread, thread.place
+                waits[thread] = thread.switch(*values) if waits[thread] == "" else thread.switch()
+                if thread.dead:
+                    waits[thread] = "ended"
+            threads = threads[::-1]
+            ready = [one for one in threads if waits[one] == "block"]
+            if len(ready) != len(threads):
+                ready = self._whole_warps(threads, waits)
+        if any(one != "ended" for one in waits.values()):
+            raise AssertionError("not all threads of the block reach a barrier")
+
+    def _whole_warps(self, threads, waits):
+        """The threads of warps that wait for nobody but each other."""
+        warps: dict[int, list[_Thread]] = {}
+        for one in threads:
+            warps.setdefault(one.place.x // WARP, []).append(one)
+        whole = [warp for warp in warps.values() if all(waits[one] == "warp" for one in warp)]
+        return [one for warp in whole for one in warp]
+
+
+cuda = _Cuda()
+
+
+# Memory ----------------------------------------------------------------------------------
 
 
 def _dtype(type_: Any) -> np.dtype[Any]:
@@ -92,38 +210,41 @@ def maximum(x, y):
     return x if x != x else (x if x > y else y)
 
 
+# What threads tell each other -------------------------------------------------------------
+
+
+def _exchange(x, dtype, derive, scope):
+    """What is derived from that which all threads give, once they have given it."""
+    block, thread = cuda.block, cuda.thread
+    number = next(thread.exchanges)
+    given = block.given.setdefault(number, [None] * block.threads)
+    given[thread.place.x] = _dtype(dtype).type(x)
+    thread.parent.switch(scope)
+    key = number if scope == "block" else (number, thread.place.x // WARP)
+    if key not in block.joined:
+        first = thread.place.x // WARP * WARP
+        block.joined[key] = derive(given if scope == "block" else given[first : first + WARP])
+    return block.joined[key]
+
+
 def _joined(join):
     """What the threads of a block hold, joined in their order."""
 
-    @simulator.jit(device=True)
-    def whole(x, dtype):
-        # The simulator knows shared arrays by the line that makes them, whatever the dtype.
-        parts = cuda.shared.array(1024, int64).view(_dtype(dtype))
-        parts[cuda.threadIdx.x] = x
-        cuda.syncthreads()
-        result = parts[0]
-        for other in range(1, cuda.blockDim.x):
-            result = join(result, parts[other])
-        cuda.syncthreads()
-        return result
+    def derive(given):
+        return functools.reduce(join, given)
 
-    return whole
+    return lambda x, dtype: _exchange(x, dtype, derive, "block")
 
 
 def _joined_by_columns(join):
     """What the threads with the same place in their warps hold, joined in their order."""
 
-    @simulator.jit(device=True)
+    def derive(given):
+        return [functools.reduce(join, given[lane::WARP]) for lane in range(WARP)]
+
     def whole(x, dtype):
-        parts = cuda.shared.array(1024, int64).view(_dtype(dtype))
-        parts[cuda.threadIdx.x] = x
-        cuda.syncthreads()
-        lane = cuda.threadIdx.x % 32
-        result = parts[lane]
-        for other in range(lane + 32, cuda.blockDim.x, 32):
-            result = join(result, parts[other])
-        cuda.syncthreads()
-        return result
+        lane = cuda.threadIdx.x % WARP
+        return _exchange(x, dtype, derive, "block")[lane]
 
     return whole
 
@@ -131,34 +252,21 @@ def _joined_by_columns(join):
 def _joined_by_warps(join):
     """What the threads of a warp hold, joined in their order."""
 
-    @simulator.jit(device=True)
-    def whole(x, dtype):
-        parts = cuda.shared.array(1024, int64).view(_dtype(dtype))
-        parts[cuda.threadIdx.x] = x
-        cuda.syncthreads()
-        first = cuda.threadIdx.x // 32 * 32
-        result = parts[first]
-        for other in range(first + 1, first + 32):
-            result = join(result, parts[other])
-        cuda.syncthreads()
-        return result
+    def derive(given):
+        return functools.reduce(join, given)
 
-    return whole
+    return lambda x, dtype: _exchange(x, dtype, derive, "warp")
 
 
 def _scanned(join):
     """What a thread and those before it hold, joined in their order."""
 
-    @simulator.jit(device=True)
+    def derive(given):
+        return list(itertools.accumulate(given, join))
+
     def whole(x, dtype):
-        parts = cuda.shared.array(1024, int64).view(_dtype(dtype))
-        parts[cuda.threadIdx.x] = x
-        cuda.syncthreads()
-        result = parts[0]
-        for other in range(1, cuda.threadIdx.x + 1):
-            result = join(result, parts[other])
-        cuda.syncthreads()
-        return result
+        place = cuda.threadIdx.x
+        return _exchange(x, dtype, derive, "block")[place]
 
     return whole
 
@@ -209,7 +317,7 @@ def popcount(x):
 def _simulated(function: Any) -> Any:
     """A device function of the library, with the primitives of this module."""
     code = function.py_func.__code__
-    return simulator.jit(device=True)(FunctionType(code, {**vars(matmul), **globals()}))
+    return FunctionType(code, {**vars(matmul), **globals()})
 
 
 put_row = _simulated(matmul.put_row)
@@ -226,17 +334,15 @@ def add_kernel(driver: FakeDriver, name: str, source: str, parameters: tuple[str
     body = re.sub(r"^from numba import (.*)$", _without_cuda, source, flags=re.MULTILINE)
     for module in ("primitives", "cuda.primitives", "cuda.matmul"):
         body = body.replace(f"from jitcore.codegen.{module} import", f"from {__name__} import")
-    namespace: dict[str, Any] = {"cuda": simulator, "__name__": "simulated"}
+    namespace: dict[str, Any] = {"cuda": cuda, "__name__": "simulated"}
     exec(compile(body, f"<kernel {name}>", "exec"), namespace)
     kernel = namespace[name]
-    # The simulator puts its own form in the place of this module while a kernel runs.
-    namespace["cuda"] = cuda
 
     def run(launch: Launch, *values: Any) -> None:
         _driver.append(driver)
         try:
             with np.errstate(all="ignore"):
-                kernel[launch.grid, launch.block](*values)
+                cuda.run(kernel, launch.grid, launch.block, values)
         finally:
             _driver.pop()
 

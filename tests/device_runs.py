@@ -1,4 +1,4 @@
-"""Runs functions as device code without a GPU: on a `FakeDriver`, kernels in Numba's simulator."""
+"""Runs functions as device code without a GPU: on a `FakeDriver`, kernels in the simulator."""
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from jitcore.codegen.cuda.driver import DriverError, FunctionFacts, Properties
 
-__all__ = ["FakeDriver", "Launch", "simulated"]
+__all__ = ["FakeDriver", "Launch"]
 
 Dim3 = tuple[int, int, int]
 
@@ -425,18 +425,3 @@ class FakeDriver:
 
 def _fill(address: int, byte: int, size: int) -> None:
     ctypes.memset(address, byte, size)
-
-
-def simulated(kernel: Any) -> Callable[..., None]:
-    """A kernel of Numba's CUDA simulator, for `FakeDriver.register`.
-
-    Parameters
-    ----------
-    kernel : object
-        What ``numba.cuda.simulator.jit`` gave; it sees pointers as arrays.
-    """
-
-    def run(launch: Launch, *parameters: Any) -> None:
-        kernel[launch.grid, launch.block, 0, launch.shared](*parameters)
-
-    return run

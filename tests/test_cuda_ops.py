@@ -1,4 +1,4 @@
-"""Samples of the op table as device code, in Numba's simulator, against NumPy."""
+"""Samples of the op table as device code, in the simulator, against NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opinfos import OPINFOS
 
 KINDS = sorted(kind for kind in OPINFOS if not kind.startswith("nn::"))
 AT_ONCE = 2
-"""Samples of each row: the simulator takes its time."""
+"""Samples of each row."""
 
 
 def first_samples(kind: str) -> list[Sample]:
@@ -29,7 +29,6 @@ def _has_array(sample: Sample) -> bool:
     return any(isinstance(arg, np.ndarray) for arg in sample.calls[0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore")
 def test_same_as_numpy_where_it_is_device_code(kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Programs as device code: the host part, the launches, and the kernels in Numba's simulator.
+"""Programs as device code: the host part, the launches, and the kernels in the simulator.
 
 Results are compared with NumPy's; scalars are arrays of rank 0 on a device.
 """

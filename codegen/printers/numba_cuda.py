@@ -1,8 +1,7 @@
 """The printer for CUDA: kernels as readable Python source for ``numba.cuda``.
 
 The source imports Numba and the primitives it uses, and can be pasted into a file and run on a
-machine with a GPU, or in Numba's simulator with ``jitcore.codegen.cuda.simulated`` in the place of
-the primitives.  Addresses are ``int64``, as in the source for the CPU.
+machine with a GPU.  Addresses are ``int64``, as in the source for the CPU.
 """
 
 from __future__ import annotations
