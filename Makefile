@@ -14,7 +14,7 @@ PY := $(VENV)/bin/python
 RUN := $(PY) -P
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cuda test-gpu check format fuzz bench bench-models clean
+.PHONY: help demo test test-cuda test-gpu check format fuzz bench bench-models bench-gpu clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ bench: $(BENCH_VENV)/.ready ## Compare with other libraries (make bench ARGS="--
 bench-models: $(BENCH_VENV)/.ready ## Compare whole models with PyTorch (ARGS="--models LeNet --batches 1")
 	@$(BENCH_VENV)/bin/python -m bench.measure_models $(ARGS)
 
+bench-gpu: $(CUDA_VENV)/.peers ## Compare with other libraries on a GPU (ARGS="--sizes 16777216")
+	@$(CUDA_VENV)/bin/python -m bench.gpu $(ARGS)
+
 clean: ## Remove everything the other targets made
 	rm -rf $(VENV) $(BENCH_VENV) $(CUDA_VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -84,4 +87,11 @@ $(CUDA_VENV)/.ready: pyproject.toml constraints.txt
 		--constraint constraints.txt setuptools
 	@$(CUDA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-build-isolation --constraint constraints.txt --editable '.[cuda,test]'
+	@touch $@
+
+# A library that the index does not have is left out of the table.
+$(CUDA_VENV)/.peers: $(CUDA_VENV)/.ready
+	@echo "Installing PyTorch, CuPy and JAX for CUDA (once; some gigabytes)"
+	@for peer in torch cupy-cuda13x 'jax[cuda13]'; do \
+		$(CUDA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $$peer || true; done
 	@touch $@

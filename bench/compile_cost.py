@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.compile_subjects import chain, fresh_function, sines, time_loop
+from bench.compile_subjects import chain, fresh_function, masked, sines, time_loop
 
 __all__ = ["PEERS", "CompileRow", "Task", "measure", "tasks"]
 
@@ -28,6 +28,9 @@ PEERS = {"NumPy": "numpy", "jitcore": "jitcore", "Numba": "numba", "JAX": "jax"}
 
 SINES = 200
 """The length of the chain of vector math."""
+
+MASKED = 5
+"""How many updates of elements under masks are compiled together."""
 
 CACHES = ("JITCORE_CACHE_DIR", "NUMBA_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR")
 KEEP_EVERYTHING = {
@@ -104,6 +107,8 @@ def tasks(statements: Sequence[int], nodes: Sequence[int]) -> Iterator[Task]:
             yield Task(f"chain of {length} operations", peer, chain(length, peer == "JAX"))
     for peer in compilers:
         yield Task(f"chain of {SINES} sines", peer, sines(SINES, peer == "JAX"))
+    for peer in compilers:
+        yield Task(f"{MASKED} updates under masks", peer, masked(MASKED, peer == "JAX"))
 
 
 def measure(task: Task, repeats: int, limit: float) -> CompileRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["chain", "fresh_function", "sines", "time_loop"]
+__all__ = ["chain", "fresh_function", "masked", "sines", "time_loop"]
 
 HEADER = """\
 import numpy as np
@@ -47,6 +47,19 @@ def sines(count: int, for_jax: bool = False) -> str:
     np = "jnp" if for_jax else "np"
     lines = [f"    x = {np}.sin(x * {1.0 - place * 1e-4:.4f} + y)" for place in range(count)]
     header = _header("1000", "import jax.numpy as jnp" if for_jax else "")
+    return header + "\n".join(["def subject(x, y):", *lines, "    return x", ""])
+
+
+def masked(count: int, for_jax: bool = False) -> str:
+    """Powers of the elements under masks, in a matrix of 25 by 25; in JAX at all elements."""
+    lines = []
+    for place in range(count):
+        mask, exponent = f"x > {0.1 + place * 1e-2:.2f}", f"{1.1 + place * 1e-2:.2f}"
+        if for_jax:
+            lines.append(f"    x = jnp.where({mask}, x**{exponent} * y, x)")
+        else:
+            lines.append(f"    x[{mask}] = x[{mask}] ** {exponent} * y[{mask}]")
+    header = _header("(25, 25)", "import jax.numpy as jnp" if for_jax else "")
     return header + "\n".join(["def subject(x, y):", *lines, "    return x", ""])
 
 

@@ -75,6 +75,10 @@ def rms_norm(x, weight):
     return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-5) * weight
 
 
+def total(x):
+    return np.sum(x)
+
+
 def squared_distance(x, y):
     return np.sum((x - y) ** 2)
 

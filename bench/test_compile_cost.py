@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.compile_cost import CompileRow, Task, measure, tasks
-from bench.compile_subjects import fresh_function, sines, time_loop
+from bench.compile_subjects import fresh_function, masked, sines, time_loop
 
 
 def test_each_part_of_the_first_call_is_measured() -> None:
@@ -42,3 +42,9 @@ def test_the_time_loop_has_a_statement_for_each_stencil(statements: int) -> None
 @pytest.mark.parametrize("count", [1, 5])
 def test_the_chain_of_sines_is_as_long_as_asked_for(count: int) -> None:
     assert sines(count).count("np.sin(") == sines(count, for_jax=True).count("jnp.sin(") == count
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_there_are_as_many_updates_under_masks_as_asked_for(count: int) -> None:
+    assert masked(count).count("] = x[") == count
+    assert masked(count, for_jax=True).count("jnp.where(") == count

@@ -5,7 +5,6 @@
                           offset, row stride, column stride), and z as (address, offset)
 ``jc_gemv_<dtype>``       ``z = x @ v`` of a matrix and a vector, from (m, k), x as above, v as
                           (address, offset, stride), and z as before
-``jc_gemv_add_<dtype>``   ``z += x @ v``, from the same
 ``jc_dot_<dtype>``        gives ``x @ y`` of vectors, from (n), then both as (address, offset,
                           stride); of real numbers only
 ========================= ========================================================================
@@ -18,12 +17,19 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
+from jitcore.codegen.engine import (
+    CompiledModule,
+    add_maker,
+    add_symbol,
+    compile_module,
+    compiler_lock,
+    has_feature,
+)
 
 __all__ = ["DTYPES", "Blas", "ensure_blas"]
 
@@ -37,6 +43,17 @@ _SYMBOLS = (
     ("cblas_{}", 32),
 )
 """What NumPy's builds call a function, and how long the integers are that it takes."""
+
+_CORE_NAMES = (
+    "scipy_openblas_get_corename64_",
+    "scipy_openblas_get_corename",
+    "openblas_get_corename64_",
+    "openblas_get_corename",
+)
+"""Where OpenBLAS says for which processors its kernels were written."""
+
+_NARROW_CORES = frozenset({"HASWELL", "ZEN", "EXCAVATOR", "SANDYBRIDGE", "NEHALEM", "PRESCOTT"})
+"""Those without vectors of 512 bits.  OpenBLAS uses them on some processors that have these."""
 
 _ROW_MAJOR = 101
 _AS_IT_IS, _TRANSPOSED = 111, 112
@@ -55,11 +72,15 @@ class Blas:
         Of the C functions ``gemm``, ``gemv`` and, for real numbers, ``dot``.
     bits : int
         The length of the integers they take.
+    core : str
+        The processor that the library's kernels were written for, or nothing where it is silent.
     """
 
-    def __init__(self, dtype: str, addresses: dict[str, int], bits: int) -> None:
+    def __init__(self, dtype: str, addresses: dict[str, int], bits: int, core: str) -> None:
         self.largest = 2 ** (bits - 1) - 1
         """The largest extent and stride that it takes."""
+        self.is_narrow = core.upper() in _NARROW_CORES and has_feature("avx512f")
+        """Whether this machine's vectors are wider than those that its kernels use."""
         for name, address in addresses.items():
             add_symbol(f"jc_cblas_{DTYPES[dtype]}{name}", address)
         text = "".join(_WRITERS[name](dtype, bits) for name in addresses)
@@ -68,7 +89,6 @@ class Blas:
             add_symbol(symbol, self.module.address(symbol))
 
 
-_lock = threading.Lock()
 _found: dict[str, Blas | None] = {}
 
 
@@ -77,7 +97,7 @@ def ensure_blas(dtype: str) -> Blas | None:
 
     None where BLAS has no such dtype, or NumPy was built without a library of that kind.
     """
-    with _lock:
+    with compiler_lock():
         if dtype not in _found:
             _found[dtype] = _find(dtype)
         return _found[dtype]
@@ -94,8 +114,17 @@ def _find(dtype: str) -> Blas | None:
         symbols = {name: pattern.format(DTYPES[dtype] + name) for name in names}
         if all(hasattr(library, symbol) for symbol in symbols.values()):
             addresses = {name: _address(library, symbol) for name, symbol in symbols.items()}
-            return Blas(dtype, addresses, bits)
+            return Blas(dtype, addresses, bits, _core(library))
     return None
+
+
+def _core(library: ctypes.CDLL) -> str:
+    for name in _CORE_NAMES:
+        if hasattr(library, name):
+            ask = getattr(library, name)
+            ask.restype = ctypes.c_char_p
+            return str(ask().decode())
+    return ""
 
 
 def _address(library: ctypes.CDLL, symbol: str) -> int:
@@ -180,11 +209,6 @@ def _gemm(dtype: str, bits: int) -> str:
 
 
 def _gemv(dtype: str, bits: int) -> str:
-    declaration, plain = _gemv_parts(dtype, bits, "gemv")
-    return declaration + plain + _gemv_parts(dtype, bits, "gemv_add")[1]
-
-
-def _gemv_parts(dtype: str, bits: int, kind: str) -> tuple[str, str]:
     code = _Code(dtype, bits)
     code.by_rows("x")
     code.choose("stored.rows", "x", "m", "k")
@@ -199,13 +223,13 @@ def _gemv_parts(dtype: str, bits: int, kind: str) -> tuple[str, str]:
         code.integer("x.apart"),
         code.first("v"),
         code.integer("v.stride"),
-        f"{code.number} {code.one if kind == 'gemv_add' else code.zero}",
+        f"{code.number} {code.zero}",
         code.first("z"),
         f"i{bits} 1",
     ]
     x_and_v = f"{_MATRIX.format('x')}, {_VECTOR.format('v')}"
     params = f"i64 %m, i64 %k, {x_and_v}, ptr %z, i64 %z.offset"
-    return _function_parts(code, dtype, ("gemv", kind), params, args)
+    return _function(code, dtype, "gemv", params, args)
 
 
 def _dot(dtype: str, bits: int) -> str:
@@ -224,28 +248,22 @@ def _dot(dtype: str, bits: int) -> str:
 def _function(
     code: _Code, dtype: str, kind: str, params: str, args: list[str], result: str = "void"
 ) -> str:
-    return "".join(_function_parts(code, dtype, (kind, kind), params, args, result))
-
-
-def _function_parts(
-    code: _Code,
-    dtype: str,
-    kinds: tuple[str, str],
-    params: str,
-    args: list[str],
-    result: str = "void",
-) -> tuple[str, str]:
-    """The declaration of BLAS's function of one kind, and ours of another that calls it."""
-    callee = f"@jc_cblas_{DTYPES[dtype]}{kinds[0]}"
+    """Our function of a kind, which calls BLAS's."""
+    callee = f"@jc_cblas_{DTYPES[dtype]}{kind}"
     types = ", ".join(arg.split()[0] for arg in args)
     lines = [
-        f"define {result} @jc_{kinds[1]}_{dtype}({params}) {{",
+        f"declare {result} {callee}({types})",
+        f"define {result} @jc_{kind}_{dtype}({params}) {{",
         *code.lines,
         f"  {'' if result == 'void' else '%result = '}call {result} {callee}({', '.join(args)})",
         f"  ret {result}{'' if result == 'void' else ' %result'}",
         "}",
     ]
-    return f"declare {result} {callee}({types})\n", "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 _WRITERS = {"gemm": _gemm, "gemv": _gemv, "dot": _dot}
+
+for _dtype in DTYPES:
+    for _name in _WRITERS:
+        add_maker(f"jc_{_name}_{_dtype}", partial(ensure_blas, _dtype))

@@ -14,7 +14,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Final
@@ -32,6 +32,7 @@ __all__ = [
     "add_maker",
     "add_symbol",
     "compile_module",
+    "compiler_lock",
     "cpu_identity",
     "has_feature",
     "load_object",
@@ -210,6 +211,11 @@ def add_maker(symbol: str, make: Callable[[], object]) -> None:
     """Have ``make`` called, which adds a symbol, when code that needs it is compiled."""
     with _LOCK:
         _MAKERS[symbol] = make
+
+
+def compiler_lock() -> AbstractContextManager[object]:
+    """What is held while anything is compiled or made; who keeps what he makes has it first."""
+    return _LOCK
 
 
 def require_symbols(symbols: Iterable[str], name: str) -> None:

@@ -33,7 +33,7 @@ from jitcore.codegen.guards import (
     free_lists,
     read_lists,
 )
-from jitcore.codegen.runtime import ensure_runtime, fill_table
+from jitcore.codegen.runtime import ensure_runtime
 from jitcore.codegen.signature import Signature
 
 __all__ = ["ABSENT", "CaptureGuard", "Entry", "ReleaseGil", "bind", "make_entry"]
@@ -132,7 +132,7 @@ class Entry:
 
     def fill(self, module: Module) -> None:
         """Write the table of constants; the entry must not be called before."""
-        fill_table(module.address(f"table_{self.name}"), dict(enumerate(self.constants)))
+        layout.fill_table(module.address(f"table_{self.name}"), dict(enumerate(self.constants)))
 
 
 def make_entry(
@@ -299,10 +299,9 @@ class _EntryWriter:
         A search by bisection has that.  Gives the place of the number of iterations so far.
         """
         code = self._code
-        lists = [one.value for one in self._found.lists if one.param.kind is not None]
-        if not lists:
+        lengths = [one.length for one in self._found.lists if one.param.kind is not None]
+        if not lengths:
             return None
-        lengths = [code.load("i64", value, layout.LIST_SIZE) for value in lists]
         read, work = self._remembered(), self._remembered()
         before = code.load("i64", read)
         allowed = code.value(f"mul i64 {code.load('i64', work)}, {_ELEMENTS_PER_ITERATION}")

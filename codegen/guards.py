@@ -133,10 +133,11 @@ class _ArrayFields:
 
 @dataclass(frozen=True, slots=True)
 class _ListFields:
-    """A list, and which operand will be the address of its numbers."""
+    """A list, its length, and which operand will be the address of its first numbers."""
 
     param: ListParam
     value: str
+    length: str
     operand: int
 
 
@@ -350,16 +351,18 @@ def _check_no_overlap_with_itself(code: EntryCode, array: _ArrayFields) -> None:
 
 
 def _check_list(code: EntryCode, param: ListParam, value: str, found: Arguments) -> None:
-    code.guard_type(value, list)
-    length = code.load("i64", value, layout.LIST_SIZE)
-    is_empty = code.same(length, "0", "i64")
+    is_text = param.kind == "character"
+    code.guard_type(value, str if is_text else list)
+    length = code.load("i64", value, layout.TEXT_LENGTH if is_text else layout.LIST_SIZE)
     found.operands.append(f"ptr {value}")
-    found.lists.append(_ListFields(param, value, len(found.operands)))
+    found.lists.append(_ListFields(param, value, length, len(found.operands)))
+    is_empty = code.same(length, "0", "i64")
     if param.kind is None:
         code.guard(is_empty)
         return
-    code.guard(code.value(f"xor i1 {is_empty}, true"))
-    found.operands += ["ptr null", f"i64 {length}"]
+    if not is_text:
+        code.guard(code.value(f"xor i1 {is_empty}, true"))
+    found.operands += [*("ptr null" for _ in param.readers), f"i64 {length}"]
 
 
 def read_lists(code: EntryCode, found: Arguments) -> list[str]:
@@ -373,9 +376,12 @@ def read_lists(code: EntryCode, found: Arguments) -> list[str]:
                 code.guard(code.value(f"icmp ne ptr {one.value}, {other.value}"))
     memory = []
     for one in found.lists:
-        if one.param.kind is not None:
-            memory.append(code.call("ptr", f"jc_read_{one.param.kind}s", f"ptr {one.value}"))
-            found.operands[one.operand] = f"ptr {memory[-1]}"
+        for column, reader in enumerate(one.param.readers):
+            operands = [f"ptr {one.value}"]
+            if isinstance(one.param.kind, tuple):
+                operands += [f"i64 {len(one.param.kind)}", f"i64 {column}"]
+            memory.append(code.call("ptr", reader, *operands))
+            found.operands[one.operand + column] = f"ptr {memory[-1]}"
     if memory:
         misfit, read = code.new_label("misfit"), code.new_label("read")
         failed = code.any_of([code.same(address, "null") for address in memory])

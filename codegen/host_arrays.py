@@ -102,7 +102,10 @@ def _cast(writer: Expressions, node: Node) -> Text | None:
     name = writer.globals.dtype(dtype)
     if name is None:
         return None
-    if is_typed(value):
+    if isinstance(value.type, TensorType) and is_typed(value):
+        if value.type.scalar:
+            # Gives what ``astype`` does, without an array in between.
+            return Text(f"{name}({writer.at(value)})")
         return Text(f"{writer.primary(value)}.astype({name})")
     exact = _EXACT_CONVERSIONS.get(str(value.type), "")
     return Text(f"{name}({writer.at(value)})") if dtype.char in exact else None

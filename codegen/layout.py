@@ -40,11 +40,13 @@ __all__ = [
     "LIST_SIZE",
     "OBJECT_TYPE",
     "SCALAR_VALUE",
+    "TEXT_LENGTH",
     "TUPLE_ITEMS",
     "TUPLE_SIZE",
     "dtype_numbers",
     "has_dict_versions",
     "has_signed_int_sizes",
+    "fill_table",
     "scalar_alloc",
     "verify_layout",
     "word_at",
@@ -58,6 +60,7 @@ TUPLE_SIZE = 16
 TUPLE_ITEMS = tuple.__basicsize__
 LIST_SIZE = 16
 LIST_ITEMS = 24
+TEXT_LENGTH = 16
 CELL_CONTENTS = 16
 DICT_VERSION = 24
 INT_SIZE = 16
@@ -83,6 +86,21 @@ DTYPE_CHARS = "?bhilqBHILQefdFD"
 
 _TYPE_ALLOC_SLOT = 47
 """``Py_tp_alloc`` of CPython's ``typeslots.h``."""
+
+
+def fill_table(accessor: int, objects: dict[int, Any]) -> None:
+    """Write the addresses of objects to their places in a table of native code.
+
+    Parameters
+    ----------
+    accessor : int
+        The address of a native function without parameters that returns the table's address.
+    objects : dict of int to object
+        By place; the caller keeps them alive.
+    """
+    table = ctypes.CFUNCTYPE(ctypes.c_void_p)(accessor)() or 0
+    for place, value in objects.items():
+        ctypes.c_void_p.from_address(table + 8 * place).value = id(value)
 
 
 def word_at(address: int) -> int:
@@ -171,6 +189,7 @@ def _wrong_in_python() -> list[str]:
         "tuple.items": word_at(id(pair) + TUPLE_ITEMS + 8) == id(pair[1]),
         "list.size": word_at(id(listed) + LIST_SIZE) == 2,
         "list.items": word_at(word_at(id(listed) + LIST_ITEMS) + 8) == id(cell),
+        "str.length": word_at(id("\u20acuro") + TEXT_LENGTH) == 4,
         "cell": word_at(id(cell) + CELL_CONTENTS) == id(cell.cell_contents),
     }
     return [name for name, holds in checks.items() if not holds]

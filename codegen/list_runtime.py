@@ -7,30 +7,37 @@ object, and so do the elements that keep their values:
 ======================== ===========================================================================
 ``jc_read_ints``         memory with the numbers of a list; null where an element is of another
                          type, or does not fit, and where there is no memory
+``jc_read_int_column``   (list, width, column): the same of one number in each element, which are
+                         tuples of this width
 ``jc_write_ints``        (list, numbers before, their count, numbers after, their count): put the
                          numbers that changed in the list, make it longer or shorter; 0 is success
 ``jc_list_of_ints``      a new list of (numbers, count); null without memory
 ======================== ===========================================================================
 
-The same is there for ``floats`` and ``bools``.  The first needs the GIL, the others take it.  They
-go through CPython's functions, which check places, because another thread may change the list.
+The same is there for ``floats`` and ``bools``; ``jc_read_characters`` gives the code points of a
+str.  What reads needs the GIL, the others take it.  They go through CPython's functions, which
+check places, because another thread may change the list.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from jitcore.codegen import layout
+from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
 
-__all__ = ["LIST_OBJECTS", "LIST_SYMBOLS", "list_text"]
+__all__ = ["add_list_functions"]
 
-LIST_OBJECTS: tuple[Any, ...] = (int, float, bool, True)
+_OBJECTS: tuple[Any, ...] = (int, float, bool, True, tuple)
 """What belongs in the table ``jc_list_objects``, in this order."""
 
 _KINDS = ("int", "float", "bool")
 
-LIST_SYMBOLS = tuple(
-    f"jc_{action}_{kind}s" for kind in _KINDS for action in ("read", "write", "list_of")
+_SYMBOLS = (
+    *(f"jc_{action}_{kind}s" for kind in _KINDS for action in ("read", "write", "list_of")),
+    *(f"jc_read_{kind}_column" for kind in _KINDS),
+    "jc_read_characters",
 )
 
 _WORDS = {"int": "i64", "float": "i64", "bool": "i8"}
@@ -52,14 +59,16 @@ declare ptr @PyList_New(i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare i32 @PyList_SetSlice(ptr, i64, i64, ptr)
 declare i32 @PyList_Append(ptr, ptr)
+declare i64 @PyUnicode_GetLength(ptr)
+declare ptr @PyUnicode_AsUCS4(ptr, ptr, i64, i32)
 
 define ptr @jc_list_objects() {
   ret ptr @jc_list_table
 }
 """
 
-_KIND = """
-define ptr @jc_read_KINDs(ptr %list) {
+_READ = """
+define ptr @FUNCTION {
 entry:
   %flag = alloca i32
   %count.slot = getelementptr i8, ptr %list, i64 LIST_SIZE
@@ -81,7 +90,7 @@ head:
   br i1 %more, label %read, label %done
 read:
   %slot = getelementptr ptr, ptr %items, i64 %i
-  %item = load ptr, ptr %slot
+  LOAD_ITEM
   %item.type.slot = getelementptr i8, ptr %item, i64 OBJECT_TYPE
   %item.type = load ptr, ptr %item.type.slot
   %fits = icmp eq ptr %item.type, %type
@@ -100,7 +109,9 @@ nothing:
 done:
   ret ptr %numbers
 }
+"""
 
+_KIND = """
 define i64 @jc_write_KINDs(ptr %list, ptr %before, i64 %count, ptr %after, i64 %length) {
 entry:
   %state = call i32 @PyGILState_Ensure()
@@ -200,6 +211,54 @@ done:
 }
 """
 
+_ELEMENT = "%item = load ptr, ptr %slot"
+
+_PART = """%row = load ptr, ptr %slot
+  %row.type.slot = getelementptr i8, ptr %row, i64 OBJECT_TYPE
+  %row.type = load ptr, ptr %row.type.slot
+  %tuple.slot = getelementptr ptr, ptr @jc_list_table, i64 TUPLE_PLACE
+  %tuple = load ptr, ptr %tuple.slot
+  %is.tuple = icmp eq ptr %row.type, %tuple
+  br i1 %is.tuple, label %tuple.size, label %mismatch
+tuple.size:
+  %row.size.slot = getelementptr i8, ptr %row, i64 TUPLE_SIZE
+  %row.size = load i64, ptr %row.size.slot
+  %is.wide = icmp eq i64 %row.size, %width
+  br i1 %is.wide, label %tuple.item, label %mismatch
+tuple.item:
+  %row.items = getelementptr i8, ptr %row, i64 TUPLE_ITEMS
+  %item.slot = getelementptr ptr, ptr %row.items, i64 %column
+  %item = load ptr, ptr %item.slot"""
+
+_CHARACTERS = """
+define ptr @jc_read_characters(ptr %text) {
+entry:
+  %length.slot = getelementptr i8, ptr %text, i64 TEXT_LENGTH
+  %length = load i64, ptr %length.slot
+  %known = call i64 @PyUnicode_GetLength(ptr %text)
+  %is.known = icmp eq i64 %known, %length
+  br i1 %is.known, label %allocate, label %nothing
+allocate:
+  %room = add i64 %length, 2
+  %bytes = mul i64 %room, 4
+  %codes = call ptr @jc_malloc(i64 %bytes)
+  %no.memory = icmp eq ptr %codes, null
+  br i1 %no.memory, label %nothing, label %fill
+fill:
+  %filled = call ptr @PyUnicode_AsUCS4(ptr %text, ptr %codes, i64 %room, i32 0)
+  %failed = icmp eq ptr %filled, null
+  br i1 %failed, label %drop, label %done
+drop:
+  call void @PyErr_Clear()
+  call void @jc_free(ptr %codes)
+  br label %nothing
+nothing:
+  ret ptr null
+done:
+  ret ptr %codes
+}
+"""
+
 _READ_BOOL = """unbox:
   %is.true = icmp eq ptr %item, %true
   %number = zext i1 %is.true to i8
@@ -257,26 +316,54 @@ define internal ptr @box_bool(i8 %number) {
 """
 
 
-def list_text() -> str:
+def _text() -> str:
     """The functions above, and the one that gives the address of their table."""
     unbox = {
         "int": _READ_SHORT_INT if layout.has_signed_int_sizes() else _READ_ANY_INT,
         "float": _READ_FLOAT,
         "bool": _READ_BOOL,
     }
-    text = _DECLARATIONS.replace("OBJECTS", str(len(LIST_OBJECTS))) + _BOXES
+    text = _DECLARATIONS.replace("OBJECTS", str(len(_OBJECTS))) + _BOXES + _CHARACTERS
     for place, kind in enumerate(_KINDS):
-        parts = {
-            "UNBOX": unbox[kind],
-            "TYPE_PLACE": str(place),
-            "TRUE_PLACE": str(len(_KINDS)),
-            "KIND": kind,
-            "WORD": _WORDS[kind],
-        }
-        made = _KIND
-        for name, part in parts.items():
-            made = made.replace(name, part)
-        text += made
-    for name in ("LIST_SIZE", "LIST_ITEMS", "OBJECT_TYPE", "FLOAT_VALUE", "INT_SIZE", "INT_DIGITS"):
-        text = text.replace(name, str(getattr(layout, name)))
+        whole = _READ.replace("FUNCTION", "jc_read_KINDs(ptr %list)").replace("LOAD_ITEM", _ELEMENT)
+        column = "jc_read_KIND_column(ptr %list, i64 %width, i64 %column)"
+        part = _READ.replace("FUNCTION", column).replace("LOAD_ITEM", _PART)
+        text += _replaced(
+            whole + part + _KIND,
+            {
+                "UNBOX": unbox[kind],
+                "TYPE_PLACE": str(place),
+                "TRUE_PLACE": str(len(_KINDS)),
+                "TUPLE_PLACE": str(len(_KINDS) + 1),
+                "KIND": kind,
+                "WORD": _WORDS[kind],
+            },
+        )
+    return _replaced(text, {name: str(getattr(layout, name)) for name in _OFFSETS})
+
+
+_OFFSETS = (
+    *("LIST_SIZE", "LIST_ITEMS", "TUPLE_SIZE", "TUPLE_ITEMS", "TEXT_LENGTH"),
+    *("OBJECT_TYPE", "FLOAT_VALUE", "INT_SIZE", "INT_DIGITS"),
+)
+
+
+def _replaced(text: str, parts: dict[str, str]) -> str:
+    for name, part in parts.items():
+        text = text.replace(name, part)
     return text
+
+
+@cache
+def _make() -> CompiledModule:
+    module = compile_module(_text(), name="lists", optimize=False)
+    layout.fill_table(module.address("jc_list_objects"), dict(enumerate(_OBJECTS)))
+    for name in _SYMBOLS:
+        add_symbol(name, module.address(name))
+    return module
+
+
+def add_list_functions() -> None:
+    """Have the functions compiled when code that needs them is; few programs do."""
+    for name in _SYMBOLS:
+        add_maker(name, _make)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jitcore.codegen.blocking import block_steps
+from jitcore.codegen.common_walks import share_walks
 from jitcore.codegen.error_sites import ErrorSite
 from jitcore.codegen.loops import Function
 from jitcore.codegen.lowering import (
@@ -119,7 +120,10 @@ def lower(
     lowering.block(graph.block)
     result = Results(lowering).finish(graph.outputs)
     lists.check_lists(lowering)
-    body = tidy(lowering.emitter.body)
+    body = lowering.emitter.body
+    if not target.is_device:
+        body = share_walks(body, lowering.notes)
+    body = tidy(body)
     if not target.is_device:
         body = block_steps(body, lowering.notes)
         body = share_matrices(body, lowering.notes)

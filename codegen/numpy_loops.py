@@ -7,7 +7,7 @@ they start recurrences, which make the smallest differences grow.
 
 =========================== ======================================================================
 ``jc_power_float64``        ``x ** y`` as in arrays
-``jc_power_float64_x8``     the same of eight pairs at once
+``jc_power_float64_x8``     the same of eight pairs at once; also of 16 and of 32
 ``jc_sum_float64``          the sum of contiguous elements, from (address, offset, count)
 =========================== ======================================================================
 """
@@ -22,32 +22,34 @@ import numpy as np
 
 from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
 
-__all__ = ["MOST_SUMMED", "VECTOR_FORMS", "vector_declarations", "vector_name"]
+__all__ = ["MOST_SUMMED", "VECTOR_FORMS", "vector_declarations", "vector_names"]
 
 VECTOR_FORMS: Final = frozenset({"jc_power_float64"})
 """The functions of two numbers that have a form for vectors."""
 
-LANES: Final = 8
-"""How many elements such a form takes."""
+LANES: Final = (8, 16, 32)
+"""How many elements such forms take: the more, the less a call costs for each."""
 
 MOST_SUMMED: Final = 128
 """So many elements NumPy adds up in a single loop; more are divided until they are so few."""
 
 
-def vector_name(name: str) -> str:
-    """The symbol of a function's form for vectors."""
-    return f"{name}_x{LANES}"
+def vector_names(name: str) -> dict[int, str]:
+    """The symbols of a function's forms for vectors, by how many elements they take."""
+    return {lanes: f"{name}_x{lanes}" for lanes in LANES}
 
 
 def vector_declarations(name: str) -> dict[str, str]:
-    """LLVM's declarations of a function and of its form for vectors, by symbol."""
-    vector, type_ = vector_name(name), f"<{LANES} x double>"
+    """LLVM's declarations of a function and of its forms for vectors, by symbol."""
     pure = "memory(none) nounwind willreturn"
-    variant = f'"vector-function-abi-variant"="_ZGV_LLVM_N{LANES}vv_{name}({vector})"'
-    return {
-        name: f"declare double @{name}(double, double) {pure} {variant}",
-        vector: f"declare {type_} @{vector}({type_}, {type_}) {pure}",
-    }
+    forms = vector_names(name)
+    variants = ",".join(f"_ZGV_LLVM_N{n}vv_{name}({vector})" for n, vector in forms.items())
+    known = f'"vector-function-abi-variant"="{variants}"'
+    declarations = {name: f"declare double @{name}(double, double) {pure} {known}"}
+    for lanes, vector in forms.items():
+        type_ = f"<{lanes} x double>"
+        declarations[vector] = f"declare {type_} @{vector}({type_}, {type_}) {pure}"
+    return declarations
 
 
 class _Ufunc(ctypes.Structure):
@@ -133,16 +135,20 @@ def _make() -> None:
 
 def _text() -> str:
     name, loop = "jc_power_float64", "jc_power_loop"
-    vector = f"<{LANES} x double>"
     return "".join(
         (
             f"declare void @{loop}(ptr, ptr, ptr, ptr)\n",
             _ELEMENTWISE.format(type="double", name=name, lanes=1, loop=loop),
-            _ELEMENTWISE.format(type=vector, name=vector_name(name), lanes=LANES, loop=loop),
+            *(
+                _ELEMENTWISE.format(type=f"<{n} x double>", name=vector, lanes=n, loop=loop)
+                for n, vector in vector_names(name).items()
+            ),
             _SUM,
         )
     )
 
 
-for _symbol in (*VECTOR_FORMS, *map(vector_name, VECTOR_FORMS), "jc_sum_float64"):
-    add_maker(_symbol, _make)
+for _name in VECTOR_FORMS:
+    for _symbol in (_name, *vector_names(_name).values()):
+        add_maker(_symbol, _make)
+add_maker("jc_sum_float64", _make)

@@ -36,16 +36,16 @@ from jitcore.codegen.layout import (
     LIST_ITEMS,
     SCALAR_VALUE,
     TUPLE_ITEMS,
+    fill_table,
     scalar_alloc,
     word_at,
 )
-from jitcore.codegen.list_runtime import LIST_OBJECTS, LIST_SYMBOLS, list_text
+from jitcore.codegen.list_runtime import add_list_functions
 from jitcore.codegen.temporaries import LEAST_POOLED, make_array_handler, make_temporaries
 
 __all__ = [
     "MAX_RANK",
     "ensure_runtime",
-    "fill_table",
     "forget_native_call",
     "function_address",
     "last_native_call",
@@ -507,27 +507,14 @@ def _runtime_text() -> str:
     return text
 
 
-def fill_table(accessor: int, objects: dict[int, Any]) -> None:
-    """Write the addresses of objects to their places in a table of native code.
-
-    Parameters
-    ----------
-    accessor : int
-        The address of a native function without parameters that returns the table's address.
-    objects : dict of int to object
-        By place; the caller keeps them alive.
-    """
-    table = ctypes.CFUNCTYPE(ctypes.c_void_p)(accessor)() or 0
-    for place, value in objects.items():
-        ctypes.c_void_p.from_address(table + 8 * place).value = id(value)
-
-
 class _Runtime:
     """The compiled runtime, and the Python objects its table points to."""
 
     def __init__(self) -> None:
         _add_python_symbols()
-        self.module: CompiledModule = compile_module(_runtime_text(), name="runtime")
+        self.module: CompiledModule = compile_module(
+            _runtime_text(), name="runtime", optimize=False
+        )
         self.temporaries = make_temporaries()
         dtypes = [np.dtype(char) for char in DTYPE_CHARS]
         self.objects: dict[int, Any] = {dtype.num: dtype for dtype in dtypes}
@@ -539,10 +526,7 @@ class _Runtime:
         fill_table(self.module.address("jc_objects"), self.objects)
         for name in _RUNTIME_SYMBOLS:
             add_symbol(name, self.module.address(name))
-        self.lists = compile_module(list_text(), name="lists")
-        fill_table(self.lists.address("jc_list_objects"), dict(enumerate(LIST_OBJECTS)))
-        for name in LIST_SYMBOLS:
-            add_symbol(name, self.lists.address(name))
+        add_list_functions()
         place = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.module.address("jc_last_call_place"))()
         self.last_call = ctypes.c_void_p.from_address(place or 0)
 

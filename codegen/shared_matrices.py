@@ -11,13 +11,12 @@ Before::
 
 After::
 
-    for i in range(k):               # parallel
-        z[i] = 0
-    for panel in range((m + 15) // 16):
-        first = panel * 16
-        count = min(m - first, 16)
-        gemv(count, k, A + first * k, p, t + first)
-        gemv_add(k, count, (A + first * k).T, r + first, z)
+    for panel in range(16):          # parallel
+        sums[panel, :] = 0
+        for i in range(panel * rows, min((panel + 1) * rows, m), 4):
+            t[i : i + 4] = A[i : i + 4] @ p
+            sums[panel, :] += r[i : i + 4] @ A[i : i + 4]
+    z[:] = sums[0, :] + sums[1, :] + ...
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from jitcore.codegen.loops import (
     Comment,
     Const,
     Do,
-    Expr,
     For,
     If,
     Let,
@@ -42,17 +40,8 @@ from jitcore.codegen.loops import (
     Store,
     Var,
 )
-from jitcore.codegen.lowering.arithmetic import (
-    ONE,
-    ZERO,
-    add,
-    constant,
-    integer,
-    minimum,
-    multiply,
-    subtract,
-)
-from jitcore.codegen.rewriting import unused_name, with_blocks
+from jitcore.codegen.matrix_panels import PANELS, PanelProduct, panel_loops, rows_of_panel
+from jitcore.codegen.rewriting import with_blocks
 from jitcore.codegen.traversal import (
     bound_names,
     calls_c,
@@ -62,16 +51,10 @@ from jitcore.codegen.traversal import (
     walk,
 )
 
-__all__ = ["LEAST_BYTES", "PANEL_BYTES", "share_matrices"]
+__all__ = ["LEAST_BYTES", "share_matrices"]
 
 LEAST_BYTES = 16 * 1024 * 1024
 """Smaller matrices stay in some cache as a whole."""
-
-PANEL_BYTES = 2 * 1024 * 1024
-"""Part of the second-level caches of the cores that BLAS's threads run on."""
-
-ROWS = 16
-"""BLAS takes so many rows together."""
 
 _RELEASES = frozenset({"free", "jc_free", "jc_decref"})
 
@@ -97,67 +80,35 @@ def _copies_pointer(statement: Let) -> bool:
     return statement.var.dtype == "ptr" and (statement.mutable or not is_new)
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """A matrix in C order times a vector, or a vector times the matrix, by BLAS."""
-
-    dtype: str
-    matrix: Var
-    rows: int
-    columns: int
-    by_rows: bool
-    vector: Var
-    offset: int
-    stride: int
-    target: Var
-
-    @property
-    def pointers(self) -> tuple[str, str, str]:
-        """The names of the memory it reads and writes."""
-        return self.matrix.name, self.vector.name, self.target.name
-
-    @property
-    def panel_rows(self) -> int:
-        """How many rows a panel has; the last one may have fewer."""
-        row = np.dtype(self.dtype).itemsize * self.columns
-        return max(PANEL_BYTES // row // ROWS, 1) * ROWS
-
-    @property
-    def is_large(self) -> bool:
-        """Whether the matrix is larger than the caches, and of several panels."""
-        size = np.dtype(self.dtype).itemsize * self.rows * self.columns
-        return size >= LEAST_BYTES and self.rows >= 2 * self.panel_rows
-
-    def may_follow(self, others: Sequence[_Product]) -> bool:
-        """Whether it may be computed panel by panel together with earlier ones."""
-        matrix = (self.dtype, self.matrix, self.rows, self.columns)
-        return all(
-            matrix == (one.dtype, one.matrix, one.rows, one.columns)
-            and self.target not in (one.matrix, one.vector, one.target)
-            and (self.vector != one.target or self._continues(one))
-            for one in others
-        )
-
-    def _continues(self, other: _Product) -> bool:
-        """Whether its panel needs only the part of the vector that the same panel has made."""
-        is_whole = (self.offset, self.stride) == (0, 1)
-        return other.by_rows and not self.by_rows and is_whole
-
-    def of_panel(self, first: Expr, count: Expr) -> Call:
-        """The product of some rows; what is no part of the result is added to it."""
-        columns, stride = integer(self.columns), integer(self.stride)
-        matrix: tuple[Expr, ...] = (self.matrix, multiply(first, columns))
-        offset: Expr = integer(self.offset)
-        if self.by_rows:
-            vector: tuple[Expr, ...] = (self.vector, offset, stride)
-            args = (count, columns, *matrix, columns, ONE, *vector, self.target, first)
-            return Call(f"jc_gemv_{self.dtype}", args, "void", external=True)
-        vector = (self.vector, add(offset, multiply(first, stride)), stride)
-        args = (columns, count, *matrix, ONE, columns, *vector, self.target, ZERO)
-        return Call(f"jc_gemv_add_{self.dtype}", args, "void", external=True)
+def _is_large(product: PanelProduct) -> bool:
+    """Whether the matrix is larger than the caches, and all panels have rows."""
+    size = np.dtype(product.dtype).itemsize * product.rows * product.columns
+    return size >= LEAST_BYTES and product.rows >= PANELS * rows_of_panel(1)
 
 
-def _product(statement: Stmt) -> _Product | None:
+def _may_follow(product: PanelProduct, others: Sequence[PanelProduct]) -> bool:
+    """Whether it may be computed panel by panel together with earlier ones."""
+    matrix = (product.dtype, product.matrix, product.rows, product.columns)
+    return all(
+        matrix == (one.dtype, one.matrix, one.rows, one.columns)
+        and product.target not in (one.matrix, one.vector, one.target)
+        and (product.vector != one.target or _continues(product, one))
+        for one in others
+    )
+
+
+def _continues(product: PanelProduct, other: PanelProduct) -> bool:
+    """Whether it needs only the part of the vector that the same panel has made."""
+    is_whole = (product.offset, product.stride) == (0, 1)
+    return other.by_rows and not product.by_rows and is_whole
+
+
+def _pointers(product: PanelProduct) -> tuple[str, str, str]:
+    """The names of the memory it reads and writes."""
+    return product.matrix.name, product.vector.name, product.target.name
+
+
+def _product(statement: Stmt) -> PanelProduct | None:
     match statement:
         case Do(
             Call(
@@ -183,8 +134,8 @@ def _product(statement: Stmt) -> _Product | None:
             if found is None or matrix in (vector, target) or vector == target:
                 return None
             by_rows = column_stride == 1
-            made = _Product(dtype, matrix, *found, by_rows, vector, offset, stride, target)
-            return made if made.is_large else None
+            made = PanelProduct(dtype, matrix, *found, by_rows, vector, offset, stride, target)
+            return made if _is_large(made) else None
     return None
 
 
@@ -203,62 +154,43 @@ class _Sharing:
                 found[place:] = self.joined(product, found[place:])
         return found
 
-    def product(self, statement: Stmt) -> _Product | None:
+    def product(self, statement: Stmt) -> PanelProduct | None:
         """The large product that a statement is, of memory whose names are its only ones."""
         found = _product(statement)
-        if found is None or not self.copied_pointers.isdisjoint(found.pointers):
+        if found is None or not self.copied_pointers.isdisjoint(_pointers(found)):
             return None
         return found
 
-    def joined(self, product: _Product, statements: Sequence[Stmt]) -> Sequence[Stmt]:
+    def joined(self, product: PanelProduct, statements: Sequence[Stmt]) -> Sequence[Stmt]:
         """The statements with the first one, a product, and later ones of its matrix together."""
         products, before, after = [product], list[Stmt](), list[Stmt]()
+        whole = [statements[0]]
         for statement in statements[1:]:
             other = self.product(statement)
-            if other is not None and other.may_follow(products):
+            if other is not None and _may_follow(other, products):
                 moved = _divided(after, other)
                 if moved is not None:
                     products.append(other)
+                    whole.append(statement)
                     before += moved[0]
                     after = moved[1]
                     continue
             after.append(statement)
         if len(products) == 1:
             return statements
-        rows, name = product.panel_rows, product.matrix.name
+        rows, name = rows_of_panel(product.rows), product.matrix.name
         self.notes.append(f"{len(products)} products read {name} in panels of {rows} rows")
-        return [*before, *self.by_panels(products), *after]
-
-    def by_panels(self, products: Sequence[_Product]) -> list[Stmt]:
-        """The loop over panels, and what it starts from."""
-        made: list[Stmt] = [self._zeros(one) for one in products if not one.by_rows]
-        product = products[0]
-        panel, first, count = (
-            Var(unused_name(f"{product.matrix.name}_{part}", self.names), "int64")
-            for part in ("panel", "first_row", "count")
-        )
-        step = integer(product.panel_rows)
-        body: list[Stmt] = [
-            Let(first, multiply(panel, step)),
-            Let(count, minimum(subtract(integer(product.rows), first), step)),
-            *(Do(one.of_panel(first, count)) for one in products),
-        ]
-        panels = integer(-(-product.rows // product.panel_rows))
-        return [*made, For(panel, ZERO, panels, body)]
-
-    def _zeros(self, product: _Product) -> For:
-        number = Var(unused_name(f"{product.target.name}_place", self.names), "int64")
-        zero = constant(0.0, product.dtype)
-        store = Store(product.target, number, zero)
-        return For(number, ZERO, integer(product.columns), [store], parallel=True)
+        return [*before, *panel_loops(products, whole, self.names), *after]
 
 
-def _divided(statements: Sequence[Stmt], product: _Product) -> tuple[list[Stmt], list[Stmt]] | None:
+def _divided(
+    statements: Sequence[Stmt], product: PanelProduct
+) -> tuple[list[Stmt], list[Stmt]] | None:
     """What has to stand before a product that comes after these statements, and what may follow.
 
     None where it cannot be moved before the others.
     """
-    needed = set(product.pointers)
+    needed = set(_pointers(product))
     provides: list[bool] = []
     for statement in reversed(statements):
         provides.append(_provides(statement, needed))

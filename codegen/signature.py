@@ -85,23 +85,36 @@ class TupleParam:
     named: Any = None
 
 
+NumberKind = Literal["int", "float", "bool"]
+ListKind = NumberKind | Literal["character"] | tuple[NumberKind, ...] | None
+
+
 @dataclass(frozen=True, slots=True)
 class ListParam:
-    """An exact list whose elements are all Python numbers of this kind.
+    """An exact list whose elements are all Python numbers of this kind, or tuples of numbers.
 
-    It is passed on as the object, the address of its numbers and their count; the numbers are read
-    from the list after all other checks.
+    It is passed on as the object, the addresses of its numbers, one for each number in an element,
+    and the count of its elements; the numbers are read from the list after all other checks.
 
     Parameters
     ----------
-    kind : str or None
-        None is for a list without elements, of which only the object is passed on.
+    kind : str, tuple of str or None
+        A tuple has the kinds of the numbers in each element.  ``"character"`` is an exact ``str``,
+        whose numbers are its code points.  None is for a list without elements, of which only the
+        object is passed on.
     written : bool
         The function writes to it: it must not be another argument as well.
     """
 
-    kind: Literal["int", "float", "bool"] | None
+    kind: ListKind
     written: bool = False
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The functions of the runtime that read the numbers, one for each in an element."""
+        if isinstance(self.kind, tuple):
+            return tuple(f"jc_read_{one}_column" for one in self.kind)
+        return () if self.kind is None else (f"jc_read_{self.kind}s",)
 
 
 Param = ArrayParam | ScalarParam | ConstantParam | TupleParam | ListParam

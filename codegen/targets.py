@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CPU", "CUDA", "Target"]
+__all__ = ["CPU", "CUDA", "FETCH", "Target"]
+
+FETCH = "cuda.fetch"
+"""A call that gives the host a number that depends on elements, such as an extent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ like                          results are kept as well when the program drops th
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from typing import Any
 
@@ -27,15 +28,17 @@ __all__ = ["LEAST_KEPT", "LEAST_POOLED", "make_array_handler", "make_temporaries
 LEAST_KEPT = 64 * 1024
 """Below this ``malloc`` keeps memory itself, and is faster."""
 
-LEAST_POOLED = 128 * 1024
+LEAST_POOLED = 16 * 1024
 """Results with so many elements come from here.  Smaller ones cost no new pages: NumPy and
 ``malloc`` keep their memory."""
 
-_BLOCKS = 8
+_BLOCKS = 16
 """How many blocks are kept."""
 
-_MOST_KEPT = 256 * 1024 * 1024
-"""More bytes than this are never kept; what is over goes back to the operating system."""
+_LEAST_ROOM, _MOST_ROOM = 256 * 1024 * 1024, 1024 * 1024 * 1024
+_SHARE = 32
+"""A part of the machine's memory may be kept, within these bounds; what is over goes back to the
+operating system."""
 
 _LEAST_HUGE = 4 * 1024 * 1024
 """From this size on NumPy asks for huge pages (its ``alloc.c``), which have 2 MiB on Linux."""
@@ -257,7 +260,7 @@ def make_temporaries() -> CompiledModule:
         ),
         "BLOCKS": str(_BLOCKS),
         "LEAST_KEPT": str(LEAST_KEPT),
-        "MOST_KEPT": str(_MOST_KEPT),
+        "MOST_KEPT": str(_most_kept()),
         "LEAST_HUGE": str(_LEAST_HUGE),
     }
     for name, replacement in replacements.items():
@@ -266,6 +269,14 @@ def make_temporaries() -> CompiledModule:
     for symbol in module.symbols:
         add_symbol(symbol, module.address(symbol))
     return module
+
+
+def _most_kept() -> int:
+    """How many bytes are kept at most."""
+    if sys.platform == "win32":
+        return _LEAST_ROOM
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(max(memory // _SHARE, _LEAST_ROOM), _MOST_ROOM)
 
 
 class _Handler(ctypes.Structure):

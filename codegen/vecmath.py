@@ -23,6 +23,7 @@ from jitcore.codegen import vecmath_float as elementary
 from jitcore.codegen import vecmath_gamma as gamma
 from jitcore.codegen import vecmath_integer as integer
 from jitcore.codegen import vecmath_logarithm as logarithm
+from jitcore.codegen import vecmath_long_division as long_division
 from jitcore.codegen import vecmath_parts as parts
 from jitcore.codegen import vecmath_power as power
 from jitcore.codegen import vecmath_trigonometry as trigonometry
@@ -95,12 +96,12 @@ _FLOAT64: Final[dict[str, Callable[..., Any]]] = _FLOAT | {
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """How a function of one number branches.
+    """How a function branches.
 
     Parameters
     ----------
-    bound : float
-        The first of both functions serves arguments whose magnitude is below it.
+    bound : float or int
+        The first of both functions serves arguments whose magnitudes are below it.
     moderate, anywhere : str
         The names of both functions.  The second gives the same values below the bound, too.
     """
@@ -127,6 +128,12 @@ _SIGNED: Final[dict[str, Callable[..., Any]]] = {
     "sign": integer.sign,
 }
 
+_DIVISIONS: Final = {
+    f"{name}{by}": Branch(long_division.MODERATE, f"{name}_moderate", f"{name}_anywhere")
+    for name in ("floor_divide", "fmod", "remainder")
+    for by in ("", "_by_constant")
+}
+
 _UNSIGNED: Final = _SIGNED | {
     "floor_divide": integer.floor_divide_unsigned,
     "floor_divide_by_constant": integer.quotient_by_constant,
@@ -134,6 +141,30 @@ _UNSIGNED: Final = _SIGNED | {
     "remainder_by_constant": integer.fmod_by_constant,
     "shift_right": parts.shift_right_unsigned,
     "sign": integer.sign_unsigned,
+}
+
+_MODERATE: Final[dict[str, Callable[..., Any]]] = {
+    "floor_divide_moderate": long_division.floor_divide_moderate,
+    "fmod_moderate": long_division.fmod_moderate,
+    "remainder_moderate": long_division.remainder_moderate,
+}
+
+# Integers of 64 bits also have the functions that their divisions of vectors branch to.
+_LONG: Final = {
+    "int64": _SIGNED
+    | _MODERATE
+    | {
+        "floor_divide_anywhere": long_division.floor_divide,
+        "fmod_anywhere": long_division.fmod,
+        "remainder_anywhere": long_division.remainder,
+    },
+    "uint64": _UNSIGNED
+    | _MODERATE
+    | {
+        "floor_divide_anywhere": long_division.floor_divide_unsigned,
+        "fmod_anywhere": long_division.remainder_unsigned,
+        "remainder_anywhere": long_division.remainder_unsigned,
+    },
 }
 
 # Parameters of another dtype than the result's.
@@ -154,7 +185,7 @@ def _table(dtype: str) -> dict[str, Callable[..., Any]]:
         return _FLOAT64 if dtype == "float64" else _FLOAT
     if dtype not in _INTEGERS:
         raise KeyError(f"there is no vector math for {dtype}")
-    return _UNSIGNED if dtype.startswith("u") else _SIGNED
+    return _LONG.get(dtype, _UNSIGNED if dtype.startswith("u") else _SIGNED)
 
 
 def names(dtype: str) -> frozenset[str]:
@@ -193,14 +224,20 @@ def function(name: str, dtype: str) -> loops.Function:
         return _in_float32(name)
     if dtype in _INTEGERS and name in integer.LOOPS:
         return integer.LOOPS[name](dtype)
-    if branch(name, dtype):
+    if name in _BRANCHES and dtype == "float64":
         return _branching(name, _BRANCHES[name])
     parameters = _PARAMETERS.get(name)
     return scalar.function(table[name], dtype, parameters, f"{name}_{dtype}")
 
 
 def branch(name: str, dtype: str) -> Branch | None:
-    """How a function branches; None where it is a straight line."""
+    """How a function branches when it computes vectors; None where it does not.
+
+    Integers of 64 bits divide as vectors of float64.  The function of one number is a straight
+    line, as processors have an instruction for that.
+    """
+    if dtype in _LONG:
+        return _DIVISIONS.get(name)
     return _BRANCHES.get(name) if dtype == "float64" else None
 
 

@@ -92,13 +92,17 @@ def reduce_float32(x: Scalar) -> Scalar:
 def window(position: Scalar) -> Scalar:
     """The 192 bits of ``WORDS`` from a bit position on, in three words."""
     index = position >> 6
-    by_8 = [select(index & 8 != 0, cast("uint64", WORDS[k + 8]), WORDS[k]) for k in range(11)]
-    by_4 = [select(index & 4 != 0, by_8[k + 4], by_8[k]) for k in range(7)]
-    by_2 = [select(index & 2 != 0, by_4[k + 2], by_4[k]) for k in range(5)]
-    by_1 = [select(index & 1 != 0, by_2[k + 1], by_2[k]) for k in range(4)]
-    words = [select(index >= 16, cast("uint64", WORDS[k + 16]), by_1[k]) for k in range(4)]
+    is_8, is_4, is_2, is_1 = index & 8 != 0, index & 4 != 0, index & 2 != 0, index & 1 != 0
+    is_16 = index >= 16
+    by_8 = [select(is_8, cast("uint64", WORDS[k + 8]), WORDS[k]) for k in range(11)]
+    by_4 = [select(is_4, by_8[k + 4], by_8[k]) for k in range(7)]
+    by_2 = [select(is_2, by_4[k + 2], by_4[k]) for k in range(5)]
+    by_1 = [select(is_1, by_2[k + 1], by_2[k]) for k in range(4)]
+    words = [select(is_16, cast("uint64", WORDS[k + 16]), by_1[k]) for k in range(4)]
     shift = position & 63
-    return [(words[k] << shift) | ((words[k + 1] >> 1) >> (63 ^ shift)) for k in range(3)]
+    rest = 63 ^ shift
+    shifted = [(words[k] << shift) | ((words[k + 1] >> 1) >> rest) for k in range(3)]
+    return shifted
 
 
 def times_window(m: Scalar, w: Scalar) -> Scalar:

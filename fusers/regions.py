@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jitcore.fusers.elementwise import is_elementwise
+from jitcore.ir.effects import node_effects
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import (
@@ -114,6 +115,7 @@ Refusal = tuple[str, Callable[[Node], bool]]
 
 REFUSALS: tuple[Refusal, ...] = (
     ("it calls Python", lambda node: node.kind in _HOST_KINDS),
+    ("it has no native form: NumPy computes it", lambda node: _is_hosted(node)),
     ("exceptions are caught in Python", lambda node: node.kind == "prim::Try"),
     ("it changes how NumPy treats floating-point errors", lambda node: node.kind == "prim::With"),
     (
@@ -126,6 +128,11 @@ REFUSALS: tuple[Refusal, ...] = (
         lambda node: any(map(_block_refusal, node.blocks)),
     ),
 )
+
+
+def _is_hosted(node: Node) -> bool:
+    op = TABLE.get(node.kind)
+    return op is not None and op.hosted
 
 
 def _block_refusal(block: Block) -> bool:
@@ -184,6 +191,8 @@ def _waits(node: Node) -> bool:
         return node.kind in _CONTROL and not any(
             block.raises or not all(map(_is_ready, block.nodes)) for block in node.blocks
         )
+    if _is_hosted(node):
+        return False
     return node.host_reason is not None and node.kind in TABLE and node.kind not in _HOST_KINDS
 
 
@@ -207,7 +216,8 @@ def _weight(node: Node) -> float:
         return 1.0
     if isinstance(type_, TensorType) and not type_.scalar:
         return 0.0 if TABLE.get(node.kind) is not None and TABLE[node.kind].view else 1.0
-    if (node.inputs and is_elementwise(node)) or node.kind.startswith("prim::"):
+    single = is_elementwise(node) or node.kind == "np::item"
+    if (node.inputs and single) or node.kind.startswith("prim::"):
         return 0.25
     return 1.0
 
@@ -251,8 +261,23 @@ def dissolve(region: Node) -> None:
     place = block.nodes.index(region)
     block.nodes[place:place] = made
     (result,) = graph.block.returns
-    region.output.replace_all_uses_with(mapping.get(result, result))
+    result = mapping.get(result, result)
+    _forward_elements(region.output, result)
+    region.output.replace_all_uses_with(result)
     region.destroy()
+    if result.node is not None and result.node.kind == "prim::TupleConstruct" and not result.uses:
+        result.node.destroy()
+
+
+def _forward_elements(output: Value, result: Value) -> None:
+    """Where several results came out as a tuple, its elements are at hand now."""
+    if result.node is None or result.node.kind != "prim::TupleConstruct":
+        return
+    users = {use.user for use in output.uses if isinstance(use.user, Node)}
+    for user in (one for one in users if one.kind == "prim::Unpack"):
+        for unpacked, element in zip(user.outputs, result.node.inputs, strict=True):
+            unpacked.replace_all_uses_with(element)
+        user.destroy()
 
 
 def partition(graph: Graph, *, defer: bool = True, least_weight: float = MIN_WEIGHT) -> bool:
@@ -299,6 +324,12 @@ def _partition_block(block: Block, defer: bool, least_weight: float) -> bool:
 
 def _form_region(block: Block, nodes: list[Node], least_weight: float) -> None:
     """Append the run as a region; views that leave it follow in the host program."""
+    place = next((n for n in range(len(nodes)) if _must_stay_before(nodes, n)), None)
+    if place is not None:
+        _form_region(block, nodes[:place], least_weight)
+        block.nodes.append(nodes[place])
+        _form_region(block, nodes[place + 1 :], least_weight)
+        return
     kept, after = _without_escaping_views(nodes)
     if sum(map(_weight, kept)) < least_weight:
         block.nodes.extend([*nodes, *(node for node in after if node not in nodes)])
@@ -307,24 +338,55 @@ def _form_region(block: Block, nodes: list[Node], least_weight: float) -> None:
     block.nodes.extend(after)
 
 
+def _must_stay_before(nodes: list[Node], place: int) -> bool:
+    """Whether a node gives a view or a copy, and what is written later would tell which."""
+    node = nodes[place]
+    if not node.outputs or not _stays_host(node) or not _may_copy(node):
+        return False
+    others = nodes[place + 1 :]
+    return _goes_outside(node, set(others)) and any(map(_may_write, others))
+
+
+def _goes_outside(node: Node, inside: set[Node]) -> bool:
+    """Whether a node's output leaves the others, by itself or by what the host program makes."""
+    users = [use.user for value in node.outputs for use in value.uses]
+    makers = (one for one in users if isinstance(one, Node) and one in inside and one.outputs)
+    return _leaves(node, inside) or any(
+        _stays_host(one) and _goes_outside(one, inside) for one in makers
+    )
+
+
+def _may_copy(node: Node) -> bool:
+    effects = node_effects(node)
+    if not effects.aliases or not effects.fresh:
+        return False
+    base = node.inputs[0].node
+    return base is None or base.attributes.get("order") != "C"
+
+
+def _may_write(node: Node) -> bool:
+    effects = node_effects(node)
+    inner = (one for block in node.blocks for one in block.nodes)
+    return bool(effects.writes) or effects.wildcard or any(map(_may_write, inner))
+
+
 def _without_escaping_views(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
     """Take out, from the end, what only makes values that the host program holds on to.
 
     A view that is needed on both sides is made on both sides.
     """
-    kept = list(nodes)
+    inside = set(nodes)
     after: list[Node] = []
     for node in reversed(nodes):
-        inside = set(kept)
         if not node.outputs or not _leaves(node, inside) or not _stays_host(node):
             continue
         if any(_is_inside(use.user, inside) for value in node.outputs for use in value.uses):
             if not node.blocks:
                 after.insert(0, _made_again(node, inside))
             continue
-        kept.remove(node)
+        inside.remove(node)
         after.insert(0, node)
-    return kept, after
+    return [node for node in nodes if node in inside], after
 
 
 def _made_again(node: Node, inside: set[Node]) -> Node:

@@ -369,6 +369,12 @@ def require(condition: Any, exception: str, message: str) -> None:
         raise getattr(builtins, exception)(message)
 
 
+def require_shape(condition: Any, x: Any, *, message: str) -> None:
+    """Raise a ValueError about the shape of an array, ``{}`` in the message."""
+    if not condition:
+        raise ValueError(message.format(x.shape))
+
+
 def unpack(x: Any, *, count: int, star: int | None = None) -> tuple[Any, ...]:
     """The values that ``a, b = x`` binds; target number ``star`` is a starred one.
 

@@ -18,6 +18,7 @@ import numpy as np
 __all__ = [
     "ANY",
     "BOOL",
+    "CHARACTER",
     "COMPLEX",
     "DTYPE",
     "ELLIPSIS",
@@ -182,13 +183,21 @@ class ListType(Type):
     def __str__(self) -> str:
         return f"List[{self.element}]"
 
+    @property
+    def dtypes(self) -> tuple[np.dtype[Any], ...]:
+        """Of the arrays in which compiled code gets the elements of such an argument."""
+        if self.element == CHARACTER:
+            return (np.dtype(np.uint32),)
+        return LocalListType(self.element).dtypes
+
 
 @dataclass(frozen=True, slots=True)
 class LocalListType(Type):
-    """A list that only compiled code knows: an array and a length, or ``count`` known elements.
+    """A list that only compiled code knows: arrays and a length, or ``count`` known elements.
 
-    ``element`` is None while it is empty, and Any where the elements have several types.  There are
-    none in a typed graph that is finished.
+    There is one array for each number in an element, which may be a tuple.  ``element`` is None
+    while the list is empty, and Any where the elements have several types.  There are no such lists
+    in a typed graph that is finished.
     """
 
     element: Type | None
@@ -198,13 +207,24 @@ class LocalListType(Type):
         return f"LocalList[{self.element}]"
 
     @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """Of the array that holds the elements; None where no array can."""
-        if isinstance(self.element, TensorType) and self.element.scalar:
-            return self.element.dtype
+    def dtypes(self) -> tuple[np.dtype[Any], ...]:
+        """Of the arrays that hold the elements; empty where no arrays can."""
+        found = () if self.element is None else tuple(_dtypes_in(self.element))
+        known = tuple(one for one in found if one is not None)
+        return known if len(known) == len(found) else ()
+
+
+def _dtypes_in(element: Type) -> Iterator[np.dtype[Any] | None]:
+    """The dtypes of the numbers in an element of a list; None for what is no number."""
+    if isinstance(element, TupleType | RecordType):
+        for part in element.elements:
+            yield from _dtypes_in(part)
+    elif isinstance(element, TensorType) and element.scalar:
+        yield element.dtype
+    else:
         known = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
-        found = known.get(self.element) if isinstance(self.element, PrimType) else None
-        return None if found is None else np.dtype(found)
+        found = known.get(element) if isinstance(element, PrimType) else None
+        yield None if found is None else np.dtype(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +241,10 @@ class RecordType(Type):
     def __str__(self) -> str:
         fields = (f"{name}: {one}" for name, one in zip(self.names, self.elements, strict=True))
         return f"{self.class_.__name__}[{', '.join(fields)}]"
+
+
+CHARACTER = RecordType(str, ("code",), (INT,))
+"""A character of a text: its code point.  A text that is an argument is a list of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from jitcore.codegen.host import build_host
@@ -80,6 +81,7 @@ def attempt(
         for number, value in constants.items():
             params[number] = ConstantParam(value)
         wanted: set[int] = set()
+        refusals: list[str] = []
         typed = specialize(
             executor.graph,
             [type_ for type_, _ in pairs],
@@ -87,6 +89,7 @@ def attempt(
             executor.compile_function,
             wanted,
             is_native=is_native,
+            refusals=refusals,
         )
         more = {
             n for n in wanted - executor.constants if describe_constant(args[n]) != descriptions[n]
@@ -116,10 +119,22 @@ def attempt(
     else:
         plan = executor._plan(typed, params, assumed)
     if plan is None:
+        executor.refusal = next(chain(refusals, _reasons(typed)), "")
         return None
+    if isinstance(plan, HostPlan):
+        plan.refusal = next(chain(filter(None, [executor.refusal]), refusals), "")
+        executor.refusal = ""
     key = dynamic_key(descriptions, executor.exact) if dynamic else descriptions
     form = tuple(map(structure, descriptions if known else executor.describe(args)))
     return Specialization(kind, key, form, typed, plan, assumed, descriptions)
+
+
+def _reasons(typed: Graph) -> Iterator[str]:
+    """Why a graph is not native from end to end, in words that go on after a colon."""
+    for node in typed.nodes():
+        if node.host_reason is not None:
+            place = f" in line {node.source.line}" if node.source is not None else ""
+            yield f"not all of the function is native{place}: {node.host_reason}"
 
 
 def native_plan(

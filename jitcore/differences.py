@@ -78,12 +78,20 @@ def _word(description: Description) -> str:
     if kind == "array":
         return "array"
     if kind == "list":
-        return f"list of {description[1]}s" if description[1] else "empty list"
+        return _list_name(description[1])
     if kind == "tuple":
         return _tuple_name(description)
     if kind == "constant":
         return reprlib.repr(description[2])
     return str(kind)
+
+
+def _list_name(kind: str | tuple[str, ...] | None) -> str:
+    if kind is None:
+        return "empty list"
+    if isinstance(kind, tuple):
+        return f"list of tuples of {', '.join(kind)}"
+    return "text" if kind == "character" else f"list of {kind}s"
 
 
 def differences(

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from jitcore import stored_plans, strategy
@@ -24,8 +26,9 @@ from jitcore.collector import waiting_collector
 from jitcore.devices import device_number
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.text_inputs import text_inputs
 from jitcore.plans import HostPlan, NativePlan, StoredPlan
-from jitcore.signatures import Description, describe_all, describe_unknown, structure
+from jitcore.signatures import Description, describe_all, describe_text, describe_unknown, structure
 from jitcore.tracebacks import for_user
 
 if TYPE_CHECKING:
@@ -36,8 +39,8 @@ __all__ = ["Executor", "Specialization", "capture_guard", "dynamic_key"]
 MAX_FRUITLESS = 16
 """How many calls of a region may find nothing native in it before no more look."""
 
-MAX_TEXTS = 8
-"""How many strings a function is specialized for, in each of its parameters."""
+MAX_CHOICES = 8
+"""How many strings and functions a function is specialized for, in each of its parameters."""
 
 MAX_SPECIALIZATIONS = 256
 """A limit over all structures of arguments, against programs that call with ever new constants."""
@@ -152,6 +155,8 @@ class Executor:
         Whether this is a region made of what had no types before it was called.
     constants : frozenset of int
         The numbers of the inputs whose values are part of a specialization's key.
+    refusal : str
+        Why the lists and texts in the arguments are Python's, while that is compiled.
     extents : frozenset of int
         The numbers of the ints that are part of the key of static specializations, as the extents
         of arrays are.
@@ -193,8 +198,10 @@ class Executor:
         self._counts: dict[tuple[Description, ...], int] = {}
         self.constants: frozenset[int] = frozenset()
         self.extents: frozenset[int] = frozenset()
-        self._texts: dict[int, set[str]] = {}
+        self._texts: frozenset[int] | None = None
+        self._choices: dict[int, set[Description]] = {}
         self._python_lists: set[_Lists] = set()
+        self.refusal = ""
         self._fruitless = 0
         self._devices: dict[int, Executor] = {}
         self._remade: int | None = None
@@ -217,7 +224,7 @@ class Executor:
         if device is not None:
             return self._on_device(device).run(args, captured)
         found = self.specialization((*args, *captured))
-        if self.waits and (found is None or compilation().is_fruitless(found.plan)):
+        if self.depth and (found is None or compilation().is_fruitless(found.plan)):
             self._note_fruitless()
         if found is None:
             return self.fallback(*args)
@@ -262,28 +269,42 @@ class Executor:
             return
         self.miss = self.fallback
         self._chain()
-        if self.entry is self.fallback:
+        if self.waits and self.entry is self.fallback:
             self.idle.add(self)
 
     def describe(self, args: tuple[Any, ...], *, static: bool = False) -> tuple[Description, ...]:
-        """The descriptions of all arguments; texts count as constants while there are few.
+        """The descriptions of all arguments; texts and functions are constants while they are few.
 
-        In regions they never do: those get texts from lists and loops, and not as options.
+        In regions they never are: those get texts from lists and loops, and not as options, and
+        functions that the program makes anew at each call.
         """
         constants = self.constants | self.extents if static else self.constants
-        found = list(describe_all(args, constants))
-        for number, one in enumerate(found):
-            if one[:2] != ("constant", str):
-                continue
-            if self.depth:
-                found[number] = describe_unknown()
-                continue
-            known = self._texts.setdefault(number, set())
-            if len(known) < MAX_TEXTS:
-                known.add(one[2])
-            if one[2] not in known:
-                found[number] = describe_unknown()
-        return self._with_known_lists(found)
+        given = describe_all(args, constants)
+        found = tuple(map(self._as_list, itertools.count(), given))
+        if _lists_in(found) in self._python_lists:
+            found = given
+        return self._with_known_lists(
+            [self._with_few_choices(number, one) for number, one in enumerate(found)]
+        )
+
+    def _as_list(self, number: int, one: Description) -> Description:
+        """The description of a text as a list of characters, where the graph reads it as one."""
+        if one[:2] != ("constant", str) or self.depth or number in self.constants:
+            return one
+        if self._texts is None:
+            self._texts = text_inputs(self.graph)
+        return describe_text() if number in self._texts else one
+
+    def _with_few_choices(self, number: int, one: Description) -> Description:
+        """The description of an argument, without texts and functions that are too many."""
+        if one[0] == "tuple":
+            return (*one[:2], *(self._with_few_choices(number, item) for item in one[2:]))
+        if one[0] != "constant" or one[1] not in (str, FunctionType):
+            return one
+        known = self._choices.setdefault(number, set())
+        if len(known) < MAX_CHOICES and not self.depth:
+            known.add(one)
+        return one if one in known else describe_unknown()
 
     def _with_known_lists(self, found: list[Description]) -> tuple[Description, ...]:
         """The descriptions, without those of lists that compiled code would not take.

@@ -133,7 +133,10 @@ def _place(executor: Executor, found: Specialization | None) -> Iterator[str]:
     if found is None:
         yield "runs on the host; arrays are copied there and back"
     elif isinstance(found.plan, HostPlan):
-        if found.plan.regions:
+        library = " and ".join(dict.fromkeys(found.plan.library_calls))
+        if library:
+            yield f"{library} by CuPy, on the device"
+        if found.plan.regions or library:
             yield "runs in parts: on the device the regions that have a form for it,"
             yield "all others on the host, on copies of the arrays"
             return

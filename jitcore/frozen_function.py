@@ -106,7 +106,7 @@ class FrozenFunction(ScriptFunction):
         captured = [one.read() for one in self._exact.captures if one.input is not None]
         return self._host(*parameters, *captured)
 
-    def _miss(self, *args: Any, **kwargs: Any) -> Any:
+    def _miss(self, /, *args: Any, **kwargs: Any) -> Any:
         bound, captured = self._arrange(args, kwargs)
         if any(one is MISSING for one in captured):
             gone = [one.path for one in self._final.captures if one.read() is MISSING]
@@ -132,14 +132,14 @@ class FrozenFunction(ScriptFunction):
             self._unoptimized = FrozenFunction(method, self._exact, self.generic, self._numerics)
         return self._unoptimized
 
-    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph_for(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The optimized graph that a call with these arguments runs, compiled if need be."""
         bound, _ = self._arrange(args, kwargs)
         if not self._is_for(bound):
             return self._as_frozen().graph_for(*args, **kwargs)
         return super().graph_for(*args, **kwargs)
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
         """Call the function and say what was compiled, what was fused and what was not."""
         bound, _ = self._arrange(args, kwargs)
         if not self._is_for(bound):

@@ -34,11 +34,14 @@ from jitcore.fusers.regions import MIN_WEIGHT, dissolve, is_native_graph, partit
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
 from jitcore.ir.passes.channels_last import keep_channels_last
+from jitcore.ir.passes.common_reshapes import read_stored_values, reshape_results
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.epilogues import fuse_epilogues
+from jitcore.ir.passes.equal_extents import join_equal_extents
 from jitcore.ir.passes.expand_layers import expand_layers
 from jitcore.ir.passes.list_results import list_results
+from jitcore.ir.passes.loop_products import multiply_before_loops
 from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.selected import compute_selected_in_place
 from jitcore.ir.passes.summed_products import sum_computed_products
@@ -115,9 +118,14 @@ def compile_native(
         use_plain_linears(fused)
     else:
         use_kernels(fused)
+        multiply_before_loops(fused)
         sum_computed_products(fused)
+    join_equal_extents(fused)
     use_whole_arrays(fused)
-    compute_selected_in_place(fused)
+    read_stored_values(fused)
+    reshape_results(fused)
+    if compute_selected_in_place(fused):
+        common_subexpression_elimination(fused)
     unroll_array_loops(fused)
     decisions: list[Decision] = []
     fuse_groups(fused, decisions)

@@ -148,6 +148,10 @@ class HostPlan:
         Regions that turned out to be of no use.
     reason : str
         Why the whole has no form for a device, where that is the reason.
+    library_calls : tuple of str
+        The functions that a device's library computes.
+    refusal : str
+        Why lists, texts and objects that compiled code might have taken are Python's.
     """
 
     graph: Graph
@@ -155,3 +159,5 @@ class HostPlan:
     regions: dict[Node, Any] = field(default_factory=dict)
     idle: set[Any] = field(default_factory=set)
     reason: str = ""
+    library_calls: tuple[str, ...] = ()
+    refusal: str = ""

@@ -106,6 +106,8 @@ def _host_lines(plan: HostPlan, indent: int) -> Iterator[str]:
     margin = " " * indent
     count = _count(plan.regions, "native region")
     yield f"{margin}a host program, which runs in Python and NumPy, with {count}"
+    if plan.refusal:
+        yield from wrapped(f"{margin}lists, texts and objects are Python's here: ", plan.refusal)
     outside = [
         (node, node.host_reason or _why_host(node))
         for node in plan.graph.nodes()

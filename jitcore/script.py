@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
 import numpy as np
 
 from jitcore import config
+from jitcore.argument_binding import parameter_binder
 from jitcore.codegen.runtime import forget_native_call, last_native_call
 from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
@@ -96,7 +97,7 @@ class _Form:
     ----------
     graph : Graph
     executor : Executor
-    is_direct : bool
+    is_guarded : bool
         Entries check all that the graph assumes.
     is_recursive : bool
         The graph calls the function itself.
@@ -104,7 +105,7 @@ class _Form:
 
     graph: Graph
     executor: Executor
-    is_direct: bool
+    is_guarded: bool
     is_recursive: bool
 
 
@@ -145,6 +146,7 @@ class ScriptFunction:
         self._signature = inspect.signature(function, follow_wrapped=False)
         self._numerics = config.checked_numerics(numerics) if numerics is not None else None
         self._parameters = list(self._signature.parameters.values())
+        self._bind = parameter_binder(self._signature)
         self._is_simple = all(
             one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in self._parameters
         )
@@ -165,11 +167,11 @@ class ScriptFunction:
             captures=guards,
             compile_function=compile_argument,
             numerics=lambda: self._numerics or config.numerics(),
-            miss=self._miss,
+            miss=self._miss if self._is_simple else self._run,
             publish=self._publish,
         )
-        is_direct = self._is_simple and len(guards) == len(graph.captures)
-        form = _Form(graph, executor, is_direct, _calls(graph, self))
+        is_guarded = len(guards) == len(graph.captures)
+        form = _Form(graph, executor, is_guarded, _calls(graph, self))
         self._forms = [*self._forms[1 - MAX_FORMS :], form]
         self._take_up(form)
 
@@ -180,7 +182,8 @@ class ScriptFunction:
 
     def _publish(self) -> None:
         """Have calls begin at the youngest entry, if entries check all that the graph assumes."""
-        call: Any = self._executor.entry if self._form.is_direct else ScriptFunction.__call__
+        is_direct = self._is_simple and self._form.is_guarded
+        call: Any = self._executor.entry if is_direct else ScriptFunction.__call__
         if self._form.is_recursive:
             # Looking at the arguments again at each level would cost more than compiled code saves.
             call = staticmethod(self.__wrapped_function__)
@@ -198,10 +201,10 @@ class ScriptFunction:
                 return
         self._reset()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._miss(*args, **kwargs)
 
-    def _miss(self, *args: Any, **kwargs: Any) -> Any:
+    def _miss(self, /, *args: Any, **kwargs: Any) -> Any:
         """Take a call that no compiled entry has taken."""
         try:
             return take_call(self, args, kwargs)
@@ -213,9 +216,16 @@ class ScriptFunction:
         global _last_called
         _last_called = self._reference
         forget_native_call()
-        bound, captured = self._arrange(args, kwargs)
+        if self._form.is_guarded and not self._is_in_order(args, kwargs):
+            # In order, an entry may take them.
+            return self._executor.entry(*self._ordered(args, kwargs))
+        return self._run(*self._ordered(args, kwargs))
+
+    def _run(self, *parameters: Any) -> Any:
+        """Run a call, whose parameters are in order, that no compiled entry has taken."""
+        captured = self._captured()
         # The line above may have made a new executor.
-        return self._executor.run(bound, captured)
+        return self._executor.run(parameters, captured)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -277,16 +287,20 @@ class ScriptFunction:
         TypeError
             The arguments do not fit, as Python words it.
         """
-        if keywords or not self._is_simple or len(args) != len(self._parameters):
-            bound = self._bound(args, keywords)
-            bound.apply_defaults()
-            args = tuple(bound.arguments[one.name] for one in self._parameters)
-        return args, self._captured()
+        return self._ordered(args, keywords), self._captured()
+
+    def _is_in_order(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+        """Whether arguments are the parameters in order."""
+        return not keywords and self._is_simple and len(args) == len(self._parameters)
+
+    def _ordered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        """The parameters in order, defaults filled in."""
+        return args if self._is_in_order(args, keywords) else self._bound(args, keywords)
 
     @speaks_for_python
-    def _bound(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
+    def _bound(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         with contextlib.suppress(TypeError):
-            return self._signature.bind(*args, **keywords)
+            return self._bind(*args, **keywords)
         # Python has its own words for what is wrong.
         self.__wrapped_function__(*args, **keywords)
         raise TypeError(f"the arguments do not fit {self.__name__}{self._signature}")
@@ -355,7 +369,7 @@ class ScriptFunction:
         inputs = ", ".join(f"{value.type} {value.name}" for value in self._graph.inputs)
         return f"{self.__name__}({inputs}) -> {self._graph.outputs[0].type}"
 
-    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph_for(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The optimized graph that a call with these arguments runs, compiled if need be."""
         bound, captured = self._arrange(args, kwargs)
         executor, inputs = self._executor.placed((*bound, *captured))
@@ -379,7 +393,7 @@ class ScriptFunction:
     def _shown_graph(self) -> Graph:
         return grouped_graph(self._executor) or self._graph
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
         """Call the function and say what was compiled, what was fused and what was not.
 
         Returns

@@ -28,6 +28,7 @@ from jitcore.frontend.constants import final_graph, wrapped_function
 from jitcore.ir.types import (
     ANY,
     BOOL,
+    CHARACTER,
     COMPLEX,
     FLOAT,
     INT,
@@ -45,6 +46,7 @@ __all__ = [
     "describe",
     "describe_all",
     "describe_constant",
+    "describe_text",
     "describe_unknown",
     "structure",
     "type_and_param",
@@ -70,6 +72,9 @@ _CONTAINERS = frozenset({dict, set, frozenset, bytes, bytearray})
 
 _ARRAY_DTYPES = {np.dtype(one): np.dtype(np.dtype(one).str) for one in "?bhilqBHILQfdFD"}
 """The dtypes that loops work on, with the one that stands for all of the same numbers."""
+
+_IN_LISTS = frozenset({int, float, bool})
+"""The numbers that lists may have."""
 
 _NATIVE_KINDS = frozenset("biufc")
 _FOREIGN: Description = ("any",)
@@ -110,8 +115,22 @@ def _describe_list(value: list[Any]) -> Description:
     """A list by its first element: whether all others are like it, the entry sees."""
     if not value:
         return ("list", None)
-    kind = type(value[0])
-    return ("list", kind.__name__) if kind in (int, float, bool) else _FOREIGN
+    kind = _kind_in_list(value[0])
+    return _FOREIGN if kind is None else ("list", kind)
+
+
+def _kind_in_list(element: Any) -> str | tuple[str, ...] | None:
+    """The kind of an element that compiled code takes: of a number, or of those in a tuple."""
+    kind = type(element)
+    if kind is tuple and 0 < len(element) <= MAX_RANK:
+        kinds = {type(part) for part in element}
+        return tuple(type(part).__name__ for part in element) if kinds <= _IN_LISTS else None
+    return kind.__name__ if kind in _IN_LISTS else None
+
+
+def describe_text() -> Description:
+    """The description of a text that the program reads character by character."""
+    return ("list", "character")
 
 
 def _is_compiled(value: object) -> bool:
@@ -230,8 +249,17 @@ def _array(description: Description, name: str, dynamic: bool) -> tuple[Type, Pa
 
 def _list(description: Description) -> tuple[Type, Param]:
     kind = description[1]
-    element = _NUMBERS[{"int": int, "float": float, "bool": bool}[kind]][0] if kind else ANY
+    if isinstance(kind, tuple):
+        element: Type = TupleType(tuple(map(_number_type, kind)))
+    elif kind == "character":
+        element = CHARACTER
+    else:
+        element = _number_type(kind) if kind else ANY
     return ListType(element), ListParam(kind)
+
+
+def _number_type(name: str) -> Type:
+    return next(type_ for type_, python_name, _ in _NUMBERS.values() if python_name == name)
 
 
 def _tuple(description: Description, name: str, dynamic: bool) -> tuple[Type, Param | None]:

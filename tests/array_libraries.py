@@ -6,6 +6,7 @@ Their arrays are jitcore's own under another class, and remember which library t
 from __future__ import annotations
 
 import math
+import sys
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -26,6 +27,10 @@ class _Wrapped:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         return self.held.numpy()
+
+    @property
+    def nbytes(self) -> int:
+        return self.held.nbytes
 
 
 class TorchTensor(_Wrapped):
@@ -139,6 +144,13 @@ class CupyArray(_Wrapped):
             return CupyArray(cuda.from_numpy(found))
         driver.current().copy_to_device(out[0].held.address, found.ctypes.data, found.nbytes)
         return out[0]
+
+    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        """Calls CuPy's function of the same name."""
+        part = sys.modules["cupy"]
+        for name in (*function.__module__.split(".")[1:], function.__name__):
+            part = getattr(part, name)
+        return part(*args, **keywords)  # type: ignore[operator]
 
 
 CupyArray.__module__ = "cupy"

@@ -231,6 +231,12 @@ def deleted(a):
     return b if a > 100 else c
 
 
+def deleted_item(a):
+    found = {"kept": a, "lost": 2 * a}
+    del found["lost"]
+    return list(found)
+
+
 def deleted_on_a_path(a):
     b = 1
     if a:
@@ -477,7 +483,11 @@ PROGRAMS: Table = {
         (raises_custom, [(0,), (3,)]),
     ],
     "`:=`": [(walrus, [([1, 2, 3],), ([5],)])],
-    "`del`": [(deleted, [(1,), (200,)]), (deleted_on_a_path, [(True,), (False,)])],
+    "`del`": [
+        (deleted, [(1,), (200,)]),
+        (deleted_item, [(3,)]),
+        (deleted_on_a_path, [(True,), (False,)]),
+    ],
     "augmented assignment": [
         (augmented, [(3, X)]),
         (augmented_containers, [({"a": 1, "l": []}, (1, 2))]),

@@ -165,6 +165,35 @@ def string_keys(kind, x):
     raise ValueError("unknown kind " + kind)
 
 
+def text_distance(a, b):
+    previous = list(range(len(b) + 1))
+    for i, x in enumerate(a):
+        current = [i + 1]
+        for j, y in enumerate(b):
+            change = previous[j] + (0 if x == y else 1)
+            current.append(min(previous[j + 1] + 1, current[j] + 1, change))
+        previous = current
+    return previous[len(b)]
+
+
+def text_counts(text):
+    vowels = digits = 0
+    last = ord("a")
+    for character in text:
+        vowels += character.lower() in "aeiou"
+        if character.isdigit():
+            digits += int(character)
+        last = ord(character)
+    return vowels, digits, last
+
+
+def text_first(text):
+    for character in text:
+        if character > "m":
+            return character
+    return None
+
+
 PROGRAMS: Table = {
     "string methods": [
         (cases, [("abC dEf",)]),
@@ -182,6 +211,11 @@ PROGRAMS: Table = {
         (indexing, [("abc", 1), ("abc", 7)]),
         (iteration, [("education",)]),
         (string_builder, [(4,)]),
+    ],
+    "strings read by characters": [
+        (text_distance, [("kitten", "sitting"), ("", "ab"), ("aé", "é")]),
+        (text_counts, [("Education 42",), ("",), ("٣é",)]),
+        (text_first, [("abz",), ("abc",), ("",)]),
     ],
     "strings that choose": [(string_keys, [("double", X), ("half", X), ("zz", X)])],
     "formatting": [

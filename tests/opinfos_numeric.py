@@ -41,6 +41,10 @@ def searching_rows() -> Iterator[OpInfo]:
         "prim::same", "z = p.copy()\nz.shape = (-1,)\nreturn z + 1, z[0]",
         "x.shape = x.shape[::-1]\nreturn x * 2", dtypes="ldD", layouts=True,
     )  # fmt: skip
+    yield row(
+        "prim::require_shape", "F.adaptive_max_pool1d(p, 2)", "F.adaptive_max_pool1d(p, 1)",
+        dtypes="fd",
+    )  # fmt: skip
     yield row("prim::require", "np.bincount(places, minlength=j)", "np.bincount(v)", dtypes="bl")
     yield row("np::flatnonzero", "np.flatnonzero(x)", "np.flatnonzero(x > 1)", **every)
     yield row(

@@ -63,6 +63,91 @@ def test_shapes(function, dtype, sizes):
     check(function, query[..., ::-1], np.asfortranarray(key), value[..., ::-1, :])
 
 
+def masked(query, key, value, mask):
+    return F.scaled_dot_product_attention(query, key, value, mask)
+
+
+def masks(heads, queries, keys, dtype):
+    """One for all axes, and those that heads, queries or both share; then views of larger ones."""
+    yield draw(*heads, queries, keys, dtype=dtype, seed=3)
+    yield draw(queries, keys, dtype=dtype, seed=4)
+    yield draw(keys, dtype=dtype, seed=5)
+    yield draw(*heads[:1], *(1 for _ in heads[1:]), 1, keys, dtype=dtype, seed=6)
+    yield draw(keys, queries, dtype=dtype, seed=7).T
+    yield draw(queries, 2 * keys, dtype=dtype, seed=8)[::-1, 1::2]
+
+
+@pytest.mark.parametrize("is_bool", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    "sizes", [((), 13, 33, 17, 5), ((3,), 24, 32, 64, 64), ((2, 3), 25, 31, 7, 65)]
+)
+def test_masks(sizes, dtype, is_bool):
+    heads, queries, keys, features, columns = sizes
+    query = draw(*heads, queries, features, dtype=dtype)
+    key = draw(*heads, keys, features, dtype=dtype, seed=1)
+    value = draw(*heads, keys, columns, dtype=dtype, seed=2)
+    compiled = script(masked)
+    for mask in masks(heads, queries, keys, dtype):
+        mask[..., :2] = -np.inf
+        some = mask > -0.5 if is_bool else mask
+        found = compiled(query, key, value, some)
+        # Rows that are masked as a whole are among them where the mask is of one row.
+        expected = masked(query, key, value, some)
+        np.testing.assert_allclose(found, expected, 0, 1e-5 if dtype == "f4" else 1e-13)
+        assert compiled.graph_for(query, key, value, some).find_all_nodes(KIND)
+
+
+def test_rows_that_a_mask_leaves_nothing_are_zeros():
+    query, key, value = (draw(2, 9, 8, seed=seed) for seed in range(3))
+    nothing = np.ones((9, 9), np.bool)
+    nothing[4] = False
+    minus_infinity = np.where(nothing, np.float32(0), np.float32(-np.inf))
+    key[:, 3] = np.nan
+    nothing[:, 3] = False
+    for mask in (nothing, minus_infinity):
+        with np.errstate(invalid="ignore"):
+            expected = masked(query, key, value, mask)
+        np.testing.assert_allclose(script(masked)(query, key, value, mask), expected, 1e-5, 1e-6)
+    assert not script(masked)(query, key, value, nothing)[:, 4].any()
+
+
+def test_masks_that_only_the_definition_takes():
+    query, key, value = draw(2, 1, 8), draw(2, 5, 8), draw(2, 5, 3)
+    odd = (draw(2, 4, 5), draw(3, 2, 1, 5), draw(1, 1))
+    for mask in odd:
+        compiled = script(masked)
+        expected = masked(query, key, value, mask)
+        np.testing.assert_allclose(compiled(query, key, value, mask), expected, 1e-5, 1e-6)
+        assert not compiled.graph_for(query, key, value, mask).find_all_nodes(KIND)
+    with pytest.raises(ValueError):
+        script(masked)(draw(2, 4, 8), key, value, draw(3, 5))
+    with pytest.raises(TypeError, match="attn_mask"):
+        script(masked)(query, key, value, draw(1, 5, dtype="f8"))
+
+
+def test_masks_of_extents_that_only_a_call_shows():
+    compiled = script(masked)
+    for length in (5, 6, 7, 40):
+        query, key, value = (draw(2, length, 8, seed=n) for n in range(3))
+        mask = draw(length, length, seed=3)
+        expected = masked(query, key, value, mask)
+        np.testing.assert_allclose(compiled(query, key, value, mask), expected, 1e-5, 1e-6)
+    with pytest.raises(ValueError):
+        compiled(query, key, value, draw(length, length - 1))
+
+
+def test_padding_and_causal_masks_of_layers():
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    ready = optimize_for_inference(script(layer))
+    x = draw(3, 10, 16)
+    later = np.triu(np.ones((10, 10), np.bool), 1)
+    padding = np.arange(10) > np.array([[9], [5], [7]])
+    for mask, padded in ((later, None), (None, padding), (later, padding)):
+        np.testing.assert_allclose(ready(x, mask, padded), layer(x, mask, padded), 1e-4, 1e-5)
+        assert ready.graph_for(x, mask, padded).find_all_nodes(KIND)
+
+
 def test_heads_in_the_middle():
     joined = draw(21, 2, 3 * 4 * 8)
     parts = [

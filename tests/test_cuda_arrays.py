@@ -285,6 +285,27 @@ def test_copies(fake: FakeDriver, name: str, copied: Callable[[Any], Any]) -> No
         copy.deepcopy(array.owner)
 
 
+def test_events_measure_time(fake: FakeDriver) -> None:
+    recorded: list[int] = []
+    record = fake.record
+
+    def note(event: int, stream: int = 0) -> None:
+        recorded.append(stream)
+        record(event, stream)
+
+    fake.record = note  # type: ignore[method-assign]
+    start, stop = cuda.Event(), cuda.Event()
+    with cuda.Stream() as stream:
+        start.record()
+    stop.record(7)
+    assert start.seconds_until(stop) > 0
+    assert recorded == [stream.handle, 7]
+    handle = start.handle
+    assert handle in fake._events
+    del start
+    assert handle not in fake._events
+
+
 def test_through_cupy(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = array_libraries.Cupy()
     monkeypatch.setitem(sys.modules, "cupy", cupy)

@@ -456,3 +456,28 @@ def test_another_driver_means_other_code() -> None:
             x = jitcore.to(X, "cuda")
             same(compiled(x, x), chain(X, X))
             assert fake.launches
+
+
+def test_traces_of_arrays_on_a_device(fake: FakeDriver) -> None:
+    def pairwise(x, pair):
+        return np.exp(x) * 2 + pair[0] * pair[1]
+
+    given = jitcore.to((X, (X, X[::-1].copy())), "cuda")
+    traced = jitcore.trace(pairwise, given)
+    launches = len(fake.launches)
+    same(traced(*given), pairwise(X, (X, X[::-1])))
+    assert len(fake.launches) > launches
+    # The examples stay what they were, and the trace holds for arrays on the host.
+    assert isinstance(given[1][0], cuda.Array)
+    np.testing.assert_allclose(traced(X, (X, X)), pairwise(X, (X, X)), rtol=1e-6)
+
+
+def test_containers_of_arrays(fake: FakeDriver) -> None:
+    def total_of(arrays, named):
+        found = named["first"] * 2
+        for one in arrays:
+            found = found + one
+        return found
+
+    given = jitcore.to(([X, X], {"first": X}), "cuda")
+    same(script(total_of)(*given), total_of([X, X], {"first": X}))

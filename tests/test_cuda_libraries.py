@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import array_libraries
@@ -16,7 +17,7 @@ from fake_cuda import FakeDriver
 
 import jitcore
 from jitcore import cuda, script
-from jitcore.cuda import dlpack, libraries
+from jitcore.cuda import dlpack, libraries, numpy_calls
 
 NAMES = ["Torch", "Cupy", "Numba", "Jax", "Interface", "Dlpack"]
 GIVES_ITS_OWN = NAMES[:4]
@@ -44,6 +45,8 @@ def installed(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     # The tables belong to the library that was there first.
     monkeypatch.setattr(libraries, "_torch_dtypes", {})
     monkeypatch.setattr(libraries, "_torch_of", {})
+    # A stand-in has no functions that could compute for NumPy's.
+    monkeypatch.setattr(numpy_calls, "_cupy", lambda: None)
     return made
 
 
@@ -158,6 +161,51 @@ def test_libraries_may_be_mixed(fake: FakeDriver, monkeypatch: pytest.MonkeyPatc
     found = script(lambda x, y: x + y)(y, x)
     assert type(found) is cupy.array
     np.testing.assert_array_equal(found.numpy(), X + X)
+
+
+def test_sorting_and_transforms_are_cupy_s(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cupy = installed("Cupy", monkeypatch)
+    monkeypatch.setattr(numpy_calls, "_cupy", lambda: cupy)
+    asked: list[str] = []
+
+    def recorded(function: Any) -> Any:
+        def call(array: Any, *args: Any, **keywords: Any) -> Any:
+            asked.append(function.__name__)
+            found = function(array.numpy(), *args, **keywords)
+            return cupy.array(cuda.from_numpy(found))
+
+        return call
+
+    cupy.sort = recorded(np.sort)
+    cupy.fft = SimpleNamespace(fft=recorded(np.fft.fft))
+
+    def sorted_twice(x):
+        return np.sort(x * -2, axis=0) + 1
+
+    def transformed(x):
+        return np.fft.fft(x[:, ::-1])
+
+    for function, name in ((sorted_twice, "sort"), (transformed, "fft")):
+        compiled, x = script(function), cupy.array(cuda.from_numpy(X))
+        for _ in range(2):
+            found = compiled(x)
+            assert type(found) is cupy.array
+            np.testing.assert_allclose(found.numpy(), function(X), rtol=1e-6)
+        assert asked == [name, name]
+        asked.clear()
+        assert f"{name} by CuPy, on the device" in str(compiled.explain(x))
+        asked.clear()
+
+
+def test_without_cupy_sorting_is_the_host_s(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numpy_calls, "_cupy", lambda: None)
+    compiled, x = script(lambda x: np.sort(x) * 2), cuda.from_numpy(X)
+    np.testing.assert_array_equal(compiled(x).numpy(), np.sort(X) * 2)
+    assert "runs on the host, on copies of the arrays" in str(compiled.explain(x))
 
 
 @pytest.mark.parametrize("library", ["Torch"], indirect=True)

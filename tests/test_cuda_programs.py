@@ -288,6 +288,10 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (rolling, (X,)),
     (power_iteration, (X.astype(np.float64), 3)),
     (mandelbrot, (COMPLEX,)),
+    (chain, (SQUARE, -SQUARE)),
+    (chain, (SQUARE.ravel()[1:1500], SQUARE.ravel()[:1499])),
+    (several_totals, (SQUARE,)),
+    (masked, (SQUARE,)),
 ]
 
 

@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from device_runs import compile_on_device
-from test_cuda_programs import PROGRAMS
+from test_cuda_programs import PROGRAMS, X, layer_norm, log_softmax, rms_norm, softmax
 
-from jitcore.codegen.cuda.compiler import to_ptx
+from jitcore.codegen.cuda.compiler import compile_kernel, to_ptx
+from jitcore.codegen.cuda.driver import DriverError
+from jitcore.codegen.cuda.linking import to_cubin
 from jitcore.codegen.printers.numba_cuda import print_kernel
 
 pytestmark = pytest.mark.skipif(
@@ -21,6 +25,18 @@ pytestmark = pytest.mark.skipif(
 )
 
 CAPABILITIES = [(8, 0), (9, 0)]
+
+WIDE = np.ones((3, 4096), np.float32)
+LONGEST = np.ones((2, 16384), np.float32)
+ROWS = [
+    (softmax, (X,), 1, 1),
+    (softmax, (WIDE[:, :1000].copy(),), 1, 2),
+    (softmax, (WIDE,), 1, 4),
+    (log_softmax, (WIDE[:, :1000].copy(),), 1, 2),
+    (rms_norm, (WIDE, WIDE[0]), 2, 4),
+    (layer_norm, (WIDE[:, :256].copy(), WIDE[0, :256], WIDE[0, :256]), 3, 2),
+]
+"""Functions of rows, how many arrays they read along a row, and the vectors of a thread."""
 
 
 def ptx_of(program, capability, *, contract=False):
@@ -60,26 +76,89 @@ def test_float32_programs_have_no_double_precision(name):
     assert not count(r"\.f64", ptx_of((function, args), (9, 0)))
 
 
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=["sm_80", "sm_90"])
+def test_machine_code_is_made_once(capability, tmp_path, monkeypatch):
+    monkeypatch.setenv("JITCORE_CACHE", "1")
+    monkeypatch.setenv("JITCORE_CACHE_DIR", str(tmp_path))
+    (kernel,) = compile_on_device(*case("layer_norm"))
+    image = compile_kernel(kernel, capability, contract=False)
+    assert image.cubin is not None and image.cubin[:4] == b"\x7fELF"
+    assert image.entry.encode() in image.cubin
+
+    def again(*_):
+        raise AssertionError("compiled once more")
+
+    monkeypatch.setattr("jitcore.codegen.cuda.compiler.to_ptx", again)
+    monkeypatch.setattr("jitcore.codegen.cuda.linking._linked", again)
+    assert compile_kernel(kernel, capability, contract=False) == image
+
+
+def test_refused_code_is_an_error_with_the_log():
+    with pytest.raises(DriverError, match=r"linking broken.*\n.*syntax error"):
+        to_cubin(".version 8.0\n.target sm_80\n.address_size 64\nnonsense;\n", "broken", (8, 0))
+
+
 def test_elements_are_moved_by_16_bytes():
     (text,) = ptx_of(case("chain"), (9, 0))
     assert count(r"ld\.global\.v4\.f32", [text]) == 2
     assert count(r"st\.global\.v4\.f32", [text]) == 1
     (text,) = ptx_of(case("chain", 1), (9, 0))
-    assert count(r"ld\.global\.v2\.f64", [text]) == 2
+    assert count(r"ld\.global\.v2\.f64", [text]) == 4
+
+
+def test_two_vectors_are_on_their_way():
+    (text,) = ptx_of(case("chain", 3), (9, 0))
+    assert count(r"ld\.global\.v4\.f32", [text]) == 4
+    assert count(r"st\.global\.v4\.f32", [text]) == 2
+    # All loads come before the first number is computed with.
+    vectors, _, rest = text.rpartition("ld.global.v4.f32")
+    assert "mul.rn.f32" not in vectors and "mul.rn.f32" in rest
 
 
 def test_rows_are_one_kernel_with_shuffles():
     (text,) = ptx_of(case("softmax", 2), (9, 0))
     # Two reductions, each within warps and then among them.
     assert count(r"shfl\.sync\.bfly", [text]) == 20
-    assert count(r"ld\.global\.v4\.f32", [text]) == 3
 
 
 def test_short_rows_are_those_of_single_warps():
     (text,) = ptx_of(case("softmax"), (9, 0))
     assert count(r"shfl\.sync\.bfly", [text]) == 10
-    assert count(r"ld\.global\.v4\.f32", [text]) == 3
     assert not count(r"bar\.sync", [text])
+
+
+@pytest.mark.parametrize(("function", "args", "operands", "vectors"), ROWS)
+def test_rows_are_read_and_written_once(function, args, operands, vectors):
+    (text,) = ptx_of((function, args), (9, 0))
+    # Whole vectors, or else, where a row does not begin at 16 bytes, each element.
+    assert count(r"ld\.global\.v4\.f32", [text]) == vectors * operands
+    assert count(r"ld\.global\.f32", [text]) == vectors * operands * 4
+    assert count(r"st\.global\.v4\.f32", [text]) == vectors
+    assert count(r"st\.global\.f32", [text]) == vectors * 4
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        *((softmax, (WIDE[:, :extent].copy(),)) for extent in (256, 4096)),
+        (layer_norm, (WIDE, WIDE[0], WIDE[0])),
+        (layer_norm, (LONGEST, LONGEST[0], LONGEST[0])),
+        (softmax, (LONGEST.astype(np.float64),)),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_registers_hold_what_rows_need(function, args, dynamic):
+    linker = importlib.import_module("cuda.bindings.nvjitlink")
+    options = ["-arch=sm_90", "-verbose"]
+    kernel = compile_on_device(function, args, dynamic=dynamic)[0]
+    ptx, _ = to_ptx(kernel, print_kernel(kernel), (9, 0), False)
+    handle = linker.create(len(options), options)
+    linker.add_data(handle, linker.InputType.PTX, ptx.encode(), len(ptx), "kernel")
+    linker.complete(handle)
+    text = bytearray(linker.get_info_log_size(handle))
+    linker.get_info_log(handle, text)
+    linker.destroy(handle)
+    assert re.search(rb"\b0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", text)
 
 
 def test_transposes_go_through_shared_memory():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitcore import script
+from jitcore.executor import MAX_FRUITLESS, Executor
 from jitcore.pipeline import HostPlan
 
 
@@ -29,8 +30,8 @@ def edit_distance(a, b):
 
 def test_regions_of_single_numbers_are_given_up():
     scripted = script(edit_distance)
-    words = "kitten sitting", "sitting kitten"
-    for _ in range(3):
+    words = list("kitten sitting"), list("sitting kitten")
+    for _ in range(MAX_FRUITLESS + 1):  # one of the regions is called once in each call
         assert scripted(*words) == edit_distance(*words)
     assert not plan_of(scripted).regions
 
@@ -77,9 +78,67 @@ def matches(x, names):
 
 def test_what_is_typed_in_a_region_that_is_given_up_is_a_smaller_one():
     scripted = script(matches)
-    x = np.arange(16).reshape(4, 4)
+    x, names = np.arange(16).reshape(4, 4), list("aBbA")
     for _ in range(4):
-        np.testing.assert_array_equal(scripted(x, "aBbA"), matches(x, "aBbA"))
+        np.testing.assert_array_equal(scripted(x, names), matches(x, names))
     plan = plan_of(scripted)
     assert plan.regions and not plan.idle
     assert not any(region.waits for region in plan.regions.values())
+
+
+def farthest(x, y):
+    return min([x, y], key=lambda value: -value), x or y
+
+
+def test_regions_are_not_specialized_for_functions_that_are_made_at_each_call():
+    scripted = script(farthest)
+    for x in range(8):
+        assert scripted(float(x), 3) == farthest(float(x), 3)
+    (region,) = plan_of(scripted).regions.values()
+    assert len(region.specializations) == 1
+
+
+def adaptive(step, end):
+    time, taken = 0.0, []
+    while time < end:
+        error = np.abs(np.sin(step * 2.0 + time)) * step + np.cos(time * 3.0) ** 2 * step
+        if error < 0.4:
+            time += step
+            taken.append(time)
+        step *= min(max(0.4 / (error + 0.1), 0.5), 2.0)
+    return np.array(taken)
+
+
+def test_regions_that_no_entry_takes_for_long_are_not_looked_at_any_more(monkeypatch):
+    scripted = script(adaptive)
+    for _ in range(3):
+        np.testing.assert_allclose(scripted(0.1, 9.0), adaptive(0.1, 9.0))
+    asked = []
+    specialization = Executor.specialization
+
+    def noting(self, args):
+        asked.append(self)
+        return specialization(self, args)
+
+    monkeypatch.setattr(Executor, "specialization", noting)
+    np.testing.assert_allclose(scripted(0.1, 9.0), adaptive(0.1, 9.0))
+    assert len(asked) <= 1
+
+
+def two_sum(numbers, target):
+    for i in range(len(numbers)):
+        for j in range(i + 1, len(numbers)):
+            if numbers[i] + numbers[j] == target:
+                return i, j
+    return None
+
+
+def test_results_of_a_region_that_is_given_up_are_no_tuple():
+    scripted = script(two_sum)
+    numbers = [3, 1, 4, 1, 5, 9, 2, 6]
+    for target in (2, 14, 100):
+        for _ in range(MAX_FRUITLESS):
+            assert scripted(numbers, target) == two_sum(numbers, target)
+    plan = plan_of(scripted)
+    assert not plan.regions
+    assert not plan.graph.find_all_nodes("prim::Unpack")

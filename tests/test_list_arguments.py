@@ -450,3 +450,17 @@ def test_random_programs(seed: int) -> None:
         a, b = ([numbers.randint(-9, 9) for _ in range(length)] for length in lengths)
         args = (a, b, numbers.randint(0, 4))
         assert outcome(compiled, args) == outcome(program, args), (text, args)
+
+
+def described(values):
+    total = 0.0
+    for value in values:
+        total += value * value
+    return f"total {total}"
+
+
+def test_explain_says_why_lists_stay():
+    report = str(script(described).explain([1.0, 2.0]))
+    reason = "lists, texts and objects are Python's here: not all of the function is native in line"
+    assert reason in " ".join(report.split())
+    assert "Python's here" not in str(script(total).explain([1.0, 2.0]))

@@ -12,7 +12,14 @@ import pytest
 from checking import check
 from jitcore import script
 from jitcore.codegen import engine
-from jitcore.codegen.printers.loop_metadata import MASKED, SEVERAL_AT_A_TIME, UNMASKED
+from jitcore.codegen.loops import Assign, Binary, Const, Expr, For, Stmt, Var
+from jitcore.codegen.printers.loop_hints import loop_hints
+from jitcore.codegen.printers.loop_metadata import (
+    MASKED,
+    NOT_UNROLLED,
+    SEVERAL_AT_A_TIME,
+    UNMASKED,
+)
 
 LENGTHS = [5, 6, 7, 9, 12, 15, 31, 33, 62, 100, 255, 257]
 
@@ -131,6 +138,58 @@ def test_what_is_added_up_fills_whole_registers() -> None:
     assert "llvm.loop.vectorize.width" not in hints_of(exponentials, "float32", (5, 20))
     assert "llvm.loop.vectorize.width" not in hints_of(exponentials, "float64", (5, 300))
     assert "llvm.loop.vectorize.width" not in hints_of(sums, "float32", (5, 300))
+
+
+def loop(stop: int, *body: Stmt, step: int = 1) -> For:
+    return For(Var("k", "int64"), Const(0, "int64"), Const(stop, "int64"), list(body), step)
+
+
+def joined(op: str, term: Expr, dtype: str = "int64") -> Assign:
+    total = Var("total", dtype)
+    return Assign(total, Binary(op, total, term, dtype))
+
+
+def is_unrolled(one: For) -> bool:
+    names: list[str] = []
+
+    def metadata(text: str) -> str:
+        names.append(text)
+        return f"!{len(names)}"
+
+    loop_hints(one, metadata)
+    return NOT_UNROLLED not in names
+
+
+def test_sums_of_integers_are_made_vectors_of_before_they_are_unrolled() -> None:
+    term = Var("term", "int64")
+    assert not is_unrolled(loop(64, joined("add", term)))
+    assert not is_unrolled(loop(64, joined("or", Var("flag", "bool"), "bool")))
+    assert is_unrolled(loop(4, joined("add", term)))
+    assert is_unrolled(loop(64, joined("shift_left", term)))
+    assert is_unrolled(loop(64, joined("add", Var("total", "int64"))))
+    assert is_unrolled(loop(64, joined("add", Var("term", "float64"), "float64")))
+
+
+def test_loops_around_a_sum_are_not_unrolled() -> None:
+    inner = loop(64, joined("add", Var("term", "int64")))
+    assert not is_unrolled(loop(25, inner))
+    assert not is_unrolled(loop(1024, inner, step=128))
+    assert is_unrolled(loop(1024, inner, step=256))
+    assert is_unrolled(loop(25, loop(64, joined("sub", Var("term", "int64")))))
+
+
+def counted(x, mask):
+    return x[mask].shape[0]
+
+
+def test_masks_that_are_contiguous_are_counted_in_one_loop() -> None:
+    compiled = script(counted)
+    x = np.random.default_rng(0).normal(size=(24, 16))
+    assert compiled(x, x > 0) == counted(x, x > 0)
+    assert "range(384)" in compiled.kernels[0].source
+    every_second = (x > 0)[:, ::2]
+    assert compiled(x[:, ::2], every_second) == counted(x[:, ::2], every_second)
+    assert "range(192)" not in compiled.kernels[1].source
 
 
 def mandelbrot(re, im):

@@ -352,3 +352,18 @@ def test_no_array_outlives_its_users(f: Callable[..., Any], args: tuple[Any, ...
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert after - before < 4000
+
+
+def by_dtype(x):
+    if x.dtype == np.float32 or x.dtype == bool:
+        return x * 2
+    if np.int64 != x.dtype:
+        return x - 1
+    return x + 1
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4", "?"])
+def test_a_dtype_is_compared_with_classes(dtype: str) -> None:
+    x = np.ones(5, dtype)
+    check(by_dtype, x)
+    assert not typed(by_dtype, x).find_all_nodes("prim::If")

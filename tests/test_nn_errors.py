@@ -51,6 +51,7 @@ SHAPES = [
     (lambda: F.batch_norm(zeros(2, 3), None, None), "batch_norm: running_mean and running_var"),
     (lambda: F.batch_norm(zeros(3), None, None), "batch_norm: expected input of shape (N, C, ...)"),
     (lambda: nn.InstanceNorm1d(3)(zeros(2, 3, 1)), "instance_norm: more than one position"),
+    (lambda: nn.GroupNorm(3, 3)(zeros(1, 3, 1)), "group_norm: more than one value"),
     (lambda: nn.InstanceNorm2d(3)(zeros(3, 4)), "InstanceNorm2d: expected input with 3 or 4 axes"),
     (lambda: nn.InstanceNorm1d(3, affine=True)(zeros(2, 4, 5)), "InstanceNorm1d: expected 3 cha"),
     (lambda: nn.GroupNorm(2, 4)(zeros(2, 5, 3)), "group_norm: expected 4 channels"),

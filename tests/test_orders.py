@@ -58,6 +58,8 @@ FUNCTIONS: list[Callable[..., Any]] = [
     lambda x: np.roll(x, 1),
     lambda x: np.concatenate([x, x], axis=1),
     lambda x: np.stack([x, x], axis=-1),
+    lambda x: np.argwhere(x > 2),
+    lambda x: np.argwhere(x > 2) + 1,
     lambda x: np.dstack([x, x]),
     lambda x: np.pad(x, 1),
     lambda x: np.pad(x, 1, mode="edge"),

@@ -108,8 +108,9 @@ def _reads_in_panels(function: Callable[..., Any], *args: Any) -> bool:
     compiled = script(function)
     compiled(*args)
     source = "".join(kernel.source for kernel in compiled.kernels)
-    assert "gemv" in source
-    return "_panel in range" in source
+    in_panels = "_panel in range" in source
+    assert in_panels or "gemv" in source
+    return in_panels
 
 
 @needs_blas

@@ -297,3 +297,6 @@ def test_another_process_does_without_the_compiler(tmp_path: Path) -> None:
     assert printed("x * 2") == "[0.0, 2.0, 4.0, 6.0] False\n"
     assert printed("x * 3") == "[0.0, 3.0, 6.0, 9.0] True\n"
     assert printed("x * 3") == "[0.0, 3.0, 6.0, 9.0] False\n"
+    by_blas = "np.outer(x, np.ones(300)) @ np.ones(300)"
+    assert printed(by_blas) == "[0.0, 300.0, 600.0, 900.0] True\n"
+    assert printed(by_blas) == "[0.0, 300.0, 600.0, 900.0] False\n"

@@ -158,3 +158,25 @@ def test_symbols_of_arguments_differ_from_all_others():
             np.testing.assert_array_equal(product, x * x)
             np.testing.assert_array_equal(rest, x[:short] + 1)
     assert kinds(f) == kinds(g) == ["DYNAMIC"]
+
+
+def applied(function, x):
+    return function(x) * 2
+
+
+def scaling(factor):
+    return lambda x: x * factor
+
+
+def test_functions_made_anew_at_each_call_are_compiled_for_a_few_times_only():
+    scripted = script(applied)
+    for factor in range(30):
+        assert scripted(scaling(factor), 3.0) == factor * 6.0
+    assert len(scripted.specializations) < 15
+
+
+def test_functions_made_anew_in_a_tuple():
+    scripted = script(lambda functions, x: functions[0](x) + functions[1](x))
+    for factor in range(40):
+        assert scripted((scaling(factor), scaling(1)), 3.0) == factor * 3.0 + 3.0
+    assert len(scripted.specializations) < 15

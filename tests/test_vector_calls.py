@@ -104,6 +104,24 @@ def test_few_calls_are_inlined() -> None:
     assert not re.search(r"@jcm_tanh_float64_(x|lane|call)", text)
 
 
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("arctan2", "np.arctan2(x, 2.0) + np.arctan2(x + 1, 2.0) + np.arctan2(x - 1, 2.0)"),
+        ("power_in_arrays", "x ** 2.5"),
+    ],
+)
+def test_an_argument_that_is_the_same_in_all_calls(name: str, source: str) -> None:
+    function = function_from_source(f"def f(x):\n    return {source}\n")
+    x = np.linspace(0.1, 3, 1000)
+    check(function, x, ulp=16)
+    compiled = script(function)
+    compiled(x)
+    # One call is that of the scalar form, which LLVM replaces in the loop.
+    calls = re.findall(rf"call .*@jcm_{name}_float64_x\d+\(", compiled.kernels[0].module.llvm)
+    assert len(calls) > 1
+
+
 def test_one_call_of_a_function_that_branches() -> None:
     def sine(x):
         return np.sin(x)

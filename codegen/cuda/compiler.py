@@ -1,7 +1,6 @@
 """Compiles printed kernels to PTX, by numba.cuda; what was compiled once is on disk.
 
-PTX is the device's assembly language.  The driver makes machine code of it when a module is loaded,
-and keeps that on disk itself.
+PTX is the assembly language of devices; ``linking`` makes the machine code of one.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 from jitcore.codegen.cache import StoredObject, current
 from jitcore.codegen.cuda.driver import DriverError
 from jitcore.codegen.cuda.kernels import Kernel, most_threads
+from jitcore.codegen.cuda.linking import to_cubin
 from jitcore.codegen.printers.numba_cuda import print_kernel
 from jitcore.codegen.printers.numba_source import parameter_type, python_name
 
@@ -41,11 +41,14 @@ class Image:
     ptx : str
     entry : str
         The kernel's symbol in it.
+    cubin : bytes or None
+        Its machine code; None where the driver has to make that.
     """
 
     source: str
     ptx: str
     entry: str
+    cubin: bytes | None = None
 
 
 CompileKernel = Callable[[Kernel, str, tuple[int, int], bool], tuple[str, str]]
@@ -62,16 +65,27 @@ def compile_kernel(kernel: Kernel, capability: tuple[int, int], *, contract: boo
         Where numba-cuda or what it needs is missing; the message says what to install.
     """
     source = print_kernel(kernel, header=_HEADER.format(name=kernel.name, mapping=kernel.mapping))
+    if _compilers:
+        return Image(source, *_compilers[-1](kernel, source, capability, contract))
+    ptx, entry = _stored_ptx(kernel, source, capability, contract)
+    return Image(source, ptx, entry, to_cubin(ptx, kernel.name, capability))
+
+
+def _stored_ptx(
+    kernel: Kernel, source: str, capability: tuple[int, int], contract: bool
+) -> tuple[str, str]:
+    """PTX from the disk where it is there, and the kernel's symbol."""
     files = current()
-    if files is None or _compilers:
-        return Image(source, *(_compilers or [to_ptx])[-1](kernel, source, capability, contract))
-    key = hashlib.sha256(repr((_version(), capability, contract, source)).encode()).hexdigest()
+    if files is None:
+        return to_ptx(kernel, source, capability, contract)
+    parts = (_version(), capability, contract, most_threads(kernel), source)
+    key = hashlib.sha256(repr(parts).encode()).hexdigest()
     stored = files.load(key)
     if stored is None:
         ptx, entry = to_ptx(kernel, source, capability, contract)
         stored = StoredObject(ptx.encode(), (entry,), ())
         files.store(key, stored)
-    return Image(source, stored.object_code.decode(), stored.symbols[0])
+    return stored.object_code.decode(), stored.symbols[0]
 
 
 _compilers: list[CompileKernel] = []

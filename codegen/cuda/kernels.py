@@ -37,7 +37,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jitcore.codegen.loops import Call, Const, Do, Expr, For, If, Stmt, Var
+from jitcore.codegen.loops import Binary, Call, Const, Do, Expr, For, If, Stmt, Var
 
 __all__ = [
     "BLOCK",
@@ -153,8 +153,10 @@ class Kernel:
 
 def most_threads(kernel: Kernel) -> int:
     """The most threads that one of the kernel's blocks may have."""
-    threads = kernel.launch.threads
-    return int(threads.value) if isinstance(threads, Const) else MAX_THREADS
+    match kernel.launch.threads:
+        case Const(value=count) | Binary(op="min", y=Const(value=count)):
+            return int(count)
+    return MAX_THREADS
 
 
 def barrier() -> Stmt:

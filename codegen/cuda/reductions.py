@@ -119,12 +119,17 @@ def _may_reorder(step: Binary) -> bool:
 
 
 def share_reduction(
-    loop: For, team: Team, names: set[str], scope: Scope | None = None
+    loop: For,
+    team: Team,
+    names: set[str],
+    scope: Scope | None = None,
+    own_loops: Callable[[ThreadFor], list[Stmt]] | None = None,
 ) -> list[Stmt]:
     """A reduction of which each thread does a part; then all threads of the team have the whole.
 
     The loop may be shared by more than the team, which then has its part of the whole.  The
-    variables keep what they had before, joined with that.
+    variables keep what they had before, joined with that.  ``own_loops`` writes what a thread does
+    of the shared loop; by vectors by default.
     """
     parts = {
         one.var.name: (one, Var(numbered(f"{one.var.name}_part", names), one.var.dtype))
@@ -153,8 +158,9 @@ def share_reduction(
         end.append(Assign(part, whole))
         is_float = np.dtype(part.dtype).kind == "f"
         end.append(Assign(one.var, Binary(one.op, one.var, part, part.dtype, reassoc=is_float)))
-    own_loops = [shared] if team == PARTS else by_vectors(shared, names)[0]
-    return [*begin, *own_loops, *end]
+    if own_loops is not None:
+        return [*begin, *own_loops(shared), *end]
+    return [*begin, *([shared] if team == PARTS else by_vectors(shared, names)[0]), *end]
 
 
 def make_parts(

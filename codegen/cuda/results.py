@@ -18,10 +18,7 @@ from jitcore.codegen.signature import (
     UnionResult,
 )
 
-__all__ = ["FETCH", "FETCHED", "host_slots", "with_device_scalars"]
-
-FETCH = "cuda.fetch"
-"""A call that gives the host a number that depends on elements, such as an extent."""
+__all__ = ["FETCHED", "host_slots", "with_device_scalars"]
 
 FETCHED = 15
 """The result slot through which scalars come from the device: entries have 16 at least."""

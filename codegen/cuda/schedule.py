@@ -13,14 +13,14 @@ lines
 rows
     Each iteration of the independent loops is the work of one block: its threads share the loops
     inside, reductions among them, so that a softmax is one kernel and reads neighbours together.
+    As far as they fit, the elements of rows and lines stay in registers between these loops.
 total
     A reduction with nothing around it: every block makes its part, and one more block joins them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from jitcore.codegen.cuda.kernels import (
     BLOCK,
@@ -30,9 +30,7 @@ from jitcore.codegen.cuda.kernels import (
     WARP,
     Launch,
     Mapped,
-    Team,
     ThreadFor,
-    barrier,
 )
 from jitcore.codegen.cuda.linear import stride_along
 from jitcore.codegen.cuda.nests import (
@@ -45,10 +43,11 @@ from jitcore.codegen.cuda.nests import (
     extent_of,
     flat,
     is_independent,
-    jumps,
 )
-from jitcore.codegen.cuda.reductions import reductions_of, share, share_reduction
-from jitcore.codegen.cuda.scans import is_scan, share_scan
+from jitcore.codegen.cuda.reductions import reductions_of
+from jitcore.codegen.cuda.resident import ResidentRow, resident_row
+from jitcore.codegen.cuda.scans import is_scan
+from jitcore.codegen.cuda.teams import TeamWork, is_shareable
 from jitcore.codegen.cuda.tiles import by_tiles
 from jitcore.codegen.cuda.vectors import by_vectors
 from jitcore.codegen.loops import (
@@ -62,14 +61,11 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
     Var,
-    While,
 )
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
-    TRUE,
     ZERO,
     add,
-    both,
     compare,
     integer,
     maximum,
@@ -77,8 +73,7 @@ from jitcore.codegen.lowering.arithmetic import (
     multiply,
     subtract,
 )
-from jitcore.codegen.lowering.operands import NotNative
-from jitcore.codegen.rewriting import numbered, with_blocks
+from jitcore.codegen.rewriting import numbered
 from jitcore.codegen.traversal import (
     bound_names,
     loads_in,
@@ -145,23 +140,9 @@ def _elements(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped
 def _has_shared_loops(body: Sequence[Stmt]) -> bool:
     """Whether the threads of a block should share the loops inside."""
     inner = [one for one in body if isinstance(one, For)]
-    if not inner or not all(map(_is_shareable, inner)):
+    if not inner or not all(map(is_shareable, inner)):
         return False
     return not all(_is_short(one) for one in inner)
-
-
-def _is_shareable(loop: For) -> bool:
-    if loop.step != 1 or jumps(loop.body):
-        return False
-    if is_independent(loop) or is_scan(loop):
-        return True
-    return bool(reductions_of(loop)) and _stores_apart(loop)
-
-
-def _stores_apart(loop: For) -> bool:
-    """Whether each iteration of a reduction writes somewhere else."""
-    stores = (one for one in walk(loop.body) if isinstance(one, Store))
-    return all(stride_along(one.index, loop.var.name) not in (None, ZERO) for one in stores)
 
 
 def _joins_in_branch(statement: Stmt) -> bool:
@@ -189,10 +170,21 @@ def _is_by_columns(outer: For, inner: For) -> bool:
 
 def _rows(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
     rows, counter, bindings = flat(loops, names)
-    inside = _Block(names, BLOCK).statements(body)
+    row = resident_row(body, _counters(loops), BLOCK, names)
+    inside = TeamWork(names, BLOCK, row=row).statements(body)
     loop = ThreadFor(counter, ZERO, rows, [*bindings, *inside], scope="blocks")
     blocks = minimum(maximum(rows, ONE), integer(MAX_BLOCKS))
-    return Mapped([loop], Launch(blocks, _row_threads(loops, body)), "a block per row")
+    threads = _row_threads(loops, body) if row is None else row.threads
+    return Mapped([loop], Launch(blocks, threads), f"a block per row{_kept(row)}")
+
+
+def _counters(loops: Sequence[For]) -> set[str]:
+    return {loop.var.name for loop in loops}
+
+
+def _kept(row: ResidentRow | None) -> str:
+    """For reports."""
+    return "" if row is None else ", which stays in registers"
 
 
 def _are_short_rows(body: Sequence[Stmt]) -> bool:
@@ -215,7 +207,9 @@ def _lines(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
     rows, counter, bindings = flat(loops, names)
     own = Var(numbered("own_row", names), "int64")
     groups = Var(numbered("group", names), "int64")
-    inside = _Block(names, LINE, compare("lt", own, rows)).statements(body)
+    is_real = compare("lt", own, rows)
+    row = resident_row(body, _counters(loops), LINE, names, is_real)
+    inside = TeamWork(names, LINE, is_real, row).statements(body)
     body = [
         Let(own, add(multiply(groups, integer(LINES)), Call("cuda.warp", (), "int64"))),
         Let(counter, minimum(own, subtract(rows, ONE))),
@@ -225,12 +219,12 @@ def _lines(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
     count = Binary("quot", add(rows, integer(LINES - 1)), integer(LINES), "int64")
     loop = ThreadFor(groups, ZERO, count, body, scope="blocks")
     launch = Launch(blocks_for(rows, LINES), integer(LINES * WARP))
-    return Mapped([loop], launch, "a warp per row")
+    return Mapped([loop], launch, f"a warp per row{_kept(row)}")
 
 
 def _row_threads(loops: Sequence[For], body: Sequence[Stmt]) -> Expr:
     """Whole warps, with about four elements for each thread of the longest loop."""
-    inner = {loop.var.name for loop in loops} | bound_names(body)
+    inner = _counters(loops) | bound_names(body)
     longest: Expr = ZERO
     for one in body:
         if isinstance(one, For):
@@ -254,7 +248,7 @@ def _columns(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
     first = Var(numbered("column", names), "int64")
     own = Var(numbered("own_column", names), "int64")
     is_real = compare("lt", own, size)
-    inside = _Block(names, PARTS, is_real).statements(body)
+    inside = TeamWork(names, PARTS, is_real).statements(body)
     groups = Var(numbered("group", names), "int64")
     body = [
         Let(first, multiply(groups, integer(WARP))),
@@ -267,57 +261,3 @@ def _columns(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
     loop = ThreadFor(groups, ZERO, count, body, scope="blocks")
     launch = Launch(blocks_for(size, WARP), integer(COLUMN_THREADS))
     return Mapped([loop], launch, f"a block per {WARP} columns")
-
-
-class _Block:
-    """What the threads of a team do together, in one iteration of the outer loops.
-
-    Only threads for which ``writes`` holds write.
-    """
-
-    def __init__(self, names: set[str], team: Team, writes: Expr = TRUE) -> None:
-        self._names = names
-        self._team = team
-        self._writes = writes
-        self._dirty: set[str] = set()
-
-    def statements(self, statements: Sequence[Stmt]) -> list[Stmt]:
-        """All of a block's statements."""
-        return [made for one in statements for made in self._statement(one)]
-
-    def _statement(self, statement: Stmt) -> Iterator[Stmt]:
-        read = {load.root for load in loads_in([statement])}
-        written = {one.root for one in walk([statement]) if isinstance(one, Store)}
-        if self._meets(read | written):
-            yield barrier()
-            self._dirty.clear()
-        match statement:
-            case For() if is_independent(statement) and not reductions_of(statement):
-                yield from self._independent(statement)
-            case For() if is_scan(statement):
-                yield from share_scan(statement, self._names)
-            case For() if _is_shareable(statement):
-                yield from share_reduction(statement, self._team, self._names)
-                # To join the parts all have met, after what they wrote.
-                self._dirty.clear()
-                return
-            case If():
-                yield with_blocks(statement, self.statements)
-            case Store():
-                yield If(both(self._team.is_first, self._writes), [statement])
-            case For() | While() if written:
-                raise NotNative("a loop in which an iteration goes on with the one before")
-            case _:
-                yield statement
-        self._dirty |= written
-
-    def _independent(self, loop: For) -> list[Stmt]:
-        shared = share(loop, self._team.scope)
-        if self._team != PARTS:
-            loops = by_vectors(shared, self._names)[0]
-            return loops if self._writes == TRUE else [If(self._writes, loops)]
-        return [replace(shared, body=[If(self._writes, shared.body)])]
-
-    def _meets(self, roots: set[str]) -> bool:
-        """Whether any memory was written since the threads last met that is used now."""
-        return bool(self._dirty & roots) or bool(self._dirty and "" in roots) or "" in self._dirty

@@ -43,7 +43,7 @@ from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by
 from jitcore.codegen.cuda.nests import check_nest
 from jitcore.codegen.cuda.products import call_of_library, is_product, map_product
 from jitcore.codegen.cuda.reductions import Parts, join_parts, make_parts, reductions_of
-from jitcore.codegen.cuda.results import FETCH, FETCHED, host_slots, with_device_scalars
+from jitcore.codegen.cuda.results import FETCHED, host_slots, with_device_scalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
 from jitcore.codegen.cuda.schedule import map_nest
 from jitcore.codegen.error_sites import ErrorSite
@@ -71,6 +71,7 @@ from jitcore.codegen.lowering.arithmetic import FALSE, ONE, ZERO, add, compare, 
 from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.state import MAX_RANK, NULL, RESULTS
 from jitcore.codegen.rewriting import numbered, replaced, with_blocks, with_expressions
+from jitcore.codegen.targets import FETCH
 from jitcore.codegen.traversal import (
     bound_names,
     calls_c,

@@ -1,4 +1,4 @@
-"""Attention, some rows of one head at a time: ``jc_attention_<dtype>``.
+"""Attention, some rows of one head at a time: ``jc_attention_<dtype>_<mask>``.
 
 Keys and values are packed first, as panels of the kernels for products (`tiles`): keys transposed,
 so that scores are a product of the queries with them.  Then tasks of some queries by all keys
@@ -10,6 +10,7 @@ values, all out of the cache.  So scores are never in memory as a whole (Dao et 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
@@ -34,6 +35,8 @@ __all__ = ["symbol", "width"]
 
 ARRAYS = ("query", "key", "value", "packed", "out")
 
+MASK = "mask"
+
 NUMBERS = (
     "i64 %heads",
     "i64 %inner",
@@ -41,16 +44,17 @@ NUMBERS = (
     "i64 %keys",
     "i64 %features",
     "i64 %columns",
-    *(f"i64 %{name}.{axis}" for name in ARRAYS[:3] for axis in ("outer", "inner", "row")),
+    *(f"i64 %{name}.{axis}" for name in (*ARRAYS[:3], MASK) for axis in ("outer", "inner", "row")),
     "i64 %causal",
 )
-"""The parameters after those of the arrays; then comes the factor of the scores.
+"""The parameters after those of the arrays and the mask; then comes the factor of the scores.
 
 Heads are numbered along two axes, ``inner`` of them along the second; the strides of these axes
 and of the rows are in elements, and the last axis has no gaps.  ``packed`` has room for `width`
 times as many elements as the panels of keys have features and those of values have keys, for each
-head.  With ``causal`` query ``i`` sees the first ``i + 1`` keys.  The scores of one tile's rows
-lie on the stack, so there must not be very many keys.
+head.  With ``causal`` query ``i`` sees the first ``i + 1`` keys.  The mask has a row of as many
+numbers as there are keys for each query, and strides of zero where queries or heads share one.  The
+scores of one tile's rows lie on the stack, so there must not be very many keys.
 """
 
 _VECTORS = 2
@@ -65,9 +69,9 @@ _SOFTMAX_WORK = 8
 """Operations for one score."""
 
 
-def symbol(dtype: str) -> str:
-    """The name of the function for a dtype."""
-    return f"jc_attention_{dtype}"
+def symbol(dtype: str, mask: str) -> str:
+    """The name of the function for a dtype and one of `softmax.MASKS`."""
+    return f"jc_attention_{dtype}_{mask}"
 
 
 def width(dtype: str) -> int:
@@ -76,30 +80,40 @@ def width(dtype: str) -> int:
 
 
 @cache
-def _compiled(dtype: str) -> CompiledModule:
-    module = compile_module(_module_text(dtype), name=symbol(dtype))
-    add_symbol(symbol(dtype), module.address(symbol(dtype)))
+def _compiled(dtype: str, mask: str) -> CompiledModule:
+    name = symbol(dtype, mask)
+    module = compile_module(_module_text(dtype, mask), name=name)
+    add_symbol(name, module.address(name))
     return module
 
 
-def _module_text(dtype: str) -> str:
+def _module_text(dtype: str, mask: str) -> str:
     lanes = lanes_of(dtype)
     tiles = [Tile(lanes, rows, _VECTORS) for rows in lanes.tiles[_VECTORS]]
-    name = symbol(dtype)
+    name = symbol(dtype, mask)
+    masking = _Masking(softmax.symbol(dtype, mask), "i8" if mask == "chosen" else lanes.number)
     texts = [
         declarations(lanes),
         "declare void @jc_parallel(ptr, ptr, i64, i64, i64)\n",
-        f"declare i64 @{softmax.symbol(dtype)}(ptr, i64, i64, i64, i64, i64, {lanes.number})\n",
+        f"declare i64 @{masking.symbol}(ptr, i64, i64, i64, i64, i64, ptr, i64, {lanes.number})\n",
         *(write_tile(tile, tiles[0].rows) for tile in tiles),
         _write_packing(f"{name}_heads", tiles[0]),
-        _write_tasks(f"{name}_tasks", tiles),
-        _write_attention(name, tiles[0]),
+        _write_tasks(f"{name}_tasks", tiles, masking),
+        _write_attention(name, tiles[0], masking),
     ]
     return "\n".join(texts)
 
 
+@dataclass(frozen=True, slots=True)
+class _Masking:
+    """The function for the softmax, and the LLVM type of a mask's elements."""
+
+    symbol: str
+    element: str
+
+
 def _context(lanes: Lanes) -> list[tuple[str, str]]:
-    words = (*(f"ptr %{name}" for name in ARRAYS), *NUMBERS, f"{lanes.number} %scale")
+    words = (*(f"ptr %{name}" for name in (*ARRAYS, MASK)), *NUMBERS, f"{lanes.number} %scale")
     return [split(one) for one in words]
 
 
@@ -113,12 +127,13 @@ def _quotient(function: Function, x: Number, y: Number) -> Number:
     return function.binary("sdiv", function.sub(function.add(x, y), 1), y)
 
 
-def _write_attention(name: str, tile: Tile) -> str:
+def _write_attention(name: str, tile: Tile, masking: _Masking) -> str:
     """The function that others call."""
     lanes = tile.lanes
-    params = (*array_parameters(*ARRAYS), *NUMBERS, f"{lanes.number} %scale")
+    params = (*array_parameters(*ARRAYS, MASK), *NUMBERS, f"{lanes.number} %scale")
     function = Function(name, params)
     function.open_arrays(lanes.number, *ARRAYS)
+    function.open_arrays(masking.element, MASK)
     key_panels = _quotient(function, "%keys", tile.width)
     value_panels = _quotient(function, "%columns", tile.width)
     key_size = function.mul(key_panels, "%features", tile.width)
@@ -148,11 +163,11 @@ def _start_body(name: str, lanes: Lanes) -> Function:
     return function
 
 
-def _head(function: Function, lanes: Lanes, array: str, head: Number) -> Word:
+def _head(function: Function, element: str, array: str, head: Number) -> Word:
     """The address of a head's first row."""
     outer = function.mul(function.binary("sdiv", head, "%inner"), f"%{array}.outer")
     inner = function.mul(function.binary("srem", head, "%inner"), f"%{array}.inner")
-    return function.place(f"%{array}", function.add(outer, inner), lanes.number)
+    return function.place(f"%{array}", function.add(outer, inner), element)
 
 
 # Packing ----------------------------------------------------------------------------------
@@ -164,9 +179,9 @@ def _write_packing(name: str, tile: Tile) -> str:
     function = _start_body(name, lanes)
     with function.loop("%first", "%last") as head:
         target = function.place("%packed", function.mul(head, "%head.size"), lanes.number)
-        _pack_keys(function, tile, _head(function, lanes, "key", head), target)
+        _pack_keys(function, tile, _head(function, lanes.number, "key", head), target)
         values = function.place(target, "%key.size", lanes.number)
-        _pack_values(function, tile, _head(function, lanes, "value", head), values)
+        _pack_values(function, tile, _head(function, lanes.number, "value", head), values)
     return function.text()
 
 
@@ -240,7 +255,7 @@ def _pack_values(function: Function, tile: Tile, values: Word, target: Word) -> 
 # Tasks ------------------------------------------------------------------------------------
 
 
-def _write_tasks(name: str, tiles: Sequence[Tile]) -> str:
+def _write_tasks(name: str, tiles: Sequence[Tile], masking: _Masking) -> str:
     """The body of the loop over tasks: some queries of one head."""
     tile = tiles[0]
     lanes, step = tile.lanes, tile.rows * _TILES_PER_TASK
@@ -253,27 +268,27 @@ def _write_tasks(name: str, tiles: Sequence[Tile]) -> str:
         start = function.mul(function.binary("srem", task, "%blocks"), step)
         end = function.smaller(function.add(start, step), "%queries")
         with function.loop(start, end, tile.rows) as row:
-            _attend(function, tiles, (table, scores, padded), head, row, end)
+            _attend(function, tiles, masking, (table, scores, padded), (head, row, end))
     return function.text()
 
 
 def _attend(
     function: Function,
     tiles: Sequence[Tile],
+    masking: _Masking,
     memory: tuple[Word, Word, Number],
-    head: Number,
-    row: Number,
-    end: Number,
+    place: tuple[Number, Number, Number],
 ) -> None:
-    """The results of one tile's rows."""
+    """The results of one tile's rows: a head, the first row, and the end of the rows."""
     table, scores, padded = memory
+    head, row, end = place
     lanes = tiles[0].lanes
     rows = function.smaller(tiles[0].rows, function.sub(end, row))
     seen = function.smaller("%keys", function.add(row, rows))
     is_causal = function.compare("ne", "%causal", 0)
     keys = function.let(f"select i1 {is_causal}, i64 {seen}, i64 %keys")
     queries = function.place(
-        _head(function, lanes, "query", head), function.mul(row, "%query.row"), lanes.number
+        _head(function, lanes.number, "query", head), function.mul(row, "%query.row"), lanes.number
     )
     packed = function.place("%packed", function.mul(head, "%head.size"), lanes.number)
     values = function.place(packed, "%key.size", lanes.number)
@@ -283,8 +298,10 @@ def _attend(
     sizes = (rows, "%features", keys, "%features")
     _multiply(function, tiles, table, (packed, scores, padded), sizes)
     numbers = ", ".join(f"i64 {one}" for one in (rows, padded, keys, row, "%causal"))
-    arguments = f"ptr {scores}, {numbers}, {lanes.number} %scale"
-    function.let(f"call i64 @{softmax.symbol(lanes.dtype)}({arguments})")
+    masks = _head(function, masking.element, MASK, head)
+    mask = function.place(masks, function.mul(row, f"%{MASK}.row"), masking.element)
+    rest = f"ptr {mask}, i64 %{MASK}.row, {lanes.number} %scale"
+    function.let(f"call i64 @{masking.symbol}(ptr {scores}, {numbers}, {rest})")
     _fill(function, tiles[0], table, (scores, padded, rows))
     sizes = (rows, keys, "%columns", "%keys")
     results = function.place("%out", out, lanes.number)
@@ -345,4 +362,5 @@ def _multiply(
 
 
 for _dtype in ("float32", "float64"):
-    add_maker(symbol(_dtype), partial(_compiled, _dtype))
+    for _mask in softmax.MASKS:
+        add_maker(symbol(_dtype, _mask), partial(_compiled, _dtype, _mask))

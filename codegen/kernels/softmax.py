@@ -1,9 +1,10 @@
-"""Softmax of some rows in place, with their scale: ``jc_softmax_<dtype>``.
+"""Softmax of some rows in place, with their scale and mask: ``jc_softmax_<dtype>_<mask>``.
 
 The function takes the rows' memory, how many there are and how many elements they are apart; how
 many scores each has; the number of the first row, and whether row ``i`` has only the first
-``i + 1`` scores; and the factor of all scores.  Weights that a row has not are zeros, as are all
-of a row whose scores are minus infinity.
+``i + 1`` scores; the first row's mask, and how many elements the rows of that are apart; and the
+factor of all scores.  Weights that a row has not are zeros, as are all of a row whose scores are
+minus infinity.
 """
 
 from __future__ import annotations
@@ -37,39 +38,55 @@ from jitcore.codegen.lowering.arithmetic import (
 )
 from jitcore.codegen.printers.llvm import print_module
 
-__all__ = ["symbol"]
+__all__ = ["MASKS", "symbol"]
 
-SCORES, ROWS, APART, COUNT, FIRST, CAUSAL = (
+SCORES, ROWS, APART, COUNT, FIRST, CAUSAL, MASK, MASK_APART = (
     Var("scores", "ptr"),
     *(Var(name, "int64") for name in ("rows", "apart", "count", "first", "causal")),
+    Var("mask", "ptr"),
+    Var("mask_apart", "int64"),
 )
 
+MASKS = ("none", "added", "chosen")
+"""No mask, numbers that are added to the scores, or bools that say which scores there are."""
 
-def symbol(dtype: str) -> str:
-    """The name of the function for a dtype."""
-    return f"jc_softmax_{dtype}"
+
+def symbol(dtype: str, mask: str) -> str:
+    """The name of the function for a dtype and a kind of mask."""
+    return f"jc_softmax_{dtype}_{mask}"
 
 
 @cache
-def _compiled(dtype: str) -> CompiledModule:
-    name = symbol(dtype)
-    module = compile_module(print_module([_function(dtype)]), name=name)
+def _compiled(dtype: str, mask: str) -> CompiledModule:
+    name = symbol(dtype, mask)
+    module = compile_module(print_module([_function(dtype, mask)]), name=name)
     add_symbol(name, module.address(name))
     return module
 
 
-def _function(dtype: str) -> Function:
+def _function(dtype: str, mask: str) -> Function:
     row, known, scale = Var("row", "int64"), Var("known", "int64"), Var("scale", dtype)
     own = minimum(COUNT, add(add(FIRST, row), ONE))
     body: list[Stmt] = [
         Let(known, Select(compare("ne", CAUSAL, ZERO), own, COUNT, "int64")),
-        *_row(dtype, row, known, scale),
+        *_row(dtype, mask, row, known, scale),
     ]
-    params = (SCORES, ROWS, APART, COUNT, FIRST, CAUSAL, scale)
-    return Function(symbol(dtype), params, [For(row, ZERO, ROWS, body), Return(ZERO)])
+    params = (SCORES, ROWS, APART, COUNT, FIRST, CAUSAL, MASK, MASK_APART, scale)
+    return Function(symbol(dtype, mask), params, [For(row, ZERO, ROWS, body), Return(ZERO)])
 
 
-def _row(dtype: str, row: Var, known: Var, scale: Var) -> list[Stmt]:
+def _masked(dtype: str, mask: str, row: Var, place: Var, score: Expr) -> Expr:
+    """A score, with what the mask says of it."""
+    if mask == "none":
+        return score
+    place_there = add(multiply(row, MASK_APART), place)
+    if mask == "added":
+        return Binary("add", score, Load(MASK, place_there, dtype, "mask"), dtype)
+    is_there = Load(MASK, place_there, "bool", "mask")
+    return Select(is_there, score, constant(float("-inf"), dtype), dtype)
+
+
+def _row(dtype: str, mask: str, row: Var, known: Var, scale: Var) -> list[Stmt]:
     """The softmax of one row."""
     start, place = Var("start", "int64"), Var("place", "int64")
     top, total, shift = (Var(name, dtype) for name in ("top", "total", "shift"))
@@ -91,7 +108,7 @@ def _row(dtype: str, row: Var, known: Var, scale: Var) -> list[Stmt]:
         over(
             known,
             [
-                Let(value, Binary("mul", load(), scale, dtype)),
+                Let(value, _masked(dtype, mask, row, place, Binary("mul", load(), scale, dtype))),
                 store(value),
                 Assign(top, Binary("max", top, value, dtype, reassoc=True)),
             ],
@@ -113,4 +130,5 @@ def _row(dtype: str, row: Var, known: Var, scale: Var) -> list[Stmt]:
 
 
 for _dtype in ("float32", "float64"):
-    add_maker(symbol(_dtype), partial(_compiled, _dtype))
+    for _mask in MASKS:
+        add_maker(symbol(_dtype, _mask), partial(_compiled, _dtype, _mask))

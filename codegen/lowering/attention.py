@@ -19,7 +19,7 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.layers import addresses, contiguous, result
 from jitcore.codegen.lowering.operands import ArrayRef, Operand
 from jitcore.codegen.lowering.state import Lowering, Rule
-from jitcore.ir.graph import Node
+from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops.layer_types import MAX_KEYS
 
 __all__ = ["RULES"]
@@ -41,6 +41,7 @@ def _attention(lowering: Lowering, node: Node) -> Operand:
     ):
         lowering.fail(compare("ne", one, other), None)
     lowering.fail(compare("gt", keys, integer(MAX_KEYS)), None)
+    mask = _mask(lowering, node.inputs[3], (*heads, queries, keys))
     target = result(lowering, node, query, [*heads, queries, columns])
     count = lowering.size(heads)
     packed = lowering.allocate(
@@ -51,14 +52,40 @@ def _attention(lowering: Lowering, node: Node) -> Operand:
     inner = heads[-1] if heads else ONE
     causal = integer(int(node.attributes["is_causal"]))
     args = (
-        *addresses((query, key, value, packed, target)),
+        *addresses((query, key, value, packed, target, mask)),
         *(count, inner, queries, keys, features, columns),
         *strides,
+        *(_mask_strides(mask) if mask else (ZERO, ZERO, ZERO)),
         causal,
         _scale(lowering, node.attributes["scale"], features, dtype),
     )
-    lowering.emitter.emit(Do(Call(attention.symbol(dtype), args, "void", external=True)))
+    symbol = attention.symbol(dtype, _kind(mask))
+    lowering.emitter.emit(Do(Call(symbol, args, "void", external=True)))
     return target
+
+
+def _kind(mask: ArrayRef | None) -> str:
+    if mask is None:
+        return "none"
+    return "chosen" if mask.dtype.kind == "b" else "added"
+
+
+def _mask(lowering: Lowering, value: Value, scores: tuple[Expr, ...]) -> ArrayRef | None:
+    """The mask of scores with these extents, with numbers side by side."""
+    if value.constant is not None:
+        return None
+    mask = lowering.array(value)
+    for one, other in zip(reversed(mask.dims), reversed(scores), strict=False):
+        if one != ONE:
+            lowering.fail(compare("ne", one, other), None)
+    return mask if mask.strides[-1] == ONE else contiguous(lowering, mask)
+
+
+def _mask_strides(mask: ArrayRef) -> tuple[Expr, ...]:
+    """As `_strides`; zeros along axes that the mask has not, or that are of extent 1."""
+    known = zip(mask.dims[:-1], mask.strides[:-1], strict=True)
+    own = [ZERO if dim == ONE else stride for dim, stride in known]
+    return (*[ZERO] * (HEAD_AXES + 1 - len(own)), *own)
 
 
 def _walkable(lowering: Lowering, array: ArrayRef) -> ArrayRef:

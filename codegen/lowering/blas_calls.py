@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.codegen.blas import Blas, ensure_blas
+from jitcore.codegen.kernels import matrices
 from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
@@ -76,15 +77,23 @@ def blas_pays(x: Matrix, y: Matrix) -> Expr:
 def call_blas(lowering: Lowering, x: Matrix, y: Matrix, z: Matrix) -> None:
     """Write ``x @ y`` to ``z``, which is in C order; `blas_pays` holds."""
     rows, terms, columns = x.dims[0], x.dims[1], y.dims[1]
+    dtype = x.dtype.name
     args: tuple[Expr, ...]
     if columns == ONE:
         name, args = "gemv", (rows, terms, *x.parameters, *_vector(y))
     elif rows == ONE:
         name, args = "gemv", (columns, terms, *y.transposed.parameters, *_vector(x.transposed))
     else:
-        name, args = "gemm", (rows, columns, terms, *x.parameters, *y.parameters)
+        name = "matmul" if has_wide_kernels(dtype) else "gemm"
+        args = (rows, columns, terms, *x.parameters, *y.parameters)
     args = (*args, z.pointer, z.offset)
-    lowering.emitter.emit(Do(Call(f"jc_{name}_{x.dtype.name}", args, "void", external=True)))
+    lowering.emitter.emit(Do(Call(f"jc_{name}_{dtype}", args, "void", external=True)))
+
+
+def has_wide_kernels(dtype: str) -> bool:
+    """Whether products of large matrices are faster by our own kernels than by BLAS's."""
+    blas = ensure_blas(dtype)
+    return blas is not None and blas.is_narrow and dtype in matrices.DTYPES
 
 
 def dot_by_blas(x: Matrix, y: Matrix) -> tuple[Expr, Call] | None:

@@ -18,7 +18,10 @@ def _interleaved(lowering: Lowering, node: Node) -> Operand:
     bias = node.inputs[1]
     phases = [lowering.array(value) for value in node.inputs[2:]]
     channels = phases[0].dims[-1] if phases else lowering.array(bias).dims[0]
-    extents = [integer(extent) for extent in node.attributes["extents"]]
+    numbers = zip(
+        images.dims[1:-1], node.attributes["stride"], node.attributes["excess"], strict=True
+    )
+    extents = [add(multiply(n, integer(step)), integer(more)) for n, step, more in numbers]
     target = result(lowering, node, images, [images.dims[0], *extents, channels])
     if node.attributes["has_gaps"]:
         is_absent = bias.constant is not None and bias.constant.attributes["value"] is None

@@ -22,10 +22,11 @@ def _list(lowering: Lowering, value: Value) -> ListRef:
 
 
 def _items(lowering: Lowering, node: Node) -> Operand:
-    numbers = _list(lowering, node.inputs[0]).numbers
+    columns = _list(lowering, node.inputs[0]).columns
     type_ = node.output.type
-    if numbers is None or not isinstance(type_, TensorType) or type_.dims is None:
+    if not columns or not isinstance(type_, TensorType) or type_.dims is None:
         raise NotNative("a list without elements")
+    numbers = columns[node.attributes["column"]]
     lowering.define(type_.dims[0], numbers.dims[0])
     return numbers
 
@@ -51,7 +52,7 @@ def _write(lowering: Lowering, node: Node) -> Operand:
     length = lowering.scalar(node.inputs[2])
     lowering.lists_written.add(argument.input)
     lowering.lists_end = True
-    before = NULL if argument.numbers is None else argument.numbers.pointer
+    before = argument.columns[0].pointer if argument.columns else NULL
     args = (argument.pointer, before, argument.length, array.pointer, length)
     status = lowering.emitter.let("failed", Call(f"jc_write_{kind}s", args, "int64", external=True))
     lowering.fail(compare("ne", status, Const(0, "int64")), MemoryError)

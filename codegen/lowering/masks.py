@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jitcore.codegen.cuda.results import FETCH
 from jitcore.codegen.kernels.selection import can_compress, symbol
 from jitcore.codegen.loops import Binary, Call, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
@@ -21,7 +20,7 @@ from jitcore.codegen.lowering.arithmetic import (
     not_,
     subtract,
 )
-from jitcore.codegen.lowering.broadcasting import define_dims, fit_dims, shape_template
+from jitcore.codegen.lowering.broadcasting import define_dims, fit_dims, shape_template, type_dims
 from jitcore.codegen.lowering.elements import (
     Elements,
     choose,
@@ -31,11 +30,12 @@ from jitcore.codegen.lowering.elements import (
     uncollapsed,
 )
 from jitcore.codegen.lowering.elementwise import as_copy
-from jitcore.codegen.lowering.nest import nest, write
+from jitcore.codegen.lowering.nest import collapse, nest, write
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, NotNative, Operand, arrays_in
 from jitcore.codegen.lowering.orders import iterated_order, order_of
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.stores import overwrites_itself
+from jitcore.codegen.targets import FETCH
 from jitcore.ir.graph import Node
 
 __all__ = ["RULES"]
@@ -57,7 +57,7 @@ def _count(lowering: Lowering, mask: ArrayRef | Lazy) -> Expr:
     """How many elements of a mask are true."""
     count = lowering.emitter.mutable("count", ZERO)
     elements = Elements(lowering)
-    with nest(lowering, mask.dims) as index:
+    with nest(lowering, mask.dims, collapse(lowering, mask.dims, [mask])) as index:
         one = cast(elements(mask, index), "int64")
         lowering.emitter.assign(count, Binary("add", count, one, "int64"))
     if lowering.target.is_device:
@@ -72,7 +72,8 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
         raise NotNative("a mask of a scalar")
     _check_mask(lowering, base.dims, mask.dims)
     row = base.dims[mask.rank :]
-    count = _count(lowering, mask)
+    # Another selection by the same mask may have counted already.
+    count = lowering.symbol(type_dims(node.output)[0]) or _count(lowering, mask)
     dims = define_dims(lowering, node.output, [count, *row])
     escapes = lowering.escapes(node.output)
     inner_order = order_of(base)[mask.rank :]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from jitcore.codegen.loops import Assign, Binary, Call, Const, Do, Expr, If, Stmt
 from jitcore.codegen.lowering.accumulators import accumulator
@@ -13,9 +16,11 @@ from jitcore.codegen.lowering.arithmetic import (
     TRUE,
     ZERO,
     add,
+    both,
     compare,
     constant,
     expression_dtype,
+    integer,
     multiply,
 )
 from jitcore.codegen.lowering.blas_calls import Matrix, blas_pays, call_blas, dot_by_blas
@@ -30,6 +35,12 @@ from jitcore.ir.graph import Node
 from jitcore.ir.types import TensorType
 
 __all__ = ["RULES"]
+
+FEW_TERMS = 4
+"""With so many terms a sum is computed at once."""
+
+LONG_ROW = 64
+"""Rows from this length on are read as fast as memory gives them."""
 
 MISMATCH = (
     "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
@@ -142,6 +153,8 @@ def _fill(lowering: Lowering, product: Product, target: ArrayRef, count: int) ->
         _on_device(lowering, product, target, count)
         return
     pays = blas_pays(_matrix(product.x, is_left=True), _matrix(product.y, is_left=False))
+    if _has_few_terms(product):
+        pays = both(pays, compare("lt", product.y.dims[-1], integer(LONG_ROW)))
     by_blas: list[Stmt] = []
     by_loops: list[Stmt] = []
     with lowering.emitter.inside(by_blas):
@@ -180,7 +193,9 @@ def _by_blas(lowering: Lowering, product: Product, target: ArrayRef, count: int)
 def _by_loops(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
     """Loops of our own, by rows of ``y`` or by its columns, whichever are contiguous."""
     y = product.y
-    if y.rank == 1 or _is_by_columns(y):
+    if _has_few_terms(product):
+        _by_few_terms(lowering, product, target, count)
+    elif y.rank == 1 or _is_by_columns(y):
         rows = target.rank - count - int(y.rank > 1)
         _by_dots(lowering, product, target, count, rows)
     else:
@@ -217,6 +232,59 @@ def _on_device(lowering: Lowering, product: Product, target: ArrayRef, count: in
             *(batch or (ONE,)),
         )
         lowering.emitter.emit(Do(Call(f"cuda.matmul_{x.dtype.name}", args, "void")))
+
+
+def _has_few_terms(product: Product) -> bool:
+    """Whether a sum has so few terms that BLAS would only move them around in memory."""
+    x, y = product.x, product.y
+    if x.rank == 1 or y.rank == 1 or x.dims[-2] == ONE or _is_by_columns(y):
+        return False
+    is_short = isinstance(product.terms, Const) and 0 < product.terms.value <= FEW_TERMS
+    return is_short and x.dtype.kind in "fc" and x.dtype != np.float16
+
+
+def _by_few_terms(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
+    """One pass over the result, in which each element is a sum without a loop.
+
+    Of few rows, all take an element of ``y`` when it is read.
+    """
+    elements = Elements(lowering)
+    assert isinstance(product.terms, Const)
+    terms = [integer(k) for k in range(product.terms.value)]
+    *stack, height, width = target.dims
+    low = height.value if isinstance(height, Const) and height.value <= FEW_TERMS else None
+    dims = [*stack, height, width] if low is None else [*stack, width]
+    with nest(lowering, dims, parallel=True) as index:
+        places = [*index.entries]
+        column = places.pop()
+        rows = [places.pop()] if low is None else [integer(row) for row in range(low)]
+        right = [elements.bind("right", product.right(places, k, [column]), "") for k in terms]
+        for row in rows:
+            left = [elements.bind("left", product.left(places, [row], k), "") for k in terms]
+            value = _sum_of_products(left, right, target.dtype)
+            store(lowering, target, uncollapsed([*places, row, column]), value)
+
+
+def _sum_of_products(
+    left: Sequence[Element], right: Sequence[Element], dtype: np.dtype[Any]
+) -> Element:
+    """The sum of some products, each rounded together with its addition, as BLAS adds them."""
+    part = expression_dtype(dtype)
+
+    def added(xs: Sequence[Expr], ys: Sequence[Expr]) -> Expr:
+        total: Expr = Binary("mul", xs[0], ys[0], part)
+        for x, y in zip(xs[1:], ys[1:], strict=True):
+            total = Call("fma", (x, y, total), part)
+        return total
+
+    if dtype.kind != "c":
+        return added(left, right)
+    re, im = [one.re for one in left], [one.im for one in left]
+    other_re, other_im = [one.re for one in right], [one.im for one in right]
+    return Pair(
+        Binary("sub", added(re, other_re), added(im, other_im), part),
+        Binary("add", added(re, other_im), added(im, other_re), part),
+    )
 
 
 def _is_by_columns(y: ArrayRef) -> bool:

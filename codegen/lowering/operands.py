@@ -187,15 +187,16 @@ class ListRef:
     ----------
     pointer : Expr
         The object.
-    numbers : ArrayRef or None
-        Its elements, and room for two more; None where it has none.
+    columns : tuple of ArrayRef
+        Its elements, and room for two more, one array for each number in an element; none where
+        it is empty.
     length : Expr
     input : int
         The number of the argument.
     """
 
     pointer: Expr
-    numbers: ArrayRef | None
+    columns: tuple[ArrayRef, ...]
     length: Expr
     input: int
 

@@ -20,4 +20,12 @@ def _require(lowering: Lowering, node: Node) -> Operand:
     return ()
 
 
-RULES: dict[str, Rule] = {"prim::require": _require}
+def _require_shape(lowering: Lowering, node: Node) -> Operand:
+    dims = lowering.array(node.inputs[1]).dims
+    numbers = ", ".join(f"{{{axis}}}" for axis in range(len(dims)))
+    message = node.attributes["message"].format(f"({numbers})")
+    lowering.fail(not_(lowering.scalar(node.inputs[0])), ValueError, message, dims)
+    return ()
+
+
+RULES: dict[str, Rule] = {"prim::require": _require, "prim::require_shape": _require_shape}

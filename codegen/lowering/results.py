@@ -36,12 +36,12 @@ from jitcore.codegen.signature import (
 from jitcore.ir.graph import Value
 from jitcore.ir.types import (
     BOOL,
+    CHARACTER,
     COMPLEX,
     FLOAT,
     INT,
     NONE,
     ListType,
-    LocalListType,
     TensorType,
     TupleType,
     Type,
@@ -133,27 +133,30 @@ class Parameters:
 
     def _list(self, name: str, type_: ListType, number: int) -> ListRef:
         pointer = self._param(f"{name}_list", "ptr")
-        dtype = LocalListType(type_.element).dtype
-        if dtype is None:
-            return ListRef(pointer, None, ZERO, number)
-        numbers = self._param(name, "ptr")
+        dtypes = type_.dtypes
+        if not dtypes:
+            return ListRef(pointer, (), ZERO, number)
+        addresses = [self._param(name, "ptr") for _ in dtypes]
         length = self._param(f"{name}_length", "int64")
         lowering = self.lowering
-        lowering.ranges.at_least(length, 1)
+        lowering.ranges.at_least(length, 0 if type_.element == CHARACTER else 1)
         capacity = lowering.emitter.let(f"{name}_capacity", add(length, integer(2)))
         lowering.never_one.add(capacity)
-        array = ArrayRef(
-            numbers,
-            (capacity,),
-            (ONE,),
-            dtype,
-            frozenset({numbers.name}),
-            whole=True,
-            order=row_major(1),
+        columns = tuple(
+            ArrayRef(
+                address,
+                (capacity,),
+                (ONE,),
+                dtype,
+                frozenset({address.name}),
+                whole=True,
+                order=row_major(1),
+            )
+            for address, dtype in zip(addresses, dtypes, strict=True)
         )
         if lowering.work is None:
             lowering.work = lowering.emitter.mutable("work", ZERO)
-        return ListRef(pointer, array, length, number)
+        return ListRef(pointer, columns, length, number)
 
     def _strides(
         self, pointer: Var, dims: Sequence[Expr], layout: Layout | None

@@ -77,8 +77,10 @@ _SILENT = frozenset({"prim::Constant", "prim::Uninitialized", "prim::TupleConstr
 
 def _writes_arguments(graph: Graph) -> bool:
     """Whether a graph may write to memory that its caller knows."""
+    writers = [node for node in _all_nodes(graph) if node.kind in WRITING]
+    if not writers:
+        return False
     analysis = AliasAnalysis(graph)
-    writers = (node for node in _all_nodes(graph) if node.kind in WRITING)
     return any(one.escapes for node in writers for one in analysis.writes(node))
 
 

@@ -36,13 +36,14 @@ from jitcore.codegen.loops import (
     Var,
     While,
 )
-from jitcore.codegen.numpy_loops import VECTOR_FORMS, vector_declarations, vector_name
+from jitcore.codegen.numpy_loops import VECTOR_FORMS, vector_declarations, vector_names
 from jitcore.codegen.parallel import part_function, slot_index, work_of
 from jitcore.codegen.printers.alias_scopes import alias_scopes
 from jitcore.codegen.printers.llvm_instructions import (
-    BITS,
     Instructions,
+    alignment,
     constant,
+    extension,
     identifier,
     memory_type,
     register_type,
@@ -52,6 +53,8 @@ from jitcore.codegen.printers.vector_calls import (
     VectorCalls,
     caller,
     caller_name,
+    is_called,
+    kept_functions,
     twin,
     twin_name,
     vecmath_symbol,
@@ -143,7 +146,7 @@ class _Module:
         self._unpredictable = ""
         self._lines: dict[str, int] = {}
         self._inlined = 0
-        self._twins: list[str] = []
+        self._for_vectorizer: list[str] = []
 
     def add(self, function: Function, linkage: str, contract: bool) -> None:
         """Print a function, and before it the vector math it calls."""
@@ -177,6 +180,15 @@ class _Module:
 
         Where many are called it is that of a function which is not inlined.
         """
+        symbol, function = self._define(name, dtype)
+        if calls is None or not is_called(name, dtype, self.vector_bits):
+            self._inlined += self._lines[symbol]
+            if self._inlined <= _MAX_INLINED:
+                return symbol, function
+            calls = None
+        return self._shared(symbol, function, calls, vecmath.branch(name, dtype)), function
+
+    def _define(self, name: str, dtype: str) -> tuple[str, Function]:
         symbol = vecmath_symbol(name, dtype)
         try:
             function = vecmath.function(name, dtype)
@@ -186,11 +198,7 @@ class _Module:
             named = Function(symbol, function.params, function.body, function.result)
             # Its error bounds rest on where it rounds: it asks for fused operations itself.
             self.add(named, "define internal", contract=False)
-        if calls is None:
-            self._inlined += self._lines[symbol]
-            if self._inlined <= _MAX_INLINED:
-                return symbol, function
-        return self._shared(symbol, function, calls, vecmath.branch(name, dtype)), function
+        return symbol, function
 
     def _shared(
         self,
@@ -203,6 +211,9 @@ class _Module:
         if name not in self._defined:
             self._defined.add(name)
             self._definitions.append(caller(symbol, function, calls))
+            # Or LLVM moves an argument that is the same in all calls into it, and its twin,
+            # which gets that too, no longer fits.
+            self._for_vectorizer.append(name)
         if calls is not None:
             self._add_twin(symbol, function, calls.lanes, branch)
         return name
@@ -211,30 +222,26 @@ class _Module:
         name = twin_name(symbol, lanes)
         if name not in self._defined:
             self._defined.add(name)
-            self._twins.append(name)
+            self._for_vectorizer.append(name)
+            if branch is not None:
+                self._define(branch.moderate, function.result)
+                self._define(branch.anywhere, function.result)
             self._definitions.append(twin(symbol, function, lanes, self.metadata, branch))
 
     def declare_with_vectors(self, name: str) -> None:
         """Declare a C function that the vectorizer may call for several elements at once."""
         if name not in self.declarations:
             self.declarations.update(vector_declarations(name))
-            self._twins.append(vector_name(name))
+            self._for_vectorizer.extend(vector_names(name).values())
 
     def text(self) -> str:
         """The text of the module."""
         declarations = [
             text for symbol, text in self.declarations.items() if symbol not in self._defined
         ]
-        parts = [*declarations, *self._definitions, *self._kept(), _ATTRIBUTES, *self._metadata]
+        kept = kept_functions(self._for_vectorizer)
+        parts = [*declarations, *self._definitions, *kept, _ATTRIBUTES, *self._metadata]
         return "\n".join(parts) + "\n"
-
-    def _kept(self) -> list[str]:
-        """What keeps functions that only the vectorizer will call."""
-        if not self._twins:
-            return []
-        twins = ", ".join(f"ptr @{name}" for name in self._twins)
-        kept = f"[{len(self._twins)} x ptr] [{twins}]"
-        return [f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"']
 
 
 class _FunctionPrinter:
@@ -365,7 +372,7 @@ class _FunctionPrinter:
         address = self._address(statement.pointer, statement.index, dtype)
         suffix = self._scopes.get(statement.root, "")
         self._code.effect(
-            f"store {memory_type(dtype)} {value}, ptr {address}, align {_alignment(dtype)}{suffix}"
+            f"store {memory_type(dtype)} {value}, ptr {address}, align {alignment(dtype)}{suffix}"
         )
 
     def _for(self, statement: For) -> None:
@@ -531,7 +538,7 @@ class _FunctionPrinter:
         address = self._address(expression.pointer, expression.index, dtype)
         suffix = self._scopes.get(expression.root, "")
         value = self._code.value(
-            f"load {memory_type(dtype)}, ptr {address}, align {_alignment(dtype)}{suffix}"
+            f"load {memory_type(dtype)}, ptr {address}, align {alignment(dtype)}{suffix}"
         )
         return self._code.value(f"icmp ne i8 {value}, 0") if dtype == "bool" else value
 
@@ -561,8 +568,8 @@ class _FunctionPrinter:
         return self._code.intrinsic("fma", dtype, *args)
 
     def _external_call(self, expression: Call, args: list[str], dtypes: list[str]) -> str:
-        params = ", ".join(f"{memory_type(d)}{_extension(d)}" for d in dtypes)
-        result = f"{_extension(expression.dtype)} {memory_type(expression.dtype)}".strip()
+        params = ", ".join(f"{memory_type(d)}{extension(d)}" for d in dtypes)
+        result = f"{extension(expression.dtype)} {memory_type(expression.dtype)}".strip()
         if expression.name in VECTOR_FORMS:
             self._module.declare_with_vectors(expression.name)
         self._code.declare(expression.name, result, params)
@@ -572,26 +579,13 @@ class _FunctionPrinter:
         operands = []
         for arg, dtype in zip(args, dtypes, strict=True):
             operand = self._code.value(f"zext i1 {arg} to i8") if dtype == "bool" else arg
-            operands.append(f"{memory_type(dtype)}{_extension(dtype)} {operand}")
+            operands.append(f"{memory_type(dtype)}{extension(dtype)} {operand}")
         call = f"{memory_type(result)} @{symbol}({', '.join(operands)})"
         if result == "void":
             self._code.effect(f"call {call}")
             return ""
-        value = self._code.value(f"call {_extension(result)} {call}".replace("  ", " "))
+        value = self._code.value(f"call {extension(result)} {call}".replace("  ", " "))
         return self._code.value(f"icmp ne i8 {value}, 0") if result == "bool" else value
 
 
 _FOR_PARTS = ("head", "body", "latch", "end")
-
-
-def _alignment(dtype: str) -> int:
-    return max(BITS[dtype] // 8, 1)
-
-
-def _extension(dtype: str) -> str:
-    """How C callers pass integers shorter than ``int``."""
-    if dtype in ("int8", "int16"):
-        return " signext"
-    if dtype in ("bool", "uint8", "uint16"):
-        return " zeroext"
-    return ""

@@ -11,7 +11,16 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["FLOATS", "Instructions", "constant", "identifier", "memory_type", "register_type"]
+__all__ = [
+    "FLOATS",
+    "Instructions",
+    "alignment",
+    "constant",
+    "extension",
+    "identifier",
+    "memory_type",
+    "register_type",
+]
 
 BITS = {
     "bool": 1,
@@ -65,6 +74,20 @@ def register_type(dtype: str) -> str:
 def memory_type(dtype: str) -> str:
     """The type a value of this dtype has in memory, as a parameter and as a result."""
     return "i8" if dtype == "bool" else _REGISTER_TYPES[dtype]
+
+
+def alignment(dtype: str) -> int:
+    """The bytes at whose multiples a value of this dtype lies."""
+    return max(BITS[dtype] // 8, 1)
+
+
+def extension(dtype: str) -> str:
+    """How C callers pass integers shorter than ``int``."""
+    if dtype in ("int8", "int16"):
+        return " signext"
+    if dtype in ("bool", "uint8", "uint16"):
+        return " zeroext"
+    return ""
 
 
 def identifier(name: str) -> str:

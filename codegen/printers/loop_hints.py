@@ -20,6 +20,7 @@ from jitcore.codegen.loops import (
     Unary,
     While,
 )
+from jitcore.codegen.printers.llvm_instructions import FLOATS
 from jitcore.codegen.printers.loop_metadata import (
     AFTERWARDS,
     MASKED,
@@ -27,7 +28,7 @@ from jitcore.codegen.printers.loop_metadata import (
     SEVERAL_AT_A_TIME,
     vector_width,
 )
-from jitcore.codegen.traversal import children, loads_in, walk
+from jitcore.codegen.traversal import children, loads_in, variables, walk
 
 __all__ = ["loop_hints"]
 
@@ -41,6 +42,9 @@ LONG_PER_ACCESS: Final = 4
 LONGEST_STEP: Final = 48
 """Several steps with more operations need more registers than there are: they take no less time,
 but longer to compile."""
+
+ASSOCIATIVE: Final = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
+"""What whole numbers and bools may be joined by in any order."""
 
 LANES: Final = 8
 LEAST_MASKED: Final = 6
@@ -75,13 +79,43 @@ def _hints_of_form(loop: For, vector_bits: int) -> list[str]:
         hints.append(SEVERAL_AT_A_TIME)
     if _has_short_rest(loop):
         hints.append(MASKED)
+    if not hints and _is_around_sum(loop):
+        hints.append(NOT_UNROLLED)
     return hints
+
+
+def _is_around_sum(loop: For) -> bool:
+    """Whether a loop of many iterations runs one that adds up.
+
+    That is small enough to be copied for each of them, and each copy would be made vectors of.
+    """
+    trips = _known_trips(loop)
+    inner = any(isinstance(one, For) and _adds_up(one) for one in loop.body)
+    return inner and trips is not None and trips >= LANES
 
 
 def _adds_up(loop: For) -> bool:
     """Whether a loop's own statements are steps of a reduction."""
-    values = [one.value for one in loop.body if isinstance(one, Assign)]
-    return any(isinstance(value, Binary) and value.reassoc for value in values)
+    trips = _known_trips(loop)
+    is_short = trips is not None and trips < LANES
+    steps = [one for one in loop.body if isinstance(one, Assign)]
+    return any(_may_be_reordered(one) or (not is_short and _is_exact_step(one)) for one in steps)
+
+
+def _may_be_reordered(step: Assign) -> bool:
+    return isinstance(step.value, Binary) and step.value.reassoc
+
+
+def _is_exact_step(step: Assign) -> bool:
+    """Whether whole numbers or bools are joined, which is the same in any order."""
+    value = step.value
+    return (
+        isinstance(value, Binary)
+        and value.op in ASSOCIATIVE
+        and value.dtype not in FLOATS
+        and value.x == step.var
+        and step.var.name not in variables(value.y)
+    )
 
 
 def _sum_hints(loop: For, vector_bits: int) -> list[str]:
@@ -90,7 +124,8 @@ def _sum_hints(loop: For, vector_bits: int) -> list[str]:
     Short sums would become chains of additions, which are not made vectors of again.  Where a step
     is little work, several sums are kept, so that none waits for the one before.
     """
-    several = [SEVERAL_AT_A_TIME] if len(loop.body) <= SHORT_STEP else []
+    work = [one for one in loop.body if not isinstance(one, Comment)]
+    several = [SEVERAL_AT_A_TIME] if len(work) <= SHORT_STEP else []
     width = [vector_width(vector_bits // 32)] if _is_mostly_float32(loop, vector_bits) else []
     return [NOT_UNROLLED, *width, *several, AFTERWARDS]
 
@@ -155,7 +190,7 @@ def _has_calls(x: Expr) -> bool:
 def _known_trips(loop: For) -> int | None:
     """The number of iterations, where it is a constant."""
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
-        return int(loop.stop.value - loop.start.value)
+        return -int((loop.start.value - loop.stop.value) // loop.step)
     return None
 
 

@@ -30,6 +30,7 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
 )
+from jitcore.codegen.numpy_loops import VECTOR_FORMS
 from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS, constant, memory_type
 from jitcore.codegen.printers.loop_metadata import (
     AFTERWARDS,
@@ -45,6 +46,8 @@ __all__ = [
     "VectorCalls",
     "caller",
     "caller_name",
+    "is_called",
+    "kept_functions",
     "twin",
     "twin_name",
     "vecmath_symbol",
@@ -54,8 +57,11 @@ __all__ = [
 LEAST_CALLS: Final = 3
 """With fewer calls a loop does not wait for itself, and compiling it takes no longer.
 
-One call suffices where the function branches.
+One call suffices where the function branches, or is a loop of NumPy's for vectors.
 """
+
+LARGEST: Final = 512
+"""The size of registers with which processors have AVX-512's instructions, in bits."""
 
 REGISTERS: Final = 4
 """How many registers a call computes: what is left does for the functions' own values."""
@@ -96,9 +102,10 @@ def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
     """
     if loop.step != 1 or not all(map(_is_vectorized, loop.body)):
         return None
-    calls = list(_calls(loop.body))
-    branches = any(vecmath.branch(call.name, call.dtype) for call in calls)
-    if len(calls) < (1 if branches else LEAST_CALLS) or not all(map(_takes_vectors, calls)):
+    every = list(_calls(loop.body))
+    calls = [call for call in every if is_called(call.name, call.dtype, vector_bits)]
+    least = 1 if any(map(_pays_at_once, calls)) else LEAST_CALLS
+    if len(calls) < least or not all(map(_takes_vectors, every)):
         return None
     kept = [one.value.dtype for one in loop.body if isinstance(one, Store | Assign)]
     # What LLVM goes by where it chooses the width: a bool is a byte in memory.
@@ -112,6 +119,30 @@ def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
     while lanes >= 2 * _trips(loop):
         lanes //= 2
     return VectorCalls(lanes, True)
+
+
+def is_called(name: str, dtype: str, vector_bits: int) -> bool:
+    """Whether loops that call vector math call a function, too; it is inlined otherwise.
+
+    Those of integers are short, unless they branch.  Where integers become floats one at a time, as
+    on processors with small registers, a product and a shift divide sooner by a constant.
+    """
+    if dtype in FLOATS:
+        return True
+    converts = vector_bits == LARGEST or not name.endswith("_by_constant")
+    return converts and vecmath.branch(name, dtype) is not None
+
+
+def _pays_at_once(call: Call) -> bool:
+    """Whether a function takes less time for several vectors than inlined for one."""
+    if vecmath.branch(call.name, call.dtype):
+        return True
+    body = vecmath.function(call.name, call.dtype).body
+    return any(_has_vector_form(x) for one in body for x in expressions(one))
+
+
+def _has_vector_form(x: Expr) -> bool:
+    return isinstance(x, Call) and x.external and x.name in VECTOR_FORMS
 
 
 def _trips(loop: For) -> float:
@@ -163,8 +194,12 @@ def _calls_in(x: Expr) -> Iterator[Call]:
 
 
 def _takes_vectors(call: Call) -> bool:
-    """Whether a function of vector math is a straight line from floats to a float, or two."""
-    if not FLOATS.issuperset({call.dtype, *(arg.dtype for arg in call.args)}):
+    """Whether a function of vector math is a straight line, or branches between two.
+
+    Those of floats take floats only.
+    """
+    dtypes = {call.dtype, *(arg.dtype for arg in call.args)}
+    if not FLOATS.isdisjoint(dtypes) and not FLOATS.issuperset(dtypes):
         return False
     if vecmath.branch(call.name, call.dtype):
         return True
@@ -175,7 +210,9 @@ def _takes_vectors(call: Call) -> bool:
 
 
 def _is_opaque(x: Expr) -> bool:
-    if isinstance(x, Call) and x.name != "fma" and (x.external or not _takes_vectors(x)):
+    if isinstance(x, Call) and x.external:
+        return not _has_vector_form(x)
+    if isinstance(x, Call) and x.name != "fma" and not _takes_vectors(x):
         return True
     return any(map(_is_opaque, children(x)))
 
@@ -245,6 +282,14 @@ def _first_lane(symbol: str, result: str, types: list[str], lanes: int) -> list[
     ]
 
 
+def kept_functions(names: list[str]) -> list[str]:
+    """What keeps functions that only the vectorizer will call, or replace, as they are."""
+    if not names:
+        return []
+    kept = f"[{len(names)} x ptr] [{', '.join(f'ptr @{name}' for name in names)}]"
+    return [f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"']
+
+
 def twin_name(symbol: str, lanes: int) -> str:
     """The symbol of `twin`."""
     return f"{symbol}_x{lanes}"
@@ -288,14 +333,16 @@ def twin(
         f"  %results = alloca <{lanes} x {result}>",
     ]
     for number, vector in enumerate(vectors):
+        # The rest of a loop leaves lanes that no element fills: what is in them must be a number.
         lines += [
             f"  %m{number} = alloca {vector}",
-            f"  store {vector} %v{number}, ptr %m{number}",
+            f"  %known{number} = freeze {vector} %v{number}",
+            f"  store {vector} %known{number}, ptr %m{number}",
         ]
     if branch is None:
         lines += ["  br label %lane", *_lanes(symbol, "lane", result, types, lanes, loop(lanes))]
     else:
-        lines += _test(lanes, types[0], constant(branch.bound, function.params[0].dtype))
+        lines += _test(lanes, [param.dtype for param in function.params], branch.bound)
         moderate, anywhere = (
             vecmath_symbol(name, function.result) for name in (branch.moderate, branch.anywhere)
         )
@@ -312,21 +359,45 @@ def twin(
     return "\n".join(lines)
 
 
-def _test(lanes: int, type_: str, bound: str) -> list[str]:
-    """Branch by whether the magnitudes of all lanes are below a bound.
-
-    The rest of a loop leaves lanes that no element fills: what is in them must be some number.
-    """
-    vector = f"<{lanes} x {type_}>"
+def _test(lanes: int, dtypes: list[str], bound: float) -> list[str]:
+    """Branch by whether the magnitudes of all lanes are below a bound."""
+    lines: list[str] = []
+    moderate = "splat (i1 true)"
+    for number, dtype in enumerate(dtypes):
+        test = _test_of_floats if dtype in FLOATS else _test_of_integers
+        lines += [
+            *test(lanes, dtype, number, bound),
+            f"  %moderate{number} = and <{lanes} x i1> {moderate}, %within{number}",
+        ]
+        moderate = f"%moderate{number}"
     return [
-        f"  %known = freeze {vector} %v0",
-        f"  %below = fcmp olt {vector} %known, splat ({type_} {bound})",
-        f"  %negated = fneg {vector} %known",
-        f"  %above = fcmp olt {vector} %negated, splat ({type_} {bound})",
-        f"  %moderate_lanes = and <{lanes} x i1> %below, %above",
-        f"  %mask = bitcast <{lanes} x i1> %moderate_lanes to i{lanes}",
+        *lines,
+        f"  %mask = bitcast <{lanes} x i1> {moderate} to i{lanes}",
         f"  %all = icmp eq i{lanes} %mask, -1",
         "  br i1 %all, label %moderate, label %anywhere",
+    ]
+
+
+def _test_of_floats(lanes: int, dtype: str, number: int, bound: float) -> list[str]:
+    vector = f"<{lanes} x {memory_type(dtype)}>"
+    limit = f"splat ({memory_type(dtype)} {constant(bound, dtype)})"
+    return [
+        f"  %below{number} = fcmp olt {vector} %known{number}, {limit}",
+        f"  %negated{number} = fneg {vector} %known{number}",
+        f"  %above{number} = fcmp olt {vector} %negated{number}, {limit}",
+        f"  %within{number} = and <{lanes} x i1> %below{number}, %above{number}",
+    ]
+
+
+def _test_of_integers(lanes: int, dtype: str, number: int, bound: float) -> list[str]:
+    """Signed ones are shifted first, so that the numbers within are the least unsigned ones."""
+    type_ = memory_type(dtype)
+    vector = f"<{lanes} x {type_}>"
+    shift = 0 if dtype.startswith("u") else int(bound)
+    return [
+        f"  %shifted{number} = add {vector} %known{number}, splat ({type_} {shift})",
+        f"  %within{number} = icmp ult {vector} %shifted{number}, "
+        f"splat ({type_} {int(bound) + shift})",
     ]
 
 

@@ -54,20 +54,33 @@ def _take_rule(b: Builder, call: Call) -> Value:
 def _repeated(b: Builder, x: Value, counts: Sequence[Value], *, inner: bool) -> Value:
     """Each axis repeated: its elements one after the other (``inner``), or as a whole.
 
-    One axis of repetitions is broadcast beside each axis, and the pairs are then joined.
+    One axis of repetitions is broadcast beside each axis that has several elements and is repeated,
+    and the pairs are then joined.
     """
     entries: list[str] = []
     extents: list[Value] = []
     joined: list[Value] = []
-    for axis, count in enumerate(counts):
+    for axis, (count, dim) in enumerate(zip(counts, _dims(x), strict=True)):
         size = b.size(x, axis)
+        if dim == 1 or _is_one(count):
+            entries.append(":")
+            joined.append(count if dim == 1 else size)
+            extents.append(joined[-1])
+            continue
         entries += [":", "None"] if inner else ["None", ":"]
         extents += [size, count] if inner else [count, size]
         joined.append(b.op("prim::mul", size, count))
-    opened = b.op("np::view", x, index=", ".join(entries))
     result = b.op("np::empty", *joined, dtype=tensor(x).dtype)
-    b.op("np::store", b.op("np::reshape", result, *extents), opened)
+    if len(extents) == len(joined):
+        b.op("np::store", result, x)
+    else:
+        opened = b.op("np::view", x, index=", ".join(entries))
+        b.op("np::store", b.op("np::reshape", result, *extents), opened)
     return result
+
+
+def _is_one(count: Value) -> bool:
+    return count.constant is not None and count.constant_value == 1
 
 
 def _require_count(b: Builder, count: Value) -> None:

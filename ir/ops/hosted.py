@@ -6,6 +6,7 @@ them is compiled all the same.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -120,9 +121,11 @@ _QUANTILE = (
     "weights!=None"
 )
 
+_hosted_row = functools.partial(row, hosted=True)
+
 OPS: tuple[Op, ...] = (
-    row("sort", np.sort, _sorted_rule("np::sort"), _SORT, "Sorted along an axis."),
-    row(
+    _hosted_row("sort", np.sort, _sorted_rule("np::sort"), _SORT, "Sorted along an axis."),
+    _hosted_row(
         "argsort",
         np.argsort,
         _sorted_rule("np::argsort"),
@@ -130,28 +133,28 @@ OPS: tuple[Op, ...] = (
         "The places of the elements in order.",
         methods={"argsort": "axis=-1, kind=None, order!=None, *, stable!=None"},
     ),
-    row(
+    _hosted_row(
         "median",
         np.median,
         _quantile_rule("np::median", np.median),
         "a, axis=None, out!=None, overwrite_input!=False, keepdims=False",
         "The middle of the sorted elements.",
     ),
-    row(
+    _hosted_row(
         "percentile",
         np.percentile,
         _quantile_rule("np::percentile", np.percentile),
         _QUANTILE,
         "What so many percent of the elements do not exceed.",
     ),
-    row(
+    _hosted_row(
         "quantile",
         np.quantile,
         _quantile_rule("np::quantile", np.quantile),
         _QUANTILE,
         "What such a part of the elements does not exceed.",
     ),
-    row(
+    _hosted_row(
         "unique",
         np.unique,
         _unique_rule,
@@ -159,7 +162,7 @@ OPS: tuple[Op, ...] = (
         "equal_nan!=True, sorted!=True",
         "The different elements, sorted.",
     ),
-    row("inv", np.linalg.inv, _inverse_rule, "a", "The inverse of matrices."),
-    row("det", np.linalg.det, _determinant_rule, "a", "The determinant of matrices."),
-    row("solve", np.linalg.solve, _solve_rule, "a, b", "The solution of linear equations."),
+    _hosted_row("inv", np.linalg.inv, _inverse_rule, "a", "The inverse of matrices."),
+    _hosted_row("det", np.linalg.det, _determinant_rule, "a", "The determinant of matrices."),
+    _hosted_row("solve", np.linalg.solve, _solve_rule, "a, b", "The solution of linear equations."),
 )

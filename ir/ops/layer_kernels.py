@@ -110,7 +110,12 @@ def _interleaved_rule(b: Builder, call: Call) -> Value:
     bias, phases = call.optional("bias"), call.bound.get("phases", [])
     inputs = [images, b.constant(None) if bias is None else bias, *phases]
     channels = _dims(phases[0])[-1] if phases else _dims(inputs[1])[0]
-    type_ = TensorType(tensor(images).dtype, (_dims(images)[0], *attributes["extents"], channels))
+    numbers = zip(_dims(images)[1:-1], attributes["stride"], attributes["excess"], strict=True)
+    extents = [
+        n * step + more if isinstance(n, int) else b.fresh_dim(("interleaved", n, step, more))
+        for n, step, more in numbers
+    ]
+    type_ = TensorType(tensor(images).dtype, (_dims(images)[0], *extents, channels))
     return b.emit(call.kind, inputs, attributes, type_)
 
 
@@ -219,7 +224,9 @@ def _window_mean(x: Any, **attributes: Any) -> Any:
 
 def _interleaved(images: Any, bias: Any = None, *phases: Any, **attributes: Any) -> Any:
     channels = phases[0].shape[-1] if phases else len(bias)
-    result = np.zeros((len(images), *attributes["extents"], channels), images.dtype)
+    numbers = zip(images.shape[1:-1], attributes["stride"], attributes["excess"], strict=True)
+    extents = [n * step + more for n, step, more in numbers]
+    result = np.zeros((len(images), *extents, channels), images.dtype)
     if bias is not None:
         result += bias
     for starts, phase in zip(attributes["starts"], phases, strict=True):
@@ -269,7 +276,7 @@ OPS: tuple[Op, ...] = (
         "interleaved",
         _interleaved,
         _interleaved_rule,
-        "images, bias=None, *phases, *, extents, stride, starts, has_gaps",
+        "images, bias=None, *phases, *, excess, stride, starts, has_gaps",
         "Channels-last pixels of which every phase has some, and the bias in the gaps.",
     ),
 )

@@ -17,7 +17,13 @@ from jitcore.ir.ops.shaping import array_operand
 from jitcore.ir.reference import require
 from jitcore.ir.types import TensorType
 
-__all__ = ["adaptive_maximum_rule", "adaptive_mean", "embedding_bag_rule", "grid_sample_rule"]
+__all__ = [
+    "adaptive_maximum_rule",
+    "adaptive_mean",
+    "embedding_bag_rule",
+    "grid_sample_rule",
+    "require_pixels",
+]
 
 
 def _volumes(b: Builder, x: Value, rank: int) -> Value:
@@ -42,7 +48,8 @@ def _images(b: Builder, x: Value, result: Value, extents: Sequence[int]) -> Valu
 
 
 def adaptive_mean(b: Builder, x: Value, extents: Sequence[int]) -> Value:
-    """``adaptive_avg_pool2d`` and its like, where no window is empty."""
+    """``adaptive_avg_pool2d`` and its like, to extents above zero."""
+    _require_poolable(b, x, f"adaptive_avg_pool{len(extents)}d", extents)
     missing = (1,) * (3 - len(extents))
     result = b.define(_means, _volumes(b, x, len(extents)), *missing, *extents)
     return _images(b, x, result, extents)
@@ -62,15 +69,29 @@ def adaptive_maximum_rule(rank: int) -> Rule:
         if asked is None or len(sizes) != rank:
             raise Untypable("an output size that does not fit")
         extents = [n if size is None else size for size, n in zip(sizes, dims[-rank:], strict=True)]
-        if any(type(one) is not int or one < 1 for one in extents) or any(
-            not isinstance(n, int) or n < 1 for n in dims[-rank:]
-        ):
-            raise Untypable("extents that are not known")
+        if any(type(one) is not int or one < 1 for one in extents) or 0 in dims[-rank:]:
+            raise Untypable("extents of a result that are not known")
+        _require_poolable(b, x, f"adaptive_max_pool{rank}d", extents)
         missing = (1,) * (3 - rank)
         result = b.define(_maxima, _volumes(b, x, rank), *missing, *extents)
         return _images(b, x, result, extents)
 
     return rule
+
+
+def _require_poolable(b: Builder, x: Value, what: str, extents: Sequence[int]) -> None:
+    require_pixels(
+        b, x, len(extents), f"{what}: cannot pool input of shape {{}} to {tuple(extents)}"
+    )
+
+
+def require_pixels(b: Builder, x: Value, rank: int, message: str) -> None:
+    """Refuse images without pixels, with the shape in the message."""
+    dims = tensor(x).dims or ()
+    for axis in range(len(dims) - rank, len(dims)):
+        if not isinstance(dims[axis], int):
+            is_some = b.op("prim::gt", b.size(x, axis), b.constant(0))
+            b.op("prim::require_shape", is_some, x, message=message)
 
 
 def _float_dims(x: Value) -> tuple[Any, ...]:

@@ -36,6 +36,9 @@ _Sizes = tuple[int, ...]
 MAX_KEYS = 4096
 """The kernel keeps rows of so many scores at most."""
 
+MAX_MASKED_AXES = 4
+"""The kernel walks so many axes of a mask by their strides."""
+
 MAX_BOX = 1024
 """The kernel adds up a box one number after the other; larger ones deserve more accuracy."""
 
@@ -171,9 +174,9 @@ def adaptive_rule(rank: int) -> Rule:
         is_large = math.prod(boxes) > MAX_BOX and any(extent != 1 for extent in extents)
         if len(boxes) == rank and (max(boxes) == 1 or is_large):
             raise Untypable("means of boxes, which are compiled as such")
-        known = [one for one in (*spatial, *extents) if isinstance(one, int) and one > 0]
-        if len(boxes) < rank and len(known) == 2 * rank:
-            return adaptive_mean(b, x, known[rank:])
+        known = [one for one in extents if isinstance(one, int) and one > 0]
+        if len(boxes) < rank and len(known) == rank and max(known) > 1:
+            return adaptive_mean(b, x, known)
         dims = (*_dims(x)[:-rank], *extents)
         return _emit(b, call, (x,), {"output_size": sizes}, dims)
 
@@ -198,13 +201,13 @@ def dropout_rule(ranks: tuple[int, ...] | None) -> Rule:
 
 
 def attention_rule(b: Builder, call: Call) -> Value:
-    """Attention without a mask, whose heads are not broadcast."""
+    """Attention whose heads are not broadcast; those of its mask may be."""
     query, key, value = (array_operand(call.value(name)) for name in ("query", "key", "value"))
     dtype = tensor(query).dtype
     if dtype is None or dtype.char not in "fd" or not dtype.isnative:
         raise Untypable(f"dtype {dtype} has no compiled form here")
-    if call.optional("attn_mask") is not None or call.static("enable_gqa") is not False:
-        raise Untypable("a mask, or heads that share keys")
+    if call.static("enable_gqa") is not False:
+        raise Untypable("heads that share keys")
     dims = _dims(query)
     for other in (key, value):
         if tensor(other).dtype != dtype or len(_dims(other)) != len(dims):
@@ -224,9 +227,31 @@ def attention_rule(b: Builder, call: Call) -> Value:
         raise Untypable("no features")
     if scale is not None and type(scale) not in (int, float):
         raise Untypable(f"a scale of {scale!r}")
-    attributes = {"is_causal": bool(call.static("is_causal")), "scale": scale}
-    type_ = TensorType(dtype, (*dims[:-1], _dims(value)[-1]))
-    return b.emit(call.kind, [query, key, value], attributes, type_)
+    is_causal, mask = bool(call.static("is_causal")), call.optional("attn_mask")
+    if mask is not None:
+        mask = array_operand(mask)
+        _check_mask(mask, dtype, (*dims[:-1], _dims(key)[-2]), is_causal)
+    attributes = {"is_causal": is_causal, "scale": scale}
+    inputs = [query, key, value, b.constant(None) if mask is None else mask]
+    return b.emit(call.kind, inputs, attributes, TensorType(dtype, (*dims[:-1], _dims(value)[-1])))
+
+
+def _check_mask(
+    mask: Value, dtype: np.dtype[Any], scores: tuple[Dim, ...], is_causal: bool
+) -> None:
+    """Refuse what is wrong, and masks that more than the scores' axes are needed for."""
+    found = tensor(mask).dtype
+    if is_causal or found not in (dtype, np.dtype(np.bool)):
+        raise Untypable(f"a mask of {found}, or one besides is_causal")
+    own = _dims(mask)
+    if not own or len(own) > len(scores) or len(scores) > MAX_MASKED_AXES:
+        raise Untypable(f"a mask with {len(own)} axes for scores with {len(scores)}")
+    for axis, (extent, wanted) in enumerate(zip(reversed(own), reversed(scores), strict=False)):
+        is_shared = extent == 1 and axis > 0
+        if not is_shared and extent != wanted and 1 in (extent, wanted):
+            raise Untypable("a mask that is broadcast along the keys, or broadcasts the scores")
+        if not is_shared:
+            _require_equal(extent, wanted, 1)
 
 
 def _is_long(keys: Dim) -> bool:

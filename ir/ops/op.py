@@ -285,6 +285,8 @@ class Op:
         The operands that are written as well, unless the argument of this name is False.
     pure : bool
         No effect and the same result for the same operands.
+    hosted : bool
+        Only NumPy computes it: there is no native form.
     definition : Definition or None
         What is inlined where the rule has no form for a call.
     doc : str
@@ -302,6 +304,7 @@ class Op:
     writes: tuple[int, ...] = ()
     writes_if: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pure: bool = True
+    hosted: bool = False
     definition: Definition | None = None
     doc: str = ""
 

@@ -20,6 +20,7 @@ from jitcore.ir.types import (
     ANY,
     BOOL,
     COMPLEX,
+    DTYPE,
     FLOAT,
     INT,
     NONE,
@@ -186,6 +187,8 @@ def _compare_rule(name: str, numpy_name: str) -> Rule:
             return _compare_tuples(b, name, x, y)
         if x.type == y.type == OBJECT and name in ("eq", "ne"):
             return _compare_members(b, name, x, y)
+        if {x.type, y.type} == {DTYPE, OBJECT} and name in ("eq", "ne"):
+            return _compare_dtypes(b, name, x, y)
         if STR in (x.type, y.type) and (is_number(x.type) or is_number(y.type)):
             return b.constant(name == "ne") if name in ("eq", "ne") else _refuse(name, x, y)
         return _refuse(name, x, y)
@@ -200,6 +203,15 @@ def _compare_members(b: Builder, name: str, x: Value, y: Value) -> Value:
     if len(held) < 2 or not plain:
         return _refuse(name, x, y)
     return b.constant((held[0] is held[1]) is (name == "eq"))
+
+
+def _compare_dtypes(b: Builder, name: str, x: Value, y: Value) -> Value:
+    """``x.dtype == np.float32``: a dtype equals the class that it is made of."""
+    held = [value.constant.attributes["value"] for value in (x, y) if value.constant is not None]
+    classes = [one for one in held if isinstance(one, type)]
+    if len(held) < 2 or len(classes) != 1 or classes[0] not in _DTYPE_CLASSES:
+        return _refuse(name, x, y)
+    return b.constant((held[0] == held[1]) is (name == "eq"))
 
 
 def _refuse(name: str, x: Value, y: Value) -> Value:
@@ -268,7 +280,8 @@ def _bool_rule(b: Builder, call: Call) -> Value:
         return b.emit("prim::ne", [x, b.constant(0)], {}, BOOL)
     type_ = tensor(x)
     if type_.scalar:
-        return b.emit("prim::bool", [b.op("np::cast", x, dtype=np.dtype(bool))], {}, BOOL)
+        truth = x if type_.dtype == bool else b.op("np::cast", x, dtype=np.dtype(bool))
+        return b.emit("prim::bool", [truth], {}, BOOL)
     if all(dim == 1 for dim in type_.dims or ()):
         return b.op("prim::bool", _only_element(b, x))
     raise Untypable("the truth of an array")
@@ -338,6 +351,9 @@ def _in_rule(negated: bool) -> Rule:
 
     return rule
 
+
+_DTYPE_CLASSES = frozenset({bool, int, float, complex, *np.sctypeDict.values()})
+"""Classes that one dtype is made of; a comparison with any other asks the class."""
 
 _COMPUTED = (int, float, complex, str, tuple, list, np.generic, np.ndarray)
 

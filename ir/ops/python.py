@@ -374,7 +374,21 @@ def _require_rule(b: Builder, call: Call) -> Value:
     return b.emit("prim::require", [condition], attributes, NONE)
 
 
+def _require_shape_rule(b: Builder, call: Call) -> Value:
+    condition = b.op("prim::bool", call.value("condition"))
+    attributes = {"message": call.static("message")}
+    return b.emit("prim::require_shape", [condition, call.value("x")], attributes, NONE)
+
+
 OPS: tuple[Op, ...] = (
+    Op(
+        "prim::require_shape",
+        reference.require_shape,
+        _require_shape_rule,
+        "condition, x, *, message",
+        functions=(reference.require_shape,),
+        doc="What a function of layers raises about an array's shape.",
+    ),
     Op(
         "prim::require",
         reference.require,

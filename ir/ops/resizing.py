@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.layer_loops import require_pixels
 from jitcore.ir.ops.op import Builder, Call, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand
 
@@ -16,69 +17,102 @@ __all__ = ["interpolate_rule"]
 
 _AXES = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
 _ANY = ("nearest", "nearest-exact", "area")
+_LINEAR = ("linear", "bilinear", "trilinear")
+"""The modes that leave an axis as it is where its extent stays the same."""
+
+_EMPTY = (
+    "interpolate: expected input of shape (N, C, ...) with 1 to 3 spatial axes that are "
+    "not empty, found {}"
+)
 
 _SHARP = -0.75
 """The parameter of Keys' cubic convolution, as in the function itself."""
 
 
 def interpolate_rule(b: Builder, call: Call) -> Value:
-    """Of images whose extents are known, without a filter against aliasing."""
+    """Of images of any extents, without a filter against aliasing."""
     x, mode = array_operand(call.value("input")), call.static("mode")
+    rank = _checked_rank(x, mode)
+    aligned = call.static("align_corners")
+    if call.static("antialias") is not False or (mode in _ANY and aligned is not None):
+        raise Untypable("a filter, or corners that are aligned in this mode")
+    lengths = [b.size(x, axis) for axis in range(2, 2 + rank)]
+    require_pixels(b, x, rank, _EMPTY)
+    sizes, factors = _target(rank, call.static("size"), call.static("scale_factor"))
+    if sizes is not None:
+        extents = [b.constant(one) for one in sizes]
+    else:
+        extents = [b.define(_scaled, *pair) for pair in zip(lengths, factors, strict=True)]
+        _require_something(b, x, extents, call.static("scale_factor"))
+    if mode == "area":
+        return b.op(f"nn::adaptive_avg_pool{rank}d", x, b.make_tuple(extents))
+    kept = [mode in _LINEAR and _is_kept(*pair) for pair in zip(lengths, extents, strict=True)]
+    if all(kept):
+        return b.op("np::copy", x, order="C")
+    if call.static("recompute_scale_factor"):
+        factors = []
+    result = x
+    for axis, (length, extent) in enumerate(zip(lengths, extents, strict=True)):
+        if kept[axis]:
+            continue
+        if not factors:
+            ratio = b.op("prim::truediv", length, extent)
+        elif mode == "nearest" and rank == 2:
+            ratio = b.define(_doubled_ratio, length, extent, 1 / factors[axis])
+        else:
+            ratio = b.constant(1 / factors[axis])
+        result = _along(b, result, 2 + axis, (extent, ratio), mode, bool(aligned))
+    return result
+
+
+def _checked_rank(x: Value, mode: Any) -> int:
+    """How many spatial axes images have, which have to be as many as the mode is for."""
     dims, dtype = tensor(x).dims or (), tensor(x).dtype
     rank = len(dims) - 2
     if dtype is None or dtype.char not in "fd" or not dtype.isnative or rank not in (1, 2, 3):
         raise Untypable("no images of floats")
-    lengths = [n for n in dims[2:] if isinstance(n, int) and n > 0]
-    if len(lengths) < rank:
-        raise Untypable("extents that are not known")
-    aligned = call.static("align_corners")
+    if 0 in dims[2:]:
+        raise Untypable("empty images")
     if mode not in _ANY and _AXES.get(mode) != rank:
         raise Untypable(f"mode {mode!r} of {rank} axes")
-    if call.static("antialias") is not False or (mode in _ANY and aligned is not None):
-        raise Untypable("a filter, or corners that are aligned in this mode")
-    extents, factors = _target(lengths, call.static("size"), call.static("scale_factor"))
-    if mode == "area":
-        return b.op(f"nn::adaptive_avg_pool{rank}d", x, tuple(extents))
-    if call.static("recompute_scale_factor"):
-        factors = None
-    result = x
-    for axis, (length, extent) in enumerate(zip(lengths, extents, strict=True)):
-        ratio = length / extent if factors is None else 1 / factors[axis]
-        if extent == length and mode in ("linear", "bilinear", "trilinear"):
-            continue
-        if mode == "nearest" and rank == 2 and extent in (length, 2 * length):
-            ratio = length / extent
-        result = _along(b, result, 2 + axis, extent, ratio, mode, bool(aligned))
-    if result is x:
-        raise Untypable("an array that is given back as it is")
-    return result
+    return rank
 
 
-def _target(
-    lengths: Sequence[int], size: Any, scale_factor: Any
-) -> tuple[list[int], list[float] | None]:
-    """The new extents, and the factors where those were given."""
+def _require_something(b: Builder, x: Value, extents: Sequence[Value], factor: Any) -> None:
+    message = f"interpolate: scale_factor {factor} leaves nothing of input {{}}"
+    for extent in extents:
+        is_some = b.op("prim::gt", extent, b.constant(0))
+        if is_some.constant is None:
+            b.op("prim::require_shape", is_some, x, message=message)
+        elif not is_some.constant.attributes["value"]:
+            raise Untypable("a factor that leaves nothing")
+
+
+def _is_kept(length: Value, extent: Value) -> bool:
+    if length.constant is None or extent.constant is None:
+        return False
+    return bool(length.constant.attributes["value"] == extent.constant.attributes["value"])
+
+
+def _target(rank: int, size: Any, scale_factor: Any) -> tuple[list[int] | None, list[float]]:
+    """The new extents, or the factors where those were given."""
     if (size is None) == (scale_factor is None):
         raise Untypable("neither or both of a size and a factor")
     given = scale_factor if size is None else size
-    several = list(given) if isinstance(given, tuple | list) else [given] * len(lengths)
+    several = list(given) if isinstance(given, tuple | list) else [given] * rank
     kinds = (int,) if size is not None else (int, float)
-    if len(several) != len(lengths) or any(type(one) not in kinds for one in several):
-        raise Untypable(f"{given!r} for {len(lengths)} axes")
-    if size is not None:
-        extents, factors = several, None
-    elif all(math.isfinite(one) for one in several):
-        factors = [float(one) for one in several]
-        extents = [math.floor(n * one) for n, one in zip(lengths, factors, strict=True)]
-    if not all(math.isfinite(one) for one in several) or min(extents) < 1:
+    if len(several) != rank or any(type(one) not in kinds for one in several):
+        raise Untypable(f"{given!r} for {rank} axes")
+    if not all(0 < one < math.inf for one in several):
         raise Untypable("a size that leaves nothing")
-    return extents, factors
+    return (several, []) if size is not None else (None, [float(one) for one in several])
 
 
 def _along(
-    b: Builder, x: Value, axis: int, extent: int, ratio: float, mode: str, aligned: bool
+    b: Builder, x: Value, axis: int, target: tuple[Value, Value], mode: str, aligned: bool
 ) -> Value:
-    """One axis in another extent."""
+    """One axis in another extent, whose pixels are so far apart."""
+    extent, ratio = target
     dims = tensor(x).dims or ()
     sizes = [b.size(x, number) for number in range(len(dims))]
     outer = inner = b.constant(1)
@@ -92,13 +126,28 @@ def _along(
         shift = 0.5 if mode == "nearest-exact" else 0.0
         found = b.define(_picked_lines if is_last else _picked_planes, flat, extent, ratio, shift)
     else:
-        length, taps = dims[axis], 4 if mode == "bicubic" else 2
-        assert isinstance(length, int)
+        taps = 4 if mode == "bicubic" else 2
         if aligned:
-            ratio = (length - 1) / (extent - 1) if extent > 1 else 0.0
+            ratio = b.define(_aligned_ratio, sizes[axis], extent)
         mixed = _mixed_lines if is_last else _mixed_planes
-        found = b.define(mixed, flat, extent, float(ratio), taps, aligned)
-    return b.op("np::reshape", found, *sizes[:axis], b.constant(extent), *sizes[axis + 1 :])
+        found = b.define(mixed, flat, extent, ratio, taps, aligned)
+    return b.op("np::reshape", found, *sizes[:axis], extent, *sizes[axis + 1 :])
+
+
+# Extents ----------------------------------------------------------------------------------
+
+
+def _scaled(length: int, factor: float) -> int:
+    return math.floor(length * factor)
+
+
+def _doubled_ratio(length: int, extent: int, ratio: float) -> float:
+    """The ratio of the nearest pixels of images, which knows two cases better than the factor."""
+    return length / extent if extent == length or extent == 2 * length else ratio
+
+
+def _aligned_ratio(length: int, extent: int) -> float:
+    return (length - 1) / (extent - 1) if extent > 1 else 0.0
 
 
 # Loops ------------------------------------------------------------------------------------
@@ -169,8 +218,12 @@ def _mixed_lines(x: Any, extent: int, ratio: float, taps: int, aligned: bool) ->
     outer, length = x.shape
     result = np.empty((outer, extent), x.dtype)
     places, weights = _table(extent, length, ratio, taps, aligned, x.dtype)
+    stays = taps == 2 and extent == length
     for one in range(outer):
         for i in range(extent):
+            if stays:
+                result[one, i] = x[one, i]
+                continue
             total = x[one, places[i, 0]] * weights[i, 0]
             for tap in range(1, taps):
                 total += x[one, places[i, tap]] * weights[i, tap]
@@ -182,8 +235,12 @@ def _mixed_planes(x: Any, extent: int, ratio: float, taps: int, aligned: bool) -
     outer, length, inner = x.shape
     result = np.empty((outer, extent, inner), x.dtype)
     places, weights = _table(extent, length, ratio, taps, aligned, x.dtype)
+    stays = taps == 2 and extent == length
     for one in range(outer):
         for i in range(extent):
+            if stays:
+                result[one, i] = x[one, i]
+                continue
             first = x[one, places[i, 0]] * weights[i, 0]
             total = first + x[one, places[i, 1]] * weights[i, 1]
             if taps == 4:

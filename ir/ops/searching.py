@@ -69,10 +69,11 @@ def _places(b: Builder, x: Value) -> list[Value]:
 
 
 def _argwhere_rule(b: Builder, call: Call) -> Value:
-    columns = [
-        b.op("np::view", one, index=":, None") for one in _places(b, array_operand(call.value("a")))
+    rows = [
+        b.op("np::view", one, index="None, :") for one in _places(b, array_operand(call.value("a")))
     ]
-    return b.op("np::concatenate", *columns, axis=1)
+    # As in NumPy, the numbers along one axis lie together.
+    return b.op("np::transpose", b.op("np::concatenate", *rows, axis=0))
 
 
 # Sorted arrays ----------------------------------------------------------------------------

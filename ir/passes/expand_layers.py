@@ -12,19 +12,16 @@ from jitcore.ir.ops.layer_kernels import NO_LIMITS, is_depthwise
 from jitcore.ir.passes.layer_nodes import (
     Geometry,
     Sizes,
-    constant,
     copied,
     dims_of,
     insert,
-    insert_value,
     none,
     packed_weights,
-    size_of,
+    require_extent,
     transposed,
     view,
 )
 from jitcore.ir.passes.transposed_convolutions import expand_transposed
-from jitcore.ir.types import BOOL, INT, NONE
 
 __all__ = ["expand_layers"]
 
@@ -148,10 +145,7 @@ def _mean(node: Node, rank: int) -> Value:
     first = len(dims_of(x)) - rank
     for axis, extent in enumerate(dims_of(x)[first:], first):
         if not isinstance(extent, int):
-            operands = [size_of(node, x, axis), constant(node, 0, INT)]
-            is_some = insert_value(node, "prim::ne", operands, {}, BOOL)
-            error = {"exception": "ValueError", "message": "an empty image"}
-            insert_value(node, "prim::require", [is_some], error, NONE)
+            require_extent(node, x, axis, 1)
     axes = tuple(range(first, first + rank))
     return insert(node, "np::mean", [x], {"axis": axes, "keepdims": True}, x, dims_of(node.output))
 

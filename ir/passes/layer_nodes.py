@@ -9,7 +9,7 @@ from typing import Any
 
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops.layer_kernels import MAX_TAPS, is_depthwise
-from jitcore.ir.types import INT, NONE, Dim, TensorType, Type
+from jitcore.ir.types import BOOL, INT, NONE, Dim, TensorType, Type
 
 __all__ = [
     "Geometry",
@@ -21,6 +21,7 @@ __all__ = [
     "insert_value",
     "none",
     "packed_weights",
+    "require_extent",
     "reshaped",
     "size_of",
     "transposed",
@@ -84,6 +85,14 @@ def constant(node: Node, value: Any, type_: Type) -> Value:
 
 def size_of(node: Node, x: Value, axis: int) -> Value:
     return insert_value(node, "prim::size", [x], {"dim": axis}, INT)
+
+
+def require_extent(node: Node, x: Value, axis: int, least: int) -> None:
+    """Leave to the definition what has fewer elements along an axis."""
+    operands = [size_of(node, x, axis), constant(node, least, INT)]
+    is_enough = insert_value(node, "prim::ge", operands, {}, BOOL)
+    error = {"exception": "ValueError", "message": f"fewer than {least} elements along an axis"}
+    insert_value(node, "prim::require", [is_enough], error, NONE)
 
 
 def reshaped(node: Node, x: Value, dims: Sizes) -> Value:

@@ -39,7 +39,6 @@ from jitcore.ir.passes.list_uses import (
     is_protected,
     is_read,
     is_write,
-    place_of,
 )
 from jitcore.ir.passes.list_values import Promotion
 
@@ -111,11 +110,9 @@ def _only_returns(use: Use) -> bool:
 
 def _is_known(use: Use, made: Node) -> bool:
     """Whether a use reads or changes the list and does nothing else with it."""
-    if place_of(use, made) is None:
-        return False
     if is_write(use):
         return not is_protected(use, made)
-    return is_read(use, made) or is_copied(use) or _makes_array(use)
+    return is_read(use, made.output) or is_copied(use) or _makes_array(use)
 
 
 def _makes_array(use: Use) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from jitcore.ir.graph import Block, Node, Use, Value
+from jitcore.ir.graph import LOOPS, Block, Node, Use, Value
 from jitcore.ir.passes.changing_lists import READERS
 
 __all__ = [
+    "CHANGES",
     "MEMBERSHIP",
-    "METHODS",
     "OF_ALL_ELEMENTS",
     "READING_KINDS",
+    "carried_values",
+    "is_carried",
     "is_copied",
     "is_local",
     "is_only_read",
@@ -23,6 +25,7 @@ __all__ = [
     "makes_copy",
     "owners",
     "place_of",
+    "repeated_display",
 ]
 
 _LISTS = frozenset({"prim::ListConstruct", "prim::ListArgument"})
@@ -36,20 +39,39 @@ READING_KINDS = _ITERATORS | {
     f"np::{name}"
     for name in ("array", "asarray", "sum", "prod", "mean", "std", "var", "min", "max", "argmin")
 }
-METHODS = {"append": "prim::ListAppend", "extend": "prim::ListExtend", "pop": "prim::ListPop"}
-"""Methods that change a list, and what they are for a value."""
+CHANGES = {
+    "prim::setitem": "prim::ListSet",
+    "prim::delitem": "prim::ListDelete",
+    "append": "prim::ListAppend",
+    "extend": "prim::ListExtend",
+    "pop": "prim::ListPop",
+    "insert": "prim::ListInsert",
+    "remove": "prim::ListRemove",
+    "clear": "prim::ListClear",
+    "reverse": "prim::ListReverse",
+    "sort": "prim::ListSort",
+}
+"""Kinds and methods that change a list, and what they are for a value."""
+
+_ARGUMENTS = {
+    **dict.fromkeys(("append", "extend", "remove"), 1),
+    **dict.fromkeys(("clear", "reverse", "sort"), 0),
+    "insert": 2,
+}
+_COPYING = (list, sorted)
+_SEARCHES = frozenset({"index", "count"})
 
 
-def place_of(use: Use, made: Node) -> int | None:
-    """The position of a use in the block of the list; None where a branch or a loop returns it."""
+def place_of(use: Use, made: Node) -> int:
+    """The position of a use in the block of the list."""
     assert made.block is not None
-    if isinstance(use.user, Block):
-        is_last = use.user is made.block and use.user.owner is None
-        return len(made.block.nodes) if is_last else None
-    node = use.user
-    while node.block is not made.block:
-        assert node.block is not None and node.block.owner is not None
+    if use.user is made.block:
+        return len(made.block.nodes)
+    node = use.user if isinstance(use.user, Node) else use.user.owner
+    while node is not None and node.block is not made.block:
+        assert node.block is not None
         node = node.block.owner
+    assert node is not None
     return made.block.nodes.index(node)
 
 
@@ -60,22 +82,26 @@ def is_write(use: Use) -> bool:
         return False
     if node.kind == "prim::CallMethod":
         return _is_plain_call(node)
-    return node.kind == "prim::setitem"
+    return node.kind in CHANGES
 
 
 def _is_plain_call(node: Node) -> bool:
     """Whether a method that changes a list is called in the way that it is meant."""
-    if node.keywords or "starred" in node.attributes:
+    name, arguments = node.attributes["name"], len(node.inputs) - 1
+    if "starred" in node.attributes:
         return False
-    if node.attributes["name"] == "pop":
-        return len(node.inputs) <= 2
-    known = node.attributes["name"] in METHODS
+    if name == "pop":
+        return not node.keywords and arguments <= 1
     # Else the list is extended by itself.
     others = node.inputs[0] not in node.inputs[1:]
-    return known and others and len(node.inputs) == 2 and not node.output.uses
+    if name not in _ARGUMENTS or node.output.uses or not others:
+        return False
+    if name == "sort" and tuple(node.keywords) == ("reverse",):
+        return True
+    return not node.keywords and arguments == _ARGUMENTS[name]
 
 
-def is_read(use: Use, made: Node) -> bool:
+def is_read(use: Use, value: Value) -> bool:
     """Whether it reads the list and is done with it."""
     node = use.user
     if not isinstance(node, Node):
@@ -84,9 +110,9 @@ def is_read(use: Use, made: Node) -> bool:
         return use.index == 1
     if node.kind in _ITERATORS:
         loops = [one.user for one in node.output.uses]
-        return all(_is_loop_over(node.output, loop, made) for loop in loops)
+        return all(_is_loop_over(node.output, loop, value) for loop in loops)
     if use.index != 0:
-        return _is_extension(node, use.index)
+        return _is_source(node, use.index)
     if node.kind in OF_ALL_ELEMENTS:
         is_sum = node.kind == "prim::sum"
         is_one = len(node.inputs) - len(node.keywords) == 1
@@ -94,16 +120,21 @@ def is_read(use: Use, made: Node) -> bool:
     if node.kind == "prim::getitem":
         return not is_slice(node) or is_only_read(node)
     if node.kind == "prim::For":
-        return _is_loop_over(made.output, node, made)
+        return _is_loop_over(value, node, value)
+    if node.kind == "prim::CallMethod":
+        return node.attributes["name"] in _SEARCHES and len(node.inputs) == 2 and not node.keywords
     return node.kind in _READS
 
 
-def _is_extension(node: Node, index: int) -> bool:
-    """Whether a list is what another one is extended by."""
-    if node.kind != "prim::CallMethod" or node.attributes["name"] != "extend" or index != 1:
+def _is_source(node: Node, index: int) -> bool:
+    """Whether a list is what another one is extended by, or what a part of it becomes."""
+    changed = node.inputs[0].node
+    if changed is None or not (changed.kind in _LISTS or repeated_display(changed)):
         return False
-    extended = node.inputs[0].node
-    return extended is not None and extended.kind in _LISTS and _is_plain_call(node)
+    if node.kind == "prim::setitem":
+        return index == 2 and is_slice(node)
+    is_extension = node.kind == "prim::CallMethod" and node.attributes["name"] == "extend"
+    return is_extension and index == 1 and _is_plain_call(node)
 
 
 def is_slice(node: Node) -> bool:
@@ -114,16 +145,16 @@ def is_slice(node: Node) -> bool:
 
 def is_only_read(made: Node) -> bool:
     """Whether nobody changes a list, or has it but for reading it at once."""
-    return all(isinstance(use.user, Node) and is_read(use, made) for use in made.output.uses)
+    return all(isinstance(use.user, Node) and is_read(use, made.output) for use in made.output.uses)
 
 
-def _is_loop_over(iterable: Value, loop: Node | Block, made: Node) -> bool:
+def _is_loop_over(iterable: Value, loop: Node | Block, value: Value) -> bool:
     """Whether a loop visits a list that does not change meanwhile: Python sees that it does."""
     if not isinstance(loop, Node) or loop.kind != "prim::For" or loop.inputs[0] is not iterable:
         return False
     return not any(
         is_write(other) and isinstance(other.user, Node) and _is_inside(other.user, loop)
-        for other in made.output.uses
+        for other in value.uses
     )
 
 
@@ -150,19 +181,29 @@ def _is_inside(node: Node, outer: Node) -> bool:
     return True
 
 
-def is_local(node: Node, *, only_written: bool = False) -> bool:
-    """Whether a list is complete before anything but this function's own code may know it."""
+def is_local(
+    node: Node, *, only_written: bool = False, asked: frozenset[Node] = frozenset()
+) -> bool:
+    """Whether a list is complete before anything but this function's own code may know it.
+
+    What has been ``asked`` on the way is taken for granted: a list may become the one of the next
+    iteration, which is a copy of it.
+    """
     reads, writes, leaves = [], [], []
     changed_from = math.inf
+    asked |= {node}
+    flows = [use for use in node.output.uses if is_carried(use)]
+    if flows and not _is_read_downstream(node, asked):
+        return False
     for use in node.output.uses:
         place = place_of(use, node)
-        if place is None:
-            return False
         if is_write(use):
             writes.append(place)
             if is_protected(use, node):
                 return False
-        elif is_read(use, node) or is_copied(use):
+        elif use in flows:
+            leaves.append(place)
+        elif is_read(use, node.output) or is_copied(use, asked):
             reads.append(place)
         else:
             leaves.append(place)
@@ -171,10 +212,67 @@ def is_local(node: Node, *, only_written: bool = False) -> bool:
     if reads and max(reads) >= changed_from:
         # Something may have changed the list that Python knows.
         return False
-    if not writes and not makes_copy(node):
+    if not writes and not flows and not makes_copy(node):
         # A list that is never written, and known elsewhere, is as well made at once.
         return bool(node.output.uses) and not leaves and not only_written
     return not leaves or max(writes, default=-1) < min(leaves)
+
+
+def repeated_display(node: Node) -> Node | None:
+    """``[x]`` of ``[x] * n``, which nobody else has."""
+    display = node.inputs[0].node if node.kind == "prim::mul" else None
+    if display is None or display.kind != "prim::ListConstruct" or len(display.output.uses) > 1:
+        return None
+    return display
+
+
+def is_carried(use: Use) -> bool:
+    """Whether a list becomes the value of a variable that a loop or a branch gives."""
+    user = use.user
+    if isinstance(user, Block):
+        return user.owner is not None
+    return user.kind in LOOPS and use.index >= (1 if user.kind == "prim::For" else 2)
+
+
+def _carried_to(use: Use) -> list[Value] | None:
+    """The variables that a list becomes the value of; None where these are not followed."""
+    user = use.user
+    if isinstance(user, Node):
+        number = use.index - (1 if user.kind == "prim::For" else 2)
+        return [user.blocks[0].params[1 + number], user.outputs[number]]
+    owner = user.owner
+    if owner is not None and owner.kind == "prim::If":
+        return [owner.outputs[use.index]]
+    if owner is None or owner.kind not in LOOPS or use.index == 0:
+        return None
+    return [user.params[use.index], owner.outputs[use.index - 1]]
+
+
+def carried_values(made: Value) -> set[Value] | None:
+    """All variables of loops and branches that a list becomes; None where these are not known."""
+    waiting, seen = [made], set[Value]()
+    while waiting:
+        for use in filter(is_carried, waiting.pop().uses):
+            carried = _carried_to(use)
+            if carried is None:
+                return None
+            waiting += [value for value in carried if value not in seen]
+            seen.update(carried)
+    return seen
+
+
+def _is_read_downstream(node: Node, asked: frozenset[Node]) -> bool:
+    """Whether variables that become this list only read it, and one of them at most returns it."""
+    carried = carried_values(node.output)
+    if carried is None:
+        return False
+    uses = [(use, value) for value in carried for use in value.uses if not is_carried(use)]
+    returned = sum(isinstance(use.user, Block) for use, _ in uses)
+    returned += any(isinstance(use.user, Block) and not is_carried(use) for use in node.output.uses)
+    return returned <= 1 and all(
+        isinstance(use.user, Block) or is_read(use, value) or is_copied(use, asked)
+        for use, value in uses
+    )
 
 
 def _is_harmless(use: Use) -> bool:
@@ -189,18 +287,28 @@ def _is_harmless(use: Use) -> bool:
 
 
 def makes_copy(node: Node) -> bool:
-    """Whether a node is ``list(x)``, ``x.copy()`` or ``x[i:j]``, a new list where x is one."""
+    """Whether a node makes a new list where x is one: ``list(x)``, ``x.copy()``, ``x[i:j]``, …"""
     if node.kind == "prim::CallMethod":
         return node.attributes["name"] == "copy" and len(node.inputs) == 1
     if node.kind == "prim::Call":
-        is_plain = len(node.inputs) == 2 and not node.keywords and "starred" not in node.attributes
-        return is_plain and node.inputs[0].constant_value is list
-    return node.kind == "prim::getitem" and is_slice(node)
+        return _is_copying_call(node)
+    return node.kind == "prim::add" or (node.kind == "prim::getitem" and is_slice(node))
 
 
-def is_copied(use: Use) -> bool:
+def _is_copying_call(node: Node) -> bool:
+    """Whether a call is ``list(x)`` or ``sorted(x)``, perhaps the other way round."""
+    if len(node.inputs) - len(node.keywords) != 2 or "starred" in node.attributes:
+        return False
+    callee = node.inputs[0].constant_value
+    if not any(callee is one for one in _COPYING):
+        return False
+    return not node.keywords or (callee is sorted and tuple(node.keywords) == ("reverse",))
+
+
+def is_copied(use: Use, asked: frozenset[Node] = frozenset()) -> bool:
     """Whether a use makes a copy that is a list of its own for this function."""
     node = use.user
     if not isinstance(node, Node) or not makes_copy(node):
         return False
-    return use.index == (1 if node.kind == "prim::Call" else 0) and is_local(node)
+    places = {"prim::Call": (1,), "prim::add": (0, 1)}.get(node.kind, (0,))
+    return use.index in places and (node in asked or is_local(node, asked=asked))

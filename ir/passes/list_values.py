@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from jitcore.ir.graph import LOOPS, Block, Node, Use, Value
 from jitcore.ir.passes.list_uses import (
-    METHODS,
+    CHANGES,
     is_only_read,
     is_slice,
     is_write,
     makes_copy,
     owners,
+    repeated_display,
 )
 
-__all__ = ["Promotion", "repeated_display"]
-
-
-def repeated_display(node: Node) -> Node | None:
-    """``[x]`` of ``[x] * n``, which nobody else has."""
-    display = node.inputs[0].node if node.kind == "prim::mul" else None
-    if display is None or display.kind != "prim::ListConstruct" or len(display.output.uses) > 1:
-        return None
-    return display
+__all__ = ["Promotion"]
 
 
 class Promotion:
@@ -43,10 +36,15 @@ class Promotion:
         }
         self.touched = {
             owner
-            for use in self.list.uses
-            if isinstance(use.user, Node)
-            for owner in (use.user, *owners(use.user, made))
+            for node in filter(None, map(self._node, self.list.uses))
+            for owner in (node, *owners(node, made))
         }
+
+    def _node(self, use: Use) -> Node | None:
+        """The node that uses the list, or whose branch or loop returns it."""
+        if use.user is self.made.block:
+            return None
+        return use.user if isinstance(use.user, Node) else use.user.owner
 
     def is_write(self, use: Use) -> bool:
         """Whether a use changes it."""
@@ -83,14 +81,16 @@ class Promotion:
     def _fold_copy(self) -> None:
         """Make a copy of a list, or of a part, a value."""
         made = self.made
-        made.attributes = {}
-        if made.kind == "prim::getitem":
-            made.kind = "prim::ListSlice"
+        made.attributes, made.keywords = {}, ()
+        if made.kind in ("prim::getitem", "prim::add"):
+            made.kind = "prim::ListSlice" if made.kind == "prim::getitem" else "prim::ListJoin"
             return
-        source = made.inputs[-1]
-        made.kind = "prim::ListCopy"
+        is_sorted = made.inputs[0].constant_value is sorted
+        sources = made.inputs[1:] if made.kind == "prim::Call" else made.inputs
+        made.kind = "prim::ListSorted" if is_sorted else "prim::ListCopy"
         made.drop_inputs()
-        made.add_input(source)
+        for source in sources:
+            made.add_input(source)
 
     def _rewrite(self, block: Block, start: int, value: Value) -> Value:
         """Give the nodes of a block the list's value at their place; gives the last value."""
@@ -122,8 +122,8 @@ class Promotion:
         """The value after a change; ``pop`` gives what it has taken away before that."""
         self._read(node, value)
         is_call = node.kind == "prim::CallMethod"
-        node.kind = METHODS[node.attributes["name"]] if is_call else "prim::ListSet"
-        node.attributes = {}
+        node.kind = CHANGES[node.attributes["name"] if is_call else node.kind]
+        node.attributes, node.keywords = {}, ()
         if node.outputs and node.kind != "prim::ListPop":
             return node.output
         return node.add_output(name=self.list.name)
@@ -133,11 +133,13 @@ class Promotion:
         self._read(node, value)
         if node not in self.written:
             for block in node.blocks:
-                self._rewrite(block, 0, value)
+                self._return(block, self._rewrite(block, 0, value))
             return value
         if node.kind in LOOPS:
             node.add_input(value)
         for block in node.blocks:
             first = block.add_param(name=self.list.name) if node.kind in LOOPS else value
-            block.add_return(self._rewrite(block, 0, first))
+            last = self._rewrite(block, 0, first)
+            self._return(block, last)
+            block.add_return(last)
         return node.add_output(name=self.list.name)

@@ -39,8 +39,8 @@ from functools import partial
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.passes.inline import inline
 from jitcore.ir.passes.list_arguments import known_arguments, promote_arguments
-from jitcore.ir.passes.list_uses import is_local, makes_copy
-from jitcore.ir.passes.list_values import Promotion, repeated_display
+from jitcore.ir.passes.list_uses import carried_values, is_local, makes_copy, repeated_display
+from jitcore.ir.passes.list_values import Promotion
 
 __all__ = ["with_local_lists"]
 
@@ -60,9 +60,11 @@ def with_local_lists(
     inline(twin, partial(_concerns_lists, passed))
     made = known_arguments(twin, arguments)
     found: dict[Node, None] = dict.fromkeys(made)
+    lists = {node.output for node in made}
     for node in twin.nodes():
-        if _may_be_local(node, found) and is_local(node, only_written=only_written):
+        if _may_be_local(node, lists) and is_local(node, only_written=only_written):
             found[node] = None
+            lists |= {node.output} | (carried_values(node.output) or set())
     for node in found:
         if node not in made:
             Promotion(node).run()
@@ -70,11 +72,15 @@ def with_local_lists(
     return twin if found else None
 
 
-def _may_be_local(node: Node, known: Collection[Node]) -> bool:
+def _may_be_local(node: Node, lists: Collection[Value]) -> bool:
     """Whether a node makes a list: a display, or a copy of a list that is known."""
     if makes_copy(node):
-        return any(value.node in known for value in node.inputs if value.node is not None)
+        return any(value in lists or _is_range(value) for value in node.inputs)
     return node.kind == "prim::ListConstruct" or repeated_display(node) is not None
+
+
+def _is_range(value: Value) -> bool:
+    return value.node is not None and value.node.kind == "prim::range"
 
 
 def _concerns_lists(passed: Collection[Value], call: Node) -> bool:
@@ -88,14 +94,18 @@ def _concerns_lists(passed: Collection[Value], call: Node) -> bool:
 
 
 def _makes_lists(graph: Graph) -> bool:
-    """Whether a function, or one that it calls, has a list display."""
+    """Whether a function, or one that it calls, has a list display, or makes lists by calls."""
     waiting, seen = [graph], {graph}
     while waiting:
         for node in waiting.pop().nodes():
-            if node.kind == "prim::ListConstruct":
+            if node.kind == "prim::ListConstruct" or _is_call(node):
                 return True
             callee = node.attributes.get("graph")
             if isinstance(callee, Graph) and callee not in seen:
                 seen.add(callee)
                 waiting.append(callee)
     return False
+
+
+def _is_call(node: Node) -> bool:
+    return node.kind == "prim::Call" and makes_copy(node)

@@ -12,7 +12,7 @@ from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.passes.skeletons import RecordsAreNotValues
 from jitcore.ir.passes.special_methods import BINARY, UNARY
 from jitcore.ir.passes.specialize_branches import BranchBuilder
-from jitcore.ir.types import ANY, OBJECT, RecordType, TupleType, Type, is_number
+from jitcore.ir.types import ANY, CHARACTER, OBJECT, RecordType, TupleType, Type, is_number
 
 __all__ = ["apply_to_record", "call_changing_method", "holds_record", "remove_record_states"]
 
@@ -20,10 +20,10 @@ _CONSTANTS = (int, float, bool, str)
 
 
 def holds_record(type_: Type) -> bool:
-    """Whether a value of this type is, or has in it, such an object."""
+    """Whether a value of this type is, or has in it, such an object; characters never change."""
     if isinstance(type_, TupleType):
         return any(map(holds_record, type_.elements))
-    return isinstance(type_, RecordType)
+    return isinstance(type_, RecordType) and type_ != CHARACTER
 
 
 def apply_to_record(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value | None:
@@ -227,6 +227,9 @@ def _call(
     return result, after
 
 
+_LISTS = frozenset({"prim::ListState", "prim::zip", "prim::enumerate", "prim::reversed"})
+
+
 def remove_record_states(graph: Graph) -> None:
     """Remove the nodes that said what objects are made of.
 
@@ -237,9 +240,19 @@ def remove_record_states(graph: Graph) -> None:
     """
     nodes = list(graph.nodes())
     for node in reversed(nodes):
-        is_tuple = node.kind == "prim::TupleConstruct" and holds_record(node.output.type)
+        if node.kind in _LISTS and not node.output.uses:
+            # A list of what is known one by one, which nothing reads any more.
+            node.destroy()
+            continue
+        is_tuple = node.kind == "prim::TupleConstruct" and _holds_state(node.output.type)
         if node.kind != "prim::RecordState" and not is_tuple:
             continue
         if node.output.uses:
             raise RecordsAreNotValues("an object that is needed as a whole")
         node.destroy()
+
+
+def _holds_state(type_: Type) -> bool:
+    if isinstance(type_, TupleType):
+        return any(map(_holds_state, type_.elements))
+    return isinstance(type_, RecordType)

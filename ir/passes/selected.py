@@ -1,8 +1,10 @@
-"""Selected elements, where they are: updates under a mask without compressing anything."""
+"""Selected elements, where they are: updates and sums under a mask without compressing anything."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
@@ -66,69 +68,43 @@ def compute_selected_in_place(graph: Graph) -> bool:
           return (%x)
 
     Only for code that cannot warn: NumPy would warn of what happens at elements nobody selected.
-    A single number for all selected elements is chosen in the same way.
+    A single number for all selected elements is chosen in the same way.  In a sum or a mean, 0
+    stands for the elements that are not selected.
     """
+    updates = graph.find_all_nodes("np::put_mask")
+    totals = [
+        (node, selection)
+        for kind in _TOTALS
+        for node in graph.find_all_nodes(kind)
+        if (selection := _first_selection(node)) is not None
+    ]
+    if not updates and not totals:
+        return False
     analysis = AliasAnalysis(graph, distinct_inputs=True)
-    updates = [_Update(analysis, node) for node in graph.find_all_nodes("np::put_mask")]
+    found: list[_Update | _Total] = [
+        *(_Update(analysis, node) for node in updates),
+        *(_Total(analysis, node, selection) for node, selection in totals),
+    ]
     # The analysis knows the nodes there are now, so all is planned before anything is changed.
-    possible = [update for update in updates if update.is_possible()]
-    for update in possible:
-        update.rewrite()
+    possible = [one for one in found if one.is_possible()]
+    for one in possible:
+        one.rewrite()
     return bool(possible)
 
 
-class _Update:
-    """One write to the elements under a mask."""
+class _Selection:
+    """What a node computes from elements under a mask."""
 
-    def __init__(self, analysis: AliasAnalysis, update: Node) -> None:
-        assert update.block is not None
+    def __init__(self, analysis: AliasAnalysis, user: Node, base: Value, mask: Value) -> None:
+        assert user.block is not None
         self.analysis = analysis
-        self.update = update
-        self.target, self.mask, self.value = update.inputs
-        self.dims = _dims(self.target)
-        self.block: Block = update.block
+        self.user = user
+        self.block: Block = user.block
+        self.mask = mask
+        self.dims = _dims(base)
         self.store: Node | None = None
         self.tree: list[Node] = []
         self.made: dict[Value, Value] = {}
-
-    def is_possible(self) -> bool:
-        """Whether the value is computed from elements of the same places."""
-        if self.dims is None or _dims(self.mask) != self.dims:
-            return False
-        if self.mask is not self.target and self.analysis.may_alias(self.mask, self.target):
-            return False
-        if self.dims and _is_scalar(self.value.type):
-            return self.value.type == _element_type(self.target)
-        self.store = self._store_before()
-        if self.store is not None:
-            self.value = self.store.inputs[1]
-        return self._is_selected(self.value)
-
-    def _store_before(self) -> Node | None:
-        """What ``x[mask] += y`` writes to the selected elements before they go back."""
-        writers = self.analysis.writers(self.value)
-        if len(writers) != 1 or writers[0].kind != "np::store":
-            return None
-        (store,) = writers
-        if store.block is not self.block or store.inputs[0] is not self.value:
-            return None
-        position = self.block.nodes.index(store)
-        users = [use.user for use in self.value.uses if use.user not in (store, self.update)]
-        known = all(user in self.block.nodes[:position] for user in users)
-        return store if known else None
-
-    def rewrite(self) -> None:
-        """Write all elements, those that are not selected as they are."""
-        log.update("selected", lambda: f"compute {self.update!r} at all elements")
-        operands = [self.mask, self._at_all(self.value), self.target]
-        chosen = self._emit("np::where", operands, self.target.type)
-        self._emit("np::store", [self.target, chosen], self.update.output.type)
-        self.update.destroy()
-        if self.store is not None:
-            self.store.destroy()
-        for node in reversed(self.tree):
-            if not node.output.uses:
-                node.destroy()
 
     def _is_selected(self, value: Value) -> bool:
         """Whether a value is computed from elements under the mask; notes what computes it."""
@@ -153,9 +129,9 @@ class _Update:
         return True
 
     def _is_stale(self, node: Node) -> bool:
-        """Whether something between a selection and its update writes what was selected from."""
+        """Whether something between a selection and its user writes what was selected from."""
         start = self.block.nodes.index(node) + 1
-        between = self.block.nodes[start : self.block.nodes.index(self.update)]
+        between = self.block.nodes[start : self.block.nodes.index(self.user)]
         return any(self.analysis.conflict(node, one) for one in between)
 
     def _at_all(self, value: Value) -> Value:
@@ -181,9 +157,122 @@ class _Update:
         type_: Type,
         attributes: dict[str, object] | None = None,
     ) -> Value:
-        node = self.update.insert_before(kind, inputs, attributes, outputs=(type_,))
-        node.origin = self.update.origin
+        node = self.user.insert_before(kind, inputs, attributes, outputs=(type_,))
+        node.origin = self.user.origin
         return node.output
+
+    def _remove(self, nodes: Iterable[Node | None]) -> None:
+        """Remove nodes, and what nobody reads any more of the tree."""
+        for node in nodes:
+            if node is not None:
+                node.destroy()
+        for node in reversed(self.tree):
+            if not node.output.uses:
+                node.destroy()
+
+
+class _Update(_Selection):
+    """One write to the elements under a mask."""
+
+    def __init__(self, analysis: AliasAnalysis, update: Node) -> None:
+        self.target, mask, self.value = update.inputs
+        super().__init__(analysis, update, self.target, mask)
+
+    def is_possible(self) -> bool:
+        """Whether the value is computed from elements of the same places."""
+        if self.dims is None or _dims(self.mask) != self.dims:
+            return False
+        if self.mask is not self.target and self.analysis.may_alias(self.mask, self.target):
+            return False
+        if self.dims and _is_scalar(self.value.type):
+            return self.value.type == _element_type(self.target)
+        self.store = self._store_before()
+        if self.store is not None:
+            self.value = self.store.inputs[1]
+        return self._is_selected(self.value)
+
+    def _store_before(self) -> Node | None:
+        """What ``x[mask] += y`` writes to the selected elements before they go back."""
+        writers = self.analysis.writers(self.value)
+        if len(writers) != 1 or writers[0].kind != "np::store":
+            return None
+        (store,) = writers
+        if store.block is not self.block or store.inputs[0] is not self.value:
+            return None
+        position = self.block.nodes.index(store)
+        users = [use.user for use in self.value.uses if use.user not in (store, self.user)]
+        known = all(user in self.block.nodes[:position] for user in users)
+        return store if known else None
+
+    def rewrite(self) -> None:
+        """Write all elements, those that are not selected as they are."""
+        log.update("selected", lambda: f"compute {self.user!r} at all elements")
+        operands = [self.mask, self._at_all(self.value), self.target]
+        chosen = self._emit("np::where", operands, self.target.type)
+        self._emit("np::store", [self.target, chosen], self.user.output.type)
+        self._remove([self.user, self.store])
+
+
+class _Total(_Selection):
+    """One sum or mean of elements under a mask."""
+
+    def __init__(self, analysis: AliasAnalysis, total: Node, selection: Node) -> None:
+        super().__init__(analysis, total, *selection.inputs)
+        (self.operand,) = total.inputs
+
+    def is_possible(self) -> bool:
+        """Whether all is computed from one selection, and only added up."""
+        if self.dims is None or _dims(self.mask) != self.dims or not _is_plain_total(self.user):
+            return False
+        if not self._is_selected(self.operand):
+            return False
+        return all(self._is_added_up(use.user) for one in self.tree for use in one.output.uses)
+
+    def _is_added_up(self, user: Node | Block) -> bool:
+        """Whether a user of the tree goes away together with it."""
+        return user in self.tree or (isinstance(user, Node) and user.kind in _TOTALS)
+
+    def rewrite(self) -> None:
+        """Add up all elements, with 0 for those that are not selected."""
+        log.update("selected", lambda: f"compute {self.user!r} at all elements")
+        type_ = self.operand.type
+        assert isinstance(type_, TensorType) and type_.dtype is not None and self.dims is not None
+        dtype = type_.dtype
+        scalar = TensorType(dtype, (), scalar=True)
+        zero = self._emit("prim::Constant", [], scalar, {"value": dtype.type(0)})
+        at_all = [self.mask, self._at_all(self.operand), zero]
+        chosen = self._emit("np::where", at_all, TensorType(dtype, self.dims))
+        everywhere = {"axis": tuple(range(len(self.dims))), "keepdims": False}
+        total = self._emit("np::sum", [chosen], scalar, everywhere)
+        if self.user.kind == "np::mean":
+            places = TensorType(np.dtype(np.intp), (), scalar=True)
+            count = self._emit("np::count_nonzero", [self.mask], places, dict(everywhere))
+            number = self._emit("np::cast", [count], scalar, {"dtype": dtype})
+            total = self._emit("np::divide", [total, number], scalar)
+        self.user.output.replace_all_uses_with(total)
+        self._remove([self.user])
+
+
+_TOTALS = ("np::sum", "np::mean")
+
+
+def _first_selection(total: Node) -> Node | None:
+    """A selection that the operand of a sum is computed from."""
+    node = total.inputs[0].node
+    while node is not None and node.kind in _CHEAP and node.block is total.block:
+        node = next((one.node for one in node.inputs if not _is_scalar(one.type)), None)
+    return node if node is not None and node.kind == "np::compress" else None
+
+
+def _is_plain_total(node: Node) -> bool:
+    """Whether a sum or a mean takes the only axis away, and has one number for a result."""
+    type_ = node.output.type
+    is_complex = (
+        isinstance(type_, TensorType) and type_.dtype is not None and type_.dtype.kind == "c"
+    )
+    known = {"axis": (0,), "keepdims": False}
+    is_mean_of_pairs = node.kind == "np::mean" and is_complex
+    return node.attributes == known and _is_scalar(type_) and not is_mean_of_pairs
 
 
 def _dims(value: Value) -> tuple[Dim, ...] | None:

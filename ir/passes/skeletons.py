@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from jitcore.ir.graph import Block, Value
 from jitcore.ir.types import (
     ANY,
+    CHARACTER,
     INT,
     NONE,
     LocalListType,
@@ -39,6 +42,8 @@ __all__ = [
     "common_skeleton",
     "declared_types",
     "leaves_of",
+    "needs_native",
+    "numbers_in",
 ]
 
 
@@ -84,9 +89,14 @@ class UnionSkeleton:
 
 @dataclass(frozen=True, slots=True)
 class ListSkeleton:
-    """A local list: its array and its length; nothing while it is empty."""
+    """A local list: its arrays and its length; nothing while it is empty."""
 
     element: Type | None
+
+    @property
+    def count(self) -> int:
+        """How many leaves it has."""
+        return 0 if self.element is None else len(LocalListType(self.element).dtypes) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +137,10 @@ def _list_skeleton(values: Sequence[Value]) -> Skeleton | None:
         raise ListsAreNotValues("a list of several types")
     if len(elements) > 1:
         return None
-    return ListSkeleton(next(iter(elements), None))
+    element = next(iter(elements), None)
+    if element is not None and not LocalListType(element).dtypes:
+        raise ListsAreNotValues(f"a list of {element}")
+    return ListSkeleton(element)
 
 
 def _tuple_skeleton(values: Sequence[Value], unions: bool) -> Skeleton | None:
@@ -151,7 +164,9 @@ def _tuple_skeleton(values: Sequence[Value], unions: bool) -> Skeleton | None:
 
 
 def _record_skeleton(values: Sequence[Value], unions: bool) -> Skeleton:
-    """The same class and the same attributes in all of them."""
+    """The same class and the same attributes in all of them; a text may be a character."""
+    if any(value.type == CHARACTER for value in values):
+        values = [value for value in values if not _is_single_text(value)]
     first = values[0].type
     for value in values:
         type_ = value.type
@@ -167,6 +182,11 @@ def _record_skeleton(values: Sequence[Value], unions: bool) -> Skeleton:
             raise RecordsAreNotValues("objects with attributes of different types")
         parts.append(part)
     return RecordSkeleton(first.class_, first.names, tuple(parts))
+
+
+def _is_single_text(value: Value) -> bool:
+    held = value.constant_value
+    return isinstance(held, str) and len(held) == 1
 
 
 def _union_skeleton(values: Sequence[Value]) -> Skeleton | None:
@@ -191,7 +211,9 @@ def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]
     Tags, and what stands for the leaves of values that are uninitialized, are made in ``block``,
     in which ``value`` must be known.
     """
-    if isinstance(skeleton, TupleSkeleton | RecordSkeleton):
+    if isinstance(skeleton, RecordSkeleton) and _is_single_text(value):
+        yield block.constant(ord(value.constant_value), INT)
+    elif isinstance(skeleton, TupleSkeleton | RecordSkeleton):
         for number, part in enumerate(skeleton.parts):
             if value.type == UNINITIALIZED:
                 yield from leaves_of(value, part, block)
@@ -214,12 +236,12 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
     if skeleton.element is None:
         return
     if not isinstance(value.type, LocalListType):
-        yield from (value, value)
+        yield from (value,) * skeleton.count
     elif value.type.element is None:
-        dtype = LocalListType(skeleton.element).dtype
-        capacity = block.constant(FIRST_CAPACITY, INT)
-        type_ = TensorType(dtype, (FIRST_CAPACITY,))
-        yield block.append("np::empty", [capacity], {"dtype": dtype}, outputs=(type_,)).output
+        for dtype in LocalListType(skeleton.element).dtypes:
+            capacity = block.constant(FIRST_CAPACITY, INT)
+            type_ = TensorType(dtype, (FIRST_CAPACITY,))
+            yield block.append("np::empty", [capacity], {"dtype": dtype}, outputs=(type_,)).output
         yield block.constant(0, INT)
     elif value.type.count is not None:
         assert value.node is not None
@@ -229,29 +251,50 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
         yield from value.node.inputs
 
 
+def needs_native(element: Type | None) -> bool:
+    """Whether Python could not go on with a list of these: ints of any size, parts of elements."""
+    return element == INT or isinstance(element, TupleType | RecordType)
+
+
+def numbers_in(item: Value) -> Iterator[Value]:
+    """The numbers that an element of a list is made of."""
+    if not isinstance(item.type, TupleType | RecordType):
+        yield item
+        return
+    if item.node is None or item.node.kind not in ("prim::TupleConstruct", "prim::RecordState"):
+        raise ListsAreNotValues(f"a list of {item.type} whose parts are not known")
+    for part in item.node.inputs:
+        yield from numbers_in(part)
+
+
 def _stored(items: Sequence[Value], type_: LocalListType, block: Block) -> Iterator[Value]:
-    """An array with room for more than these elements, and their number."""
-    dtype = type_.dtype
-    if dtype is None:
+    """Arrays with room for more than these elements, and their number."""
+    if not type_.dtypes:
         raise ListsAreNotValues(f"a list of {type_.element}")
     capacity = max(2 * len(items), FIRST_CAPACITY)
+    columns = zip(*map(numbers_in, items), strict=True)
+    for dtype, column in zip(type_.dtypes, columns, strict=True):
+        yield _array_of(column, dtype, capacity, block)
+    yield block.constant(len(items), INT)
+
+
+def _array_of(numbers: Sequence[Value], dtype: np.dtype[Any], capacity: int, block: Block) -> Value:
     scalar = TensorType(dtype, (), scalar=True)
     array = TensorType(dtype, (capacity,))
     buffer = block.append(
         "np::empty", [block.constant(capacity, INT)], {"dtype": dtype}, outputs=(array,)
     ).output
-    for number, item in enumerate(items):
-        place = block.append(
+    for place, number in enumerate(numbers):
+        target = block.append(
             "np::view",
-            [buffer, block.constant(number, INT)],
+            [buffer, block.constant(place, INT)],
             {"index": "$0"},
             outputs=(TensorType(dtype, ()),),
         ).output
-        if item.type != scalar:
-            item = block.append("np::cast", [item], {"dtype": dtype}, outputs=(scalar,)).output
-        block.append("np::store", [place, item], outputs=(NONE,))
-    yield buffer
-    yield block.constant(len(items), INT)
+        if number.type != scalar:
+            number = block.append("np::cast", [number], {"dtype": dtype}, outputs=(scalar,)).output
+        block.append("np::store", [target, number], outputs=(NONE,))
+    return buffer
 
 
 def declared_types(skeleton: Skeleton) -> Iterator[Type | None]:
@@ -260,7 +303,7 @@ def declared_types(skeleton: Skeleton) -> Iterator[Type | None]:
         for part in skeleton.parts:
             yield from declared_types(part)
     elif isinstance(skeleton, ListSkeleton):
-        yield from () if skeleton.element is None else (None, None)
+        yield from (None,) * skeleton.count
     elif isinstance(skeleton, UnionSkeleton):
         yield INT
         yield from (one for one in skeleton.alternatives if one != NONE)

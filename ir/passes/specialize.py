@@ -36,6 +36,7 @@ from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.ops.op import Call, NeedsConstant, Op, Untypable, bind
 from jitcore.ir.passes.changing_lists import forget_names, is_changing
+from jitcore.ir.passes.characters import apply_to_character
 from jitcore.ir.passes.chosen_elements import chosen_element
 from jitcore.ir.passes.list_arguments import is_value_argument
 from jitcore.ir.passes.list_results import list_results
@@ -89,6 +90,7 @@ def specialize(
     *,
     keep_layer_functions: bool = False,
     is_native: bool = False,
+    refusals: list[str] | None = None,
 ) -> Graph:
     """The typed graph of ``graph`` for inputs of these types.
 
@@ -110,6 +112,8 @@ def specialize(
         The graph is of no use if it does not become one native function as a whole.  Where it is
         taken to become that, lists of numbers are taken apart and made, and objects are their
         attributes; it then ``must_be_native``.
+    refusals : list of str, optional
+        Takes the reasons why lists, texts and objects that might be values are Python's.
 
     Returns
     -------
@@ -142,6 +146,8 @@ def specialize(
             )
         except ListsAreNotValues as reason:
             _log_lists(graph, reason)
+            if refusals is not None:
+                refusals.append(str(reason))
     known = _known_types(graph, types)
     return _specialized(graph, known, constants, compile_function, wanted, keep_layer_functions)
 
@@ -191,8 +197,7 @@ def _specialized(
         target.captures.append(replace(capture, input=own))
     for value in worker.walk(graph.block, 0, environment):
         target.block.add_return(worker.known_to_python(value))
-    if methods is not None:
-        remove_record_states(target)
+    remove_record_states(target)
     if (worker.keeps_ints or methods is not None) and not is_surely_native(target.block):
         # Python's own code would not get an int of any size into the array, and has no objects.
         if not (is_native and list_results(target) and is_surely_native(target.block)):
@@ -307,6 +312,9 @@ class Specializer(BranchBuilder):
         for number, value in enumerate(inputs):
             if isinstance(value.type, UnionType) and node.kind not in _UNION_KEEPERS:
                 return self.for_each_alternative(node, inputs, number)
+        from_character = apply_to_character(self, node, inputs)
+        if from_character is not None:
+            return from_character
         from_record = apply_to_record(self, node, inputs)
         if from_record is not None:
             return from_record

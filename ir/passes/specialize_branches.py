@@ -17,11 +17,11 @@ from jitcore.ir.passes.skeletons import (
     common_skeleton,
     declared_types,
     leaves_of,
+    needs_native,
 )
 from jitcore.ir.passes.typed_builder import TypedBuilder
 from jitcore.ir.types import (
     ANY,
-    INT,
     NONE,
     Dim,
     LocalListType,
@@ -247,8 +247,8 @@ class BranchBuilder(TypedBuilder):
             type_ = RecordType(skeleton.class_, skeleton.names, types)
             return self.emit("prim::RecordState", parts, {}, type_)
         if isinstance(skeleton, ListSkeleton):
-            parts = [] if skeleton.element is None else [next(leaves), next(leaves)]
-            self.keeps_ints = self.keeps_ints or skeleton.element == INT
+            parts = [next(leaves) for _ in range(skeleton.count)]
+            self.keeps_ints = self.keeps_ints or needs_native(skeleton.element)
             return self.emit("prim::ListState", parts, {}, LocalListType(skeleton.element))
         if isinstance(skeleton, UnionSkeleton):
             count = 1 + sum(one != NONE for one in skeleton.alternatives)

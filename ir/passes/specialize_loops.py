@@ -9,7 +9,7 @@ from typing import Any
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.chosen_elements import chosen_element, require_choice
-from jitcore.ir.passes.list_states import item_of, length_of
+from jitcore.ir.passes.list_parts import item_of, length_of
 from jitcore.ir.passes.skeletons import (
     LEAF,
     ListsAreNotValues,

@@ -1,7 +1,8 @@
 """Transposed convolutions become ordinary ones, each of which gives some of the pixels.
 
 With a stride of 2, say, even pixels read other taps of the kernel than odd ones do: along every
-axis there are as many phases as the stride has steps, and each is a convolution with stride 1.
+axis there are as many phases as the stride has steps, and each is a convolution with stride 1.  How
+the phases lie does not depend on the image's extent, so that need not be known.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from jitcore.ir.passes.layer_nodes import (
     insert,
     none,
     packed_weights,
+    require_extent,
     reshaped,
     transposed,
     view,
 )
+from jitcore.ir.types import Dim
 
 __all__ = ["expand_transposed"]
 
@@ -37,6 +40,8 @@ class _Phase:
     ----------
     start : int
         The first of them; the others follow in steps of the stride.
+    more : int
+        How many more of them there are than the image has pixels.
     taps : range
         In the order of the pixels that they read; empty where the kernel leaves gaps.
     padding : (int, int)
@@ -46,6 +51,7 @@ class _Phase:
     """
 
     start: int
+    more: int
     taps: range
     padding: tuple[int, int]
     dilation: int
@@ -56,12 +62,17 @@ def expand_transposed(node: Node) -> Value | None:
     x, weight, bias = node.inputs[:3]
     groups, rank = node.attributes["groups"], len(node.attributes["dilation"])
     shape = tuple(extent for extent in dims_of(weight) if isinstance(extent, int) and extent > 0)
-    extents = tuple(extent for extent in dims_of(x)[-rank:] if isinstance(extent, int))
-    if len(shape) < rank + 2 or len(extents) < rank or len(dims_of(x)) == rank + 1:
+    if len(shape) < rank + 2 or len(dims_of(x)) == rank + 1:
         return None
-    wanted = tuple(extent for extent in dims_of(node.output)[-rank:] if isinstance(extent, int))
+    extents, wanted = dims_of(x)[-rank:], dims_of(node.output)[-rank:]
+    excess = tuple(_excess(node, shape[2 + axis], axis) for axis in range(rank))
+    axes = [_phases(node, shape[2 + axis], excess[axis], axis) for axis in range(rank)]
+    for axis, (extent, found) in enumerate(zip(extents, axes, strict=True)):
+        if not isinstance(extent, int):
+            require_extent(node, x, 2 + axis, max(1, *(1 - one.more for one in found)))
     axes = [
-        _phases(node, shape[2 + axis], extents[axis], wanted[axis], axis) for axis in range(rank)
+        [one for one in found if not isinstance(extent, int) or extent + one.more > 0]
+        for extent, found in zip(extents, axes, strict=True)
     ]
     phases = list(product(*axes))
     if any(min(one.padding) < 0 for phase in phases for one in phase) or (
@@ -71,13 +82,17 @@ def expand_transposed(node: Node) -> Value | None:
     images = copied(node, transposed(node, x, (0, *range(2, rank + 2), 1)))
     turned = _exchanged(node, weight, shape, groups)
     parts = [phase for phase in phases if all(len(one.taps) for one in phase)]
-    results = [_convolved(node, images, turned, bias, phase, groups) for phase in parts]
+    dims = [wanted if len(phases) == 1 else _dims(extents, phase) for phase in parts]
+    results = [
+        _convolved(node, images, turned, (bias, groups), phase, one)
+        for phase, one in zip(parts, dims, strict=True)
+    ]
     moved = (dims_of(node.output)[0], *wanted, shape[1] * groups)
     if len(phases) == 1 and results:
         result = results[0]
     else:
         attributes = {
-            "extents": wanted,
+            "excess": excess,
             "stride": node.attributes["stride"],
             "starts": tuple(tuple(one.start for one in phase) for phase in parts),
             "has_gaps": len(parts) < len(phases),
@@ -90,8 +105,24 @@ MAX_KERNEL = 4096
 """Larger ones are left to the definition."""
 
 
-def _phases(node: Node, kernel: int, length: int, extent: int, axis: int) -> list[_Phase]:
-    """The phases of one axis that have any pixels.
+def _excess(node: Node, kernel: int, axis: int) -> int:
+    """How many pixels more there are along an axis than the stride makes of the image's."""
+    stride, dilation, cut, extra = (
+        node.attributes[name][axis] for name in ("stride", "dilation", "padding", "output_padding")
+    )
+    return int(dilation * (kernel - 1) + 1 + extra - 2 * cut - stride)
+
+
+def _dims(extents: Sequence[Dim], phase: Sequence[_Phase]) -> tuple[Dim, ...]:
+    """How many pixels a phase has; of an extent that is not known, a symbol named after it."""
+    return tuple(
+        n + one.more if isinstance(n, int) else f"{n}.more.{one.start}.{one.more}"
+        for n, one in zip(extents, phase, strict=True)
+    )
+
+
+def _phases(node: Node, kernel: int, excess: int, axis: int) -> list[_Phase]:
+    """The phases of one axis, as far as the image is large enough for them.
 
     Before the padding is cut off, pixel ``i * stride + t * dilation`` reads ``x[i] * w[t]``.
     """
@@ -101,19 +132,17 @@ def _phases(node: Node, kernel: int, length: int, extent: int, axis: int) -> lis
     found = []
     for rest in range(stride):
         start = (rest - cut) % stride
-        count = len(range(start, extent, stride))
-        if not count:
-            continue
+        more = -((start - excess) // stride)
         first = next((t for t in range(stride) if t * dilation % stride == rest), kernel)
         taps = range(first, kernel, stride // common)[::-1]
         if not taps:
-            found.append(_Phase(start, taps, (0, 0), 1))
+            found.append(_Phase(start, more, taps, (0, 0), 1))
             continue
         # A tap reads the pixel so many before the one that stands where its result does.
         offsets = [(tap * dilation - rest) // stride for tap in taps]
         place = (start + cut - rest) // stride
-        after = place + count - 1 - offsets[-1] - (length - 1)
-        found.append(_Phase(start, taps, (offsets[0] - place, after), dilation // common))
+        around = (offsets[0] - place, place + more - offsets[-1])
+        found.append(_Phase(start, more, taps, around, dilation // common))
     return found
 
 
@@ -121,11 +150,15 @@ def _convolved(
     node: Node,
     images: Value,
     weight: Value,
-    bias: Value,
+    more: tuple[Value, int],
     phase: Sequence[_Phase],
-    groups: int,
+    extents: tuple[Dim, ...],
 ) -> Value:
-    """The pixels of one phase, channels-last; weights are (out, in / groups, ...)."""
+    """The pixels of one phase, channels-last; weights are (out, in / groups, ...).
+
+    What is more are the bias and the number of groups.
+    """
+    bias, groups = more
     index = (":", ":", *(_slice(one.taps) for one in phase))
     kernel = tuple(len(one.taps) for one in phase)
     shape = (*dims_of(weight)[:2], *kernel)
@@ -134,11 +167,6 @@ def _convolved(
     geometry = Geometry(
         kernel, (1,) * rank, tuple(one.padding for one in phase), tuple(p.dilation for p in phase)
     )
-    extents = [
-        n + sum(one.padding) - one.dilation * (len(one.taps) - 1)
-        for n, one in zip(dims_of(images)[1:-1], phase, strict=True)
-        if isinstance(n, int)
-    ]
     columns = shape[0]
     dims = (dims_of(images)[0], *extents, columns)
     packed = packed_weights(node, taps, groups)

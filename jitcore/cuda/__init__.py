@@ -9,18 +9,20 @@ from jitcore.codegen.cuda import driver as _driver
 from jitcore.codegen.cuda.driver import DriverError, Properties, is_available
 from jitcore.cuda.array import Array, array, empty, from_numpy
 from jitcore.cuda.pool import pool_of as _pool_of
-from jitcore.cuda.streams import Stream, synchronize
+from jitcore.cuda.streams import Event, Stream, synchronize
 from jitcore.cuda.transfers import as_array
 
 __all__ = [
     "Array",
     "DriverError",
+    "Event",
     "Properties",
     "Stream",
     "array",
     "as_array",
     "device_count",
     "device_properties",
+    "driver_version",
     "empty",
     "empty_cache",
     "from_numpy",
@@ -50,6 +52,17 @@ def device_properties(number: int = 0) -> Properties:
         There is none.
     """
     return _driver.current().properties(number)
+
+
+def driver_version() -> int:
+    """The newest CUDA that the driver knows: 13000 is 13.0.
+
+    Raises
+    ------
+    DriverError
+        There is no driver; the message says what to install.
+    """
+    return _driver.current().version()
 
 
 def empty_cache(number: int = 0) -> None:

@@ -26,6 +26,11 @@ from jitcore.pipeline import Kernel, NativePlan, compile_native
 __all__ = ["DeviceCode", "compile_device"]
 
 
+_FOREIGN_CODE = frozenset({200, 209, 222})
+"""The driver's errors for machine code that it does not know: CUDA_ERROR_INVALID_IMAGE,
+CUDA_ERROR_NO_BINARY_FOR_GPU and CUDA_ERROR_UNSUPPORTED_PTX_VERSION."""
+
+
 @dataclass(slots=True, repr=False)
 class DeviceCode(Kernel):
     """A native function and the kernels it launches.
@@ -117,13 +122,25 @@ class _Cuda:
         for kernel in self.kernels:
             image = compile_kernel(kernel, capability, contract=contract)
             log.dump(kernel.name, image.ptx, ".ptx")
-            modules.append(current.load_module(image.ptx, name=kernel.name))
+            modules.append(_loaded(current, image, kernel.name))
             handles.append((kernel, current.function(modules[-1], image.entry)))
             images.append(image)
         module = compile_module(text, name=name)
         entry.fill(module)
         fill(module, current.launch_address, handles)
         return DeviceCode(name, lowered, module, None, tuple(images), tuple(modules))
+
+
+def _loaded(current: driver.Driver, image: Image, name: str) -> int:
+    """The module of a kernel; an older driver than its machine code is for compiles the PTX."""
+    if image.cubin is not None:
+        try:
+            return current.load_module(image.cubin, name=name)
+        except driver.DriverError as error:
+            if error.code not in _FOREIGN_CODE:
+                raise
+            log.debug("cuda", f"{name}: {error}; the driver compiles the PTX")
+    return current.load_module(image.ptx, name=name)
 
 
 def _declared(line: str) -> str:

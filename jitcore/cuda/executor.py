@@ -36,6 +36,7 @@ from jitcore.cuda.array import Array, from_numpy
 from jitcore.cuda.compile import compile_device
 from jitcore.cuda.libraries import Library, library_of, row_of
 from jitcore.cuda.mirror import call_on_host
+from jitcore.cuda.numpy_calls import is_of_library
 from jitcore.cuda.pool import Block
 from jitcore.cuda.streams import Stream
 from jitcore.cuda.transfers import Arrays, order_streams
@@ -386,8 +387,8 @@ class DeviceExecutor(Executor):
     def _program(self, typed: Graph) -> HostPlan | None:
         """A host program around regions on the device, where copies would be more work, or wrong.
 
-        That is so where the rest only makes views, and where the program keeps arrays: these have
-        to lie on the device.
+        That is so where the rest only makes views or is the work of a library on the device, and
+        where the program keeps arrays: these have to lie on the device.
         """
         if self.depth:
             # A region is as small as it gets: there is no part to take out.
@@ -402,8 +403,10 @@ class DeviceExecutor(Executor):
             least_weight=_LEAST_WEIGHT,
         )
         keeps = graph.find_all_nodes("prim::SetAttr")
-        makes_views = all(map(_leaves_elements, graph.nodes()))
-        return made if keeps or makes_views else None
+        nodes = list(graph.nodes())
+        made.library_calls = tuple(filter(None, map(_library_call, nodes)))
+        stays = all(_leaves_elements(node) or _library_call(node) for node in nodes)
+        return made if keeps or stays else None
 
     def _symbol(self) -> str:
         return f"{super()._symbol()}_cuda"
@@ -452,6 +455,12 @@ def _leaves_elements(node: Node) -> bool:
     """Whether a node of a host program reads no element of an array."""
     op = TABLE.get(node.kind)
     return node.kind in _PLUMBING or (op is not None and op.view)
+
+
+def _library_call(node: Node) -> str:
+    """The function of NumPy that a library on the device computes for a node; empty without one."""
+    name = node.attributes["name"] if node.kind == "np::call" else node.kind.removeprefix("np::")
+    return name if is_of_library(name) else ""
 
 
 def _refusals(graph: Graph, reason: str) -> Iterator[Decision]:

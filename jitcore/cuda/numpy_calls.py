@@ -16,7 +16,24 @@ from jitcore.cuda.libraries import library_of
 from jitcore.cuda.mirror import call_on_host
 from jitcore.cuda.streams import current_stream
 
-__all__ = ["call"]
+__all__ = ["call", "is_of_library"]
+
+_TRANSFORMS = ("fft", "fft2", "fftn", "rfft", "rfft2", "rfftn")
+_OF_LIBRARY = frozenset(
+    {"sort", *(f"fft.{name}" for name in _TRANSFORMS), *(f"fft.i{name}" for name in _TRANSFORMS)}
+)
+"""Functions of which CuPy's results are NumPy's, but for rounding."""
+
+
+def is_of_library(name: str) -> bool:
+    """Whether CuPy is installed and computes a function of NumPy, on the device.
+
+    Examples
+    --------
+    >>> is_of_library("linalg.solve")
+    False
+    """
+    return name in _OF_LIBRARY and _cupy() is not None
 
 
 def call(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from types import TracebackType
 from typing import Self
 
 from jitcore.codegen.cuda import driver
 from jitcore.cuda.pool import pool_of
 
-__all__ = ["Stream", "current_stream", "synchronize"]
+__all__ = ["Event", "Stream", "current_stream", "synchronize"]
 
 _threads = threading.local()
 
@@ -91,6 +92,49 @@ def current_stream(device: int) -> int:
         if stream.device == device:
             return stream.handle
     return 0
+
+
+class Event:
+    """A point in the work of a stream; two of them measure time on the device.
+
+    Parameters
+    ----------
+    device : int
+        The device's number.
+
+    Examples
+    --------
+    >>> import jitcore
+    >>> start, stop = jitcore.cuda.Event(), jitcore.cuda.Event()  # doctest: +SKIP
+    >>> start.record()  # doctest: +SKIP
+    >>> result = f(x)  # doctest: +SKIP
+    >>> stop.record()  # doctest: +SKIP
+    >>> start.seconds_until(stop)  # doctest: +SKIP
+    """
+
+    def __init__(self, *, device: int = 0) -> None:
+        self._driver = driver.current()
+        self.device = device
+        with self._driver.on_device(device):
+            self.handle = self._driver.create_event()
+        weakref.finalize(self, self._driver.destroy_event, self.handle)
+
+    def record(self, stream: int | None = None) -> None:
+        """Put the event after all that a stream was asked for; by default this thread's own.
+
+        Parameters
+        ----------
+        stream : int, optional
+            A ``CUstream``.
+        """
+        with self._driver.on_device(self.device):
+            handle = current_stream(self.device) if stream is None else stream
+            self._driver.record(self.handle, handle)
+
+    def seconds_until(self, later: Event) -> float:
+        """The seconds between two recorded events; waits for the later one."""
+        with self._driver.on_device(self.device):
+            return self._driver.elapsed(self.handle, later.handle)
 
 
 def synchronize(device: int | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.devices import is_device_array, to
 from jitcore.errors import Error
 from jitcore.ir.graph import Value
 from jitcore.ir.types import (
@@ -65,7 +66,10 @@ def bind_examples(
         else:
             found[name], kinds[name] = value, kind
     for name, value in found.items():
-        _check(name, value)
+        if any(map(is_device_array, leaves(value))):
+            # The graph is that for arrays on the host, where every operation can be recorded.
+            found[name] = to(value, "cpu")
+        _check(name, found[name])
     parameters = [inspect.Parameter(name, kind) for name, kind in kinds.items()]
     return found, inspect.Signature(sorted(parameters, key=lambda one: one.kind))
 

@@ -51,7 +51,8 @@ def trace(
     func : function, jitcore.nn.Module or its ``forward``
     example_inputs : tuple, array or dict
         The arguments of the run; an array or a dict is the only one.  Arrays, numbers and random
-        generators, and nested tuples, lists, dicts and NamedTuples of them.  They are copied.
+        generators, and nested tuples, lists, dicts and NamedTuples of them.  They are copied,
+        arrays on a device to the host.
     check_trace : bool
         Trace the function once more, and compare graphs and results.
     check_inputs : iterable, optional

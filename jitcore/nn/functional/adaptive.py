@@ -89,6 +89,8 @@ def adaptive_max_pool3d(
 
 def _adaptive_avg(what: str, rank: int, input: Array, output_size: OutputSize) -> Array:
     extents = _output_extents(what, rank, input, output_size)
+    if extents == input.shape[-rank:]:
+        return input.copy()
     result = input
     for offset, extent in enumerate(extents):
         result = _axis_mean(result, input.ndim - rank + offset, extent)

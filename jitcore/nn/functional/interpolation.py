@@ -67,6 +67,8 @@ def interpolate(
     extents, factors = _target(input, size, scale_factor)
     if mode == "area":
         return _area(input, extents)
+    if extents == input.shape[2:] and _stays(mode, antialias):
+        return input.copy()
     aligned = bool(align_corners)
     result = input
     for axis in range(rank):

@@ -193,6 +193,11 @@ def group_norm(
             f"shape {input.shape}"
         )
     members = input.size // max(input.shape[0] * num_groups, 1)
+    if input.size == num_groups:
+        raise ValueError(
+            "group_norm: more than one value is needed for each group, found input of shape "
+            f"{input.shape}"
+        )
     groups = input.reshape(input.shape[0], num_groups, members)
     mean = np.mean(groups, axis=2, keepdims=True)
     variance = np.var(groups, axis=2, keepdims=True)

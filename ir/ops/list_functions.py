@@ -1,0 +1,167 @@
+"""What methods and slices of lists do, as loops over the array that holds the elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.reference import require
+
+__all__ = [
+    "close_gap",
+    "count_of",
+    "count_places",
+    "end_place",
+    "first_place",
+    "index_of",
+    "open_gap",
+    "put_places",
+    "require_numbers",
+    "reverse",
+    "sort",
+    "taken",
+]
+
+_RUN = 16
+"""So many elements are sorted by insertion before sorted runs are merged."""
+
+_IS_NAN = "a NaN in a list of floats is found by its identity, which only Python knows"
+
+
+def first_place(start: int | None, length: int, step: int) -> int:
+    """Where a slice begins: the first number in ``slice.indices``."""
+    lowest = 0 if step > 0 else -1
+    highest = length if step > 0 else length - 1
+    if start is None:
+        return lowest if step > 0 else highest
+    if start < 0:
+        return max(start + length, lowest)
+    return min(start, highest)
+
+
+def end_place(stop: int | None, length: int, step: int) -> int:
+    """Where a slice ends: the second number in ``slice.indices``."""
+    lowest = 0 if step > 0 else -1
+    highest = length if step > 0 else length - 1
+    if stop is None:
+        return highest if step > 0 else lowest
+    if stop < 0:
+        return max(stop + length, lowest)
+    return min(stop, highest)
+
+
+def count_places(first: int, end: int, step: int) -> int:
+    """How many places a slice selects."""
+    require(step != 0, "ValueError", "slice step cannot be zero")
+    if step > 0:
+        return max((end - first + step - 1) // step, 0)
+    return max((first - end - step - 1) // -step, 0)
+
+
+def taken(items: Any, first: int, step: int, count: int) -> Any:
+    """The elements at these places."""
+    found = np.empty(count, items.dtype)
+    for number in range(count):
+        found[number] = items[first + number * step]
+    return found
+
+
+def put_places(buffer: Any, first: int, step: int, count: int, items: Any, given: int) -> None:
+    """Write the elements at these places."""
+    require(given == count, "ValueError", "attempt to assign to an extended slice")
+    for number in range(count):
+        buffer[first + number * step] = items[number]
+
+
+def close_gap(buffer: Any, place: int, length: int) -> None:
+    """Move what follows a place one to the front."""
+    buffer[place : length - 1] = buffer[place + 1 : length]
+
+
+def open_gap(buffer: Any, place: int, length: int) -> None:
+    """Move what is at a place and behind it one to the back."""
+    buffer[place + 1 : length + 1] = buffer[place:length]
+
+
+def reverse(items: Any) -> None:
+    """``list.reverse``."""
+    last = items.size - 1
+    for number in range(items.size // 2):
+        item = items[number]
+        items[number] = items[last - number]
+        items[last - number] = item
+
+
+def index_of(items: Any, wanted: Any) -> int:
+    """``list.index``."""
+    require(wanted == wanted, "NotImplementedError", _IS_NAN)
+    for number in range(items.size):
+        if items[number] == wanted:
+            return number
+    require(False, "ValueError", "the value is not in list")
+    return -1
+
+
+def count_of(items: Any, wanted: Any) -> int:
+    """``list.count``."""
+    require(wanted == wanted, "NotImplementedError", _IS_NAN)
+    found = 0
+    for number in range(items.size):
+        found += int(items[number] == wanted)
+    return found
+
+
+def require_numbers(items: Any) -> None:
+    """Where a NaN comes to stand depends on the comparisons that are made."""
+    for number in range(items.size):
+        require(items[number] == items[number], "NotImplementedError", "a NaN is sorted")
+
+
+def sort(items: Any, descending: bool) -> None:
+    """``list.sort`` of numbers: a stable merge sort."""
+    size = items.size
+    for low in range(0, size, _RUN):
+        for number in range(low + 1, min(low + _RUN, size)):
+            item = items[number]
+            place = number
+            while place > low and _precedes(item, items[place - 1], descending):
+                items[place] = items[place - 1]
+                place -= 1
+            items[place] = item
+    if size > _RUN:
+        _merge_runs(items, size, descending)
+
+
+def _merge_runs(items: Any, size: int, descending: bool) -> None:
+    """Merge sorted runs, two by two, until there is one."""
+    source = items.copy()
+    target = np.empty_like(source)
+    width = _RUN
+    while width < size:
+        for low in range(0, size, 2 * width):
+            middle, high = min(low + width, size), min(low + 2 * width, size)
+            _merge(source, target, low, middle, high, descending)
+        source, target = target, source
+        width *= 2
+    items[:] = source
+
+
+def _precedes(first: Any, second: Any, descending: bool) -> Any:
+    """Whether one element comes before another one that stood before it."""
+    return second < first if descending else first < second
+
+
+def _merge(source: Any, target: Any, low: int, middle: int, high: int, descending: bool) -> None:
+    """Merge two sorted runs."""
+    left, right = low, middle
+    for place in range(low, high):
+        is_right = left >= middle
+        if not is_right and right < high:
+            is_right = _precedes(source[right], source[left], descending)
+        if is_right:
+            target[place] = source[right]
+            right += 1
+        else:
+            target[place] = source[left]
+            left += 1
