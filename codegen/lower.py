@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jitcore.codegen.blocking import block_steps
-from jitcore.codegen.common_walks import share_walks
-from jitcore.codegen.error_sites import ErrorSite
+from jitcore.codegen.entries.error_sites import ErrorSite
+from jitcore.codegen.entries.signature import Layout, Result
+from jitcore.codegen.loop_passes.blocking import block_steps
+from jitcore.codegen.loop_passes.common_walks import share_walks
+from jitcore.codegen.loop_passes.shared_matrices import share_matrices
 from jitcore.codegen.loops import Function
 from jitcore.codegen.lowering import (
     attention,
@@ -33,8 +35,6 @@ from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.results import Parameters, Results
 from jitcore.codegen.lowering.state import RESULTS, Lowering, Rule
 from jitcore.codegen.lowering.tidy import tidy
-from jitcore.codegen.shared_matrices import share_matrices
-from jitcore.codegen.signature import Layout, Result
 from jitcore.codegen.targets import CPU, Target
 from jitcore.ir.graph import Graph
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from jitcore.codegen.entries.signature import ConstantParam, Param
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
-from jitcore.codegen.signature import ConstantParam, Param
 from jitcore.executor import Executor, Specialization, capture_guard, dynamic_key
 from jitcore.fusers.regions import is_light, waits_for_types, works_on_arrays
 from jitcore.ir import log

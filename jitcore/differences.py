@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jitcore.codegen.signature import Layout
+from jitcore.codegen.entries.signature import Layout
 from jitcore.ir.types import dtype_name
 from jitcore.signatures import Description
 

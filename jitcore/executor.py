@@ -19,9 +19,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from jitcore import stored_plans, strategy
-from jitcore.codegen.entry import ABSENT, CaptureGuard, bind
-from jitcore.codegen.host_places import at_place
-from jitcore.codegen.signature import Param
+from jitcore.codegen.entries.entry import ABSENT, CaptureGuard, bind
+from jitcore.codegen.entries.signature import Param
+from jitcore.codegen.host.places import at_place
 from jitcore.collector import waiting_collector
 from jitcore.devices import device_number
 from jitcore.ir.classes import MISSING

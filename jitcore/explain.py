@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitcore import strategy
-from jitcore.codegen.runtime import memory_in_use, most_memory_in_use
+from jitcore.codegen.runtime.functions import memory_in_use, most_memory_in_use
 from jitcore.devices import is_device_array
 from jitcore.differences import assumption, differences
 from jitcore.ir.classes import MISSING

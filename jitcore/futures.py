@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType, TracebackType
 from typing import Any, Generic, TypeVar
 
-from jitcore.codegen.threads import available_cores, checked_count
+from jitcore.codegen.runtime.threads import available_cores, checked_count
 from jitcore.errors import CompilationError
 from jitcore.frontend import is_library
 from jitcore.frontend.constants import function_mark, is_layer

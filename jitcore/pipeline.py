@@ -12,14 +12,8 @@ from typing import Any, Protocol
 
 from jitcore import config
 from jitcore.codegen.engine import add_symbol, compile_module, vector_bits
-from jitcore.codegen.entry import CaptureGuard, Entry, ReleaseGil, make_entry
-from jitcore.codegen.host import build_host
-from jitcore.codegen.loops import For, While
-from jitcore.codegen.lower import Lowered, NotNative, lower
-from jitcore.codegen.outline import outline
-from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
-from jitcore.codegen.printers.numba_cpu import compile_numba
-from jitcore.codegen.signature import (
+from jitcore.codegen.entries.entry import CaptureGuard, Entry, ReleaseGil, make_entry
+from jitcore.codegen.entries.signature import (
     ArrayParam,
     Layout,
     ListParam,
@@ -27,8 +21,14 @@ from jitcore.codegen.signature import (
     Signature,
     TupleParam,
 )
+from jitcore.codegen.host import build_host
+from jitcore.codegen.loop_passes.outline import outline
+from jitcore.codegen.loop_passes.traversal import walk
+from jitcore.codegen.loops import For, While
+from jitcore.codegen.lower import Lowered, NotNative, lower
+from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
+from jitcore.codegen.printers.numba_cpu import compile_numba
 from jitcore.codegen.targets import CPU, Target
-from jitcore.codegen.traversal import walk
 from jitcore.fusers.groups import Decision, fuse_groups
 from jitcore.fusers.regions import MIN_WEIGHT, dissolve, is_native_graph, partition
 from jitcore.ir import log

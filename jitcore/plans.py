@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jitcore.codegen.engine import CompiledModule
-from jitcore.codegen.entry import Entry, ReleaseGil
-from jitcore.codegen.error_sites import ErrorSite
-from jitcore.codegen.signature import Signature
+from jitcore.codegen.entries.entry import Entry, ReleaseGil
+from jitcore.codegen.entries.error_sites import ErrorSite
+from jitcore.codegen.entries.signature import Signature
 from jitcore.ir.graph import Graph, Node
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 
 from jitcore import config
 from jitcore.argument_binding import parameter_binder
-from jitcore.codegen.runtime import forget_native_call, last_native_call
+from jitcore.codegen.runtime.functions import forget_native_call, last_native_call
 from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard

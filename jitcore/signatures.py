@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.array_orders import axis_order
-from jitcore.codegen.signature import (
+from jitcore.codegen.entries.array_orders import axis_order
+from jitcore.codegen.entries.signature import (
     ArrayParam,
     ConstantParam,
     Layout,

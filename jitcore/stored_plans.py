@@ -30,9 +30,9 @@ import numpy as np
 from jitcore import config
 from jitcore.codegen import cache as files
 from jitcore.codegen.engine import cpu_identity, load_stored
-from jitcore.codegen.entry import ABSENT, CaptureGuard, Entry, ReleaseGil, make_entry
-from jitcore.codegen.error_sites import ErrorSite
-from jitcore.codegen.signature import Signature
+from jitcore.codegen.entries.entry import ABSENT, CaptureGuard, Entry, ReleaseGil, make_entry
+from jitcore.codegen.entries.error_sites import ErrorSite
+from jitcore.codegen.entries.signature import Signature
 from jitcore.ir.fingerprint import NoFingerprint, exact_text, fingerprint
 from jitcore.ir.graph import Graph
 from jitcore.plans import NativePlan, StoredPlan
@@ -202,7 +202,7 @@ def is_possible() -> bool:
     """
     is_watched = os.environ.get("JITCORE_LOG") or os.environ.get("JITCORE_DUMP")
     # Who has enabled it has imported it.
-    products = sys.modules.get("jitcore.codegen.onednn")
+    products = sys.modules.get("jitcore.codegen.runtime.onednn")
     by_onednn = products is not None and products.onednn_fusion_enabled()
     return not (is_watched or config.engine() != "llvm" or by_onednn)
 

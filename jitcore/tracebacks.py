@@ -7,7 +7,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar
 
-from jitcore.codegen.host_places import in_user_code, is_generated
+from jitcore.codegen.host.places import in_user_code, is_generated
 from jitcore.errors import Error
 
 __all__ = ["for_user", "speaks_for_python"]

@@ -17,7 +17,7 @@ import jitcore
 from jitcore.codegen.cuda import driver, memory
 from jitcore.codegen.cuda.compiler import compiling_by
 from jitcore.codegen.cuda.kernels import Kernel
-from jitcore.codegen.entry import bind
+from jitcore.codegen.entries.entry import bind
 from jitcore.codegen.lower import NotNative
 from jitcore.cuda.compile import DeviceCode, compile_device
 from jitcore.ir.passes.specialize import specialize

@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.array_orders import axis_order
 from jitcore.codegen.engine import compile_module
-from jitcore.codegen.entry import bind, make_entry
-from jitcore.codegen.lower import Lowered, lower
-from jitcore.codegen.lowering.facts import FUSED
-from jitcore.codegen.printers.llvm import print_module
-from jitcore.codegen.signature import (
+from jitcore.codegen.entries.array_orders import axis_order
+from jitcore.codegen.entries.entry import bind, make_entry
+from jitcore.codegen.entries.signature import (
     ArrayParam,
     ConstantParam,
     Layout,
@@ -25,6 +22,9 @@ from jitcore.codegen.signature import (
     ScalarParam,
     Signature,
 )
+from jitcore.codegen.lower import Lowered, lower
+from jitcore.codegen.lowering.facts import FUSED
+from jitcore.codegen.printers.llvm import print_module
 from jitcore.frontend.compile import compile_function
 from jitcore.fusers.groups import fuse_groups
 from jitcore.ir.graph import Graph

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from jitcore.codegen.engine import compile_module
-from jitcore.codegen.entry import CaptureGuard, ReleaseGil, bind, make_entry
-from jitcore.codegen.printers.llvm_instructions import memory_type
-from jitcore.codegen.signature import (
+from jitcore.codegen.entries.entry import CaptureGuard, ReleaseGil, bind, make_entry
+from jitcore.codegen.entries.signature import (
     ArrayParam,
     Layout,
     Param,
@@ -23,6 +22,7 @@ from jitcore.codegen.signature import (
     TupleParam,
     TupleResult,
 )
+from jitcore.codegen.printers.llvm_instructions import memory_type
 
 MISSED = object()
 """What the next callable returns."""

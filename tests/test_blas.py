@@ -13,7 +13,7 @@ import pytest
 
 from checking import check
 from jitcore import fusion_strategy, script
-from jitcore.codegen.blas import ensure_blas
+from jitcore.codegen.runtime.blas import ensure_blas
 
 Array = np.ndarray[Any, Any]
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]

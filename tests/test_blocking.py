@@ -11,7 +11,7 @@ import pytest
 
 from checking import check
 from jitcore import script
-from jitcore.codegen.blocking import block_steps
+from jitcore.codegen.loop_passes.blocking import block_steps
 from jitcore.codegen.loops import Binary, Const, Expr, For, Load, Stmt, Store, Var
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from fake_cuda import FakeDriver
 
-from jitcore.codegen.array_orders import order_number
 from jitcore.codegen.cuda import driver, memory
 from jitcore.codegen.cuda.memory import Call, array_of, array_strides, make_shadow, running
+from jitcore.codegen.entries.array_orders import order_number
 
 F32 = np.dtype(np.float32)
 

@@ -11,9 +11,9 @@ from test_cuda_programs import check, layer_norm, log_softmax, rms_norm, softmax
 
 from jitcore.codegen.cuda.kernels import barrier
 from jitcore.codegen.cuda.schedule import map_nest
+from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.loops import Const, For, Load, Store, Var
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, multiply, subtract
-from jitcore.codegen.traversal import walk
 
 RNG = np.random.default_rng(11)
 

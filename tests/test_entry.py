@@ -33,9 +33,8 @@ from native_functions import (
 )
 
 from jitcore.codegen.engine import compile_module
-from jitcore.codegen.entry import CaptureGuard, bind, make_entry
-from jitcore.codegen.printers.llvm_instructions import memory_type
-from jitcore.codegen.signature import (
+from jitcore.codegen.entries.entry import CaptureGuard, bind, make_entry
+from jitcore.codegen.entries.signature import (
     ArrayParam,
     ArrayResult,
     ConstantParam,
@@ -47,6 +46,7 @@ from jitcore.codegen.signature import (
     TupleParam,
     TupleResult,
 )
+from jitcore.codegen.printers.llvm_instructions import memory_type
 
 # Calls
 

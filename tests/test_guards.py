@@ -18,8 +18,8 @@ from native_functions import (
     missed,
 )
 
-from jitcore.codegen.entry import ABSENT, CaptureGuard
-from jitcore.codegen.signature import (
+from jitcore.codegen.entries.entry import ABSENT, CaptureGuard
+from jitcore.codegen.entries.signature import (
     ArrayParam,
     ConstantParam,
     Layout,

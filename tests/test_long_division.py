@@ -8,7 +8,7 @@ import pytest
 
 from checking import check
 from jitcore import script
-from jitcore.codegen.vecmath_long_division import MODERATE
+from jitcore.codegen.vecmath.long_division import MODERATE
 
 LONG = ["int64", "uint64"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jitcore import explain, script
-from jitcore.codegen.runtime import memory_in_use, most_memory_in_use
+from jitcore.codegen.runtime.functions import memory_in_use, most_memory_in_use
 
 MEGABYTE = 2**20
 LARGE = 4 * MEGABYTE // 8

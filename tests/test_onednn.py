@@ -12,7 +12,7 @@ import pytest
 
 import jitcore
 from jitcore import nn, optimize_for_inference, script
-from jitcore.codegen import onednn_library
+from jitcore.codegen.runtime import onednn_library
 from jitcore.nn import functional as F
 
 is_installed = onednn_library.find_library() is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from checking import check, function_from_source
+from jitcore.codegen.loop_passes.outline import MIN_STATEMENTS, outline
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -21,7 +22,6 @@ from jitcore.codegen.loops import (
     Store,
     Var,
 )
-from jitcore.codegen.outline import MIN_STATEMENTS, outline
 
 X, N, PLACE = Var("x", "ptr"), Var("n", "int64"), Var("i", "int64")
 TOTAL, DOUBLED = Var("total", "float64"), Var("doubled", "float64")

@@ -12,7 +12,7 @@ from loop_kernels import elementwise, run_elementwise, with_llvm
 from jitcore.codegen import loops
 from jitcore.codegen.loops import Binary, Call, Cast, Const, Let, Return, Select, Unary, Var
 from jitcore.codegen.scalar import ScalarError, expression, function
-from jitcore.codegen.scalar_vocabulary import Scalar, cast, fma, polynomial, select, sqrt
+from jitcore.codegen.scalar.vocabulary import Scalar, cast, fma, polynomial, select, sqrt
 
 X = Var("x", "float32")
 Y = Var("y", "float32")

@@ -15,8 +15,8 @@ import pytest
 
 import jitcore
 from jitcore import script
+from jitcore.codegen.loop_passes.parallel import work_of
 from jitcore.codegen.loops import Assign, Binary, Break, Const, For, If, Load, Return, Store, Var
-from jitcore.codegen.parallel import work_of
 
 N, X, PLACE, J = Var("n", "int64"), Var("x", "ptr"), Var("i", "int64"), Var("j", "int64")
 ZERO, HUNDRED = Const(0, "int64"), Const(100, "int64")

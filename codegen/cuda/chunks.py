@@ -18,6 +18,8 @@ from jitcore.codegen.cuda.linear import depends_on
 from jitcore.codegen.cuda.nests import ELEMENT_THREADS, blocks_for, extent_of
 from jitcore.codegen.cuda.reductions import Parts, share_reduction
 from jitcore.codegen.cuda.scans import Step, share_scan, steps_of
+from jitcore.codegen.loop_passes.rewriting import numbered
+from jitcore.codegen.loop_passes.traversal import loads_in, variables, walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -33,8 +35,6 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.accumulators import identity
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, integer, minimum, multiply
-from jitcore.codegen.rewriting import numbered
-from jitcore.codegen.traversal import loads_in, variables, walk
 
 __all__ = ["CHUNKS", "can_chunk", "scan_by_chunks"]
 

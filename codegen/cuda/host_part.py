@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from jitcore.codegen.loop_passes.rewriting import replaced, with_blocks
+from jitcore.codegen.loop_passes.traversal import children
 from jitcore.codegen.loops import Call, Expr, Load, Return, Stmt
 from jitcore.codegen.lowering.state import RESULTS
-from jitcore.codegen.rewriting import replaced, with_blocks
-from jitcore.codegen.traversal import children
 
 __all__ = ["COUNTING", "HOST_CALLS", "before_returns", "c_arguments", "is_element", "on_host"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from jitcore.codegen.loop_passes.rewriting import replaced
+from jitcore.codegen.loop_passes.traversal import variables
 from jitcore.codegen.loops import Binary, Expr, Var
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, multiply, subtract
-from jitcore.codegen.rewriting import replaced
-from jitcore.codegen.traversal import variables
 
 __all__ = ["depends_on", "offset_from", "simplified", "stride_along"]
 

@@ -35,8 +35,8 @@ import numpy as np
 
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.engine import add_maker, add_symbol
-from jitcore.codegen.layout import DTYPE_CHARS
-from jitcore.codegen.runtime import MAX_RANK
+from jitcore.codegen.entries.layout import DTYPE_CHARS
+from jitcore.codegen.runtime.functions import MAX_RANK
 
 __all__ = [
     "Allocator",

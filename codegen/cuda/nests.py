@@ -6,6 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from jitcore.codegen.cuda.linear import depends_on, simplified, stride_along
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    calls_c,
+    expressions,
+    loads,
+    variables,
+    walk,
+)
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -33,15 +42,6 @@ from jitcore.codegen.lowering.arithmetic import (
     product,
 )
 from jitcore.codegen.lowering.operands import NotNative
-from jitcore.codegen.rewriting import numbered, replaced, with_expressions
-from jitcore.codegen.traversal import (
-    bound_names,
-    calls_c,
-    expressions,
-    loads,
-    variables,
-    walk,
-)
 
 __all__ = [
     "ELEMENT_THREADS",

@@ -33,6 +33,8 @@ from jitcore.codegen.cuda.nests import (
     jumps,
 )
 from jitcore.codegen.cuda.vectors import by_vectors
+from jitcore.codegen.loop_passes.rewriting import numbered, with_blocks
+from jitcore.codegen.loop_passes.traversal import bound_names, expressions, variables, walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -47,8 +49,6 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.accumulators import identity
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, integer
-from jitcore.codegen.rewriting import numbered, with_blocks
-from jitcore.codegen.traversal import bound_names, expressions, variables, walk
 
 __all__ = [
     "Parts",

@@ -37,6 +37,8 @@ from jitcore.codegen.cuda.kernels import (
 from jitcore.codegen.cuda.linear import depends_on
 from jitcore.codegen.cuda.nests import extent_of
 from jitcore.codegen.cuda.vectors import Place, are_aligned, by_vectors, place_of, places_of
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
+from jitcore.codegen.loop_passes.traversal import bound_names, loads_in, variables, walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -68,8 +70,6 @@ from jitcore.codegen.lowering.arithmetic import (
     select,
     subtract,
 )
-from jitcore.codegen.rewriting import numbered, replaced, with_expressions
-from jitcore.codegen.traversal import bound_names, loads_in, variables, walk
 
 __all__ = ["ResidentRow", "resident_row"]
 

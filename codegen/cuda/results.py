@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jitcore.codegen.lowering.operands import NotNative
-from jitcore.codegen.signature import (
+from jitcore.codegen.entries.signature import (
     ArrayResult,
     ConstantResult,
     InputResult,
@@ -17,6 +16,7 @@ from jitcore.codegen.signature import (
     TupleResult,
     UnionResult,
 )
+from jitcore.codegen.lowering.operands import NotNative
 
 __all__ = ["FETCHED", "host_slots", "with_device_scalars"]
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jitcore.codegen.loop_passes.rewriting import numbered
+from jitcore.codegen.loop_passes.traversal import bound_names, expressions, variables, walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -32,8 +34,6 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.accumulators import identity
 from jitcore.codegen.lowering.arithmetic import ONE, add, compare, minimum, select, subtract
-from jitcore.codegen.rewriting import numbered
-from jitcore.codegen.traversal import bound_names, expressions, variables, walk
 
 __all__ = ["Step", "is_scan", "scanned_variables", "share_scan", "steps_of"]
 

@@ -50,6 +50,13 @@ from jitcore.codegen.cuda.scans import is_scan
 from jitcore.codegen.cuda.teams import TeamWork, is_shareable
 from jitcore.codegen.cuda.tiles import by_tiles
 from jitcore.codegen.cuda.vectors import by_vectors
+from jitcore.codegen.loop_passes.rewriting import numbered
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    loads_in,
+    variables,
+    walk,
+)
 from jitcore.codegen.loops import (
     Binary,
     Call,
@@ -72,13 +79,6 @@ from jitcore.codegen.lowering.arithmetic import (
     minimum,
     multiply,
     subtract,
-)
-from jitcore.codegen.rewriting import numbered
-from jitcore.codegen.traversal import (
-    bound_names,
-    loads_in,
-    variables,
-    walk,
 )
 
 __all__ = ["map_nest"]

@@ -46,7 +46,17 @@ from jitcore.codegen.cuda.reductions import Parts, join_parts, make_parts, reduc
 from jitcore.codegen.cuda.results import FETCHED, host_slots, with_device_scalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
 from jitcore.codegen.cuda.schedule import map_nest
-from jitcore.codegen.error_sites import ErrorSite
+from jitcore.codegen.entries.error_sites import ErrorSite
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_blocks, with_expressions
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    calls_c,
+    expressions,
+    free_variables,
+    loads,
+    variables,
+    walk,
+)
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -70,17 +80,7 @@ from jitcore.codegen.lower import Lowered
 from jitcore.codegen.lowering.arithmetic import FALSE, ONE, ZERO, add, compare, integer
 from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.state import MAX_RANK, NULL, RESULTS
-from jitcore.codegen.rewriting import numbered, replaced, with_blocks, with_expressions
 from jitcore.codegen.targets import FETCH
-from jitcore.codegen.traversal import (
-    bound_names,
-    calls_c,
-    expressions,
-    free_variables,
-    loads,
-    variables,
-    walk,
-)
 
 __all__ = ["DeviceFunction", "launch_symbol", "split"]
 

@@ -12,11 +12,11 @@ from jitcore.codegen.cuda.reductions import reductions_of, share, share_reductio
 from jitcore.codegen.cuda.resident import ResidentRow
 from jitcore.codegen.cuda.scans import is_scan, share_scan
 from jitcore.codegen.cuda.vectors import Place, by_vectors
+from jitcore.codegen.loop_passes.rewriting import with_blocks
+from jitcore.codegen.loop_passes.traversal import loads_in, walk
 from jitcore.codegen.loops import Expr, For, If, Stmt, Store, While
 from jitcore.codegen.lowering.arithmetic import TRUE, ZERO, both
 from jitcore.codegen.lowering.operands import NotNative
-from jitcore.codegen.rewriting import with_blocks
-from jitcore.codegen.traversal import loads_in, walk
 
 __all__ = ["TeamWork", "is_shareable"]
 

@@ -19,6 +19,8 @@ import numpy as np
 from jitcore.codegen.cuda.kernels import WARP, Launch, Mapped, ThreadFor, barrier
 from jitcore.codegen.cuda.linear import depends_on, stride_along
 from jitcore.codegen.cuda.nests import MAX_BLOCKS, extent_of, flat
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
+from jitcore.codegen.loop_passes.traversal import loads_in
 from jitcore.codegen.loops import (
     Binary,
     Call,
@@ -46,8 +48,6 @@ from jitcore.codegen.lowering.arithmetic import (
     multiply,
     subtract,
 )
-from jitcore.codegen.rewriting import numbered, replaced, with_expressions
-from jitcore.codegen.traversal import loads_in
 
 __all__ = ["by_tiles"]
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from jitcore.codegen.cuda.kernels import WARP, ThreadFor, vector_width
 from jitcore.codegen.cuda.linear import depends_on, offset_from
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced
+from jitcore.codegen.loop_passes.traversal import expressions, loads
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -39,8 +41,6 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 from jitcore.codegen.lowering.walks import multiple_of
-from jitcore.codegen.rewriting import numbered, replaced
-from jitcore.codegen.traversal import expressions, loads
 
 __all__ = ["Place", "are_aligned", "by_vectors", "place_of", "places_of"]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.blas import Blas, ensure_blas
 from jitcore.codegen.kernels import matrices
 from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
@@ -24,6 +23,7 @@ from jitcore.codegen.lowering.arithmetic import (
     integer,
 )
 from jitcore.codegen.lowering.state import Lowering
+from jitcore.codegen.runtime.blas import Blas, ensure_blas
 
 __all__ = ["Matrix", "blas_pays", "call_blas", "dot_by_blas"]
 

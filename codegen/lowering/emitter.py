@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from jitcore.codegen.loop_passes.traversal import variables
 from jitcore.codegen.loops import (
     Assign,
     Break,
@@ -22,7 +23,6 @@ from jitcore.codegen.loops import (
     Stmt,
     Var,
 )
-from jitcore.codegen.traversal import variables
 
 __all__ = ["Emitter", "identifier"]
 

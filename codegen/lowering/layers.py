@@ -12,6 +12,7 @@ from typing import Any
 from jitcore.codegen.kernels import products, reductions
 from jitcore.codegen.kernels.tiles import lanes_of, panel_width
 from jitcore.codegen.kernels.windows import MAX_CHANNELS
+from jitcore.codegen.loop_passes.parallel import UNKNOWN_TRIPS
 from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
@@ -31,8 +32,7 @@ from jitcore.codegen.lowering.elements import load, store, uncollapsed
 from jitcore.codegen.lowering.nest import nest, write
 from jitcore.codegen.lowering.operands import ArrayRef, NotNative, Operand
 from jitcore.codegen.lowering.state import NULL, Lowering, Rule
-from jitcore.codegen.onednn import onednn_fusion_enabled, product_symbol
-from jitcore.codegen.parallel import UNKNOWN_TRIPS
+from jitcore.codegen.runtime.onednn import onednn_fusion_enabled, product_symbol
 from jitcore.ir.graph import Node, Value
 
 __all__ = ["RULES", "addresses", "contiguous", "result"]

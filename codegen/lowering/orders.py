@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from jitcore.codegen.array_orders import ranked
+from jitcore.codegen.entries.array_orders import ranked
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.broadcasting import Modes

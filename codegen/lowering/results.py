@@ -7,6 +7,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jitcore.codegen.entries.signature import (
+    ArrayResult,
+    ConstantResult,
+    InputResult,
+    Layout,
+    Result,
+    ScalarResult,
+    TupleResult,
+    UnionResult,
+)
 from jitcore.codegen.loops import Const, Expr, Return, Store, Var
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, compare, expression_dtype, integer
 from jitcore.codegen.lowering.elementwise import PYTHON_DTYPES
@@ -23,16 +33,6 @@ from jitcore.codegen.lowering.operands import (
     row_major,
 )
 from jitcore.codegen.lowering.state import NULL, RESULTS, Lowering
-from jitcore.codegen.signature import (
-    ArrayResult,
-    ConstantResult,
-    InputResult,
-    Layout,
-    Result,
-    ScalarResult,
-    TupleResult,
-    UnionResult,
-)
 from jitcore.ir.graph import Value
 from jitcore.ir.types import (
     BOOL,

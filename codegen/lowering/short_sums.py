@@ -8,7 +8,7 @@ from jitcore.codegen.loops import Call, Const, Expr
 from jitcore.codegen.lowering.arithmetic import product
 from jitcore.codegen.lowering.operands import ArrayRef, Operand
 from jitcore.codegen.lowering.state import Lowering
-from jitcore.codegen.numpy_loops import MOST_SUMMED
+from jitcore.codegen.runtime.numpy_loops import MOST_SUMMED
 
 __all__ = ["short_sum"]
 

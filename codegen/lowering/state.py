@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.array_orders import order_number
-from jitcore.codegen.error_sites import ErrorSite
+from jitcore.codegen.entries.array_orders import order_number
+from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.loops import (
     Binary,
     Call,
@@ -52,8 +52,8 @@ from jitcore.codegen.lowering.operands import (
     walked_axes,
 )
 from jitcore.codegen.lowering.ranges import Ranges
+from jitcore.codegen.runtime.temporaries import LEAST_KEPT
 from jitcore.codegen.targets import CPU, Target
-from jitcore.codegen.temporaries import LEAST_KEPT
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
 from jitcore.ir.types import NONE, Dim

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitcore.codegen.loop_passes.rewriting import with_blocks
+from jitcore.codegen.loop_passes.traversal import expressions, takes_memory, variables
 from jitcore.codegen.loops import Comment, Let, Stmt
-from jitcore.codegen.rewriting import with_blocks
-from jitcore.codegen.traversal import expressions, takes_memory, variables
 
 __all__ = ["tidy"]
 

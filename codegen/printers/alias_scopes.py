@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jitcore.codegen.loop_passes.traversal import expressions, loads, walk
 from jitcore.codegen.loops import Function, Store
-from jitcore.codegen.traversal import expressions, loads, walk
 
 __all__ = ["alias_scopes"]
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitcore.codegen import vecmath
+from jitcore.codegen.loop_passes.parallel import part_function, slot_index, work_of
+from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -36,8 +38,6 @@ from jitcore.codegen.loops import (
     Var,
     While,
 )
-from jitcore.codegen.numpy_loops import VECTOR_FORMS, vector_declarations, vector_names
-from jitcore.codegen.parallel import part_function, slot_index, work_of
 from jitcore.codegen.printers.alias_scopes import alias_scopes
 from jitcore.codegen.printers.llvm_instructions import (
     Instructions,
@@ -60,8 +60,8 @@ from jitcore.codegen.printers.vector_calls import (
     vecmath_symbol,
     vector_calls,
 )
-from jitcore.codegen.threads import LEAST_WORK
-from jitcore.codegen.traversal import walk
+from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS, vector_declarations, vector_names
+from jitcore.codegen.runtime.threads import LEAST_WORK
 from jitcore.codegen.vecmath import Branch
 from jitcore.codegen.writer import one_line
 

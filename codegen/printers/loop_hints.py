@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from jitcore.codegen.loop_passes.traversal import children, loads_in, variables, walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -28,7 +29,6 @@ from jitcore.codegen.printers.loop_metadata import (
     SEVERAL_AT_A_TIME,
     vector_width,
 )
-from jitcore.codegen.traversal import children, loads_in, variables, walk
 
 __all__ = ["loop_hints"]
 

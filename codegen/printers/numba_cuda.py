@@ -13,10 +13,10 @@ import numpy as np
 
 from jitcore.codegen.cuda.kernels import Kernel, Scope, ThreadFor
 from jitcore.codegen.cuda.products import MATMUL
+from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.loops import Call, Continue, For, Function
 from jitcore.codegen.lowering.arithmetic import ZERO
 from jitcore.codegen.printers.numba_source import FunctionPrinter, SourceModule, python_name
-from jitcore.codegen.traversal import walk
 
 __all__ = ["print_kernel"]
 

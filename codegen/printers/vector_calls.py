@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jitcore.codegen import vecmath
+from jitcore.codegen.loop_passes.traversal import calls_c, children, expressions, loads_in
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -30,7 +31,6 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
 )
-from jitcore.codegen.numpy_loops import VECTOR_FORMS
 from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS, constant, memory_type
 from jitcore.codegen.printers.loop_metadata import (
     AFTERWARDS,
@@ -40,7 +40,7 @@ from jitcore.codegen.printers.loop_metadata import (
     SEVERAL_AT_A_TIME,
     vector_width,
 )
-from jitcore.codegen.traversal import calls_c, children, expressions, loads_in
+from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS
 
 __all__ = [
     "VectorCalls",

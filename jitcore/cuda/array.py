@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jitcore.codegen.array_orders import order_number
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.memory import array_strides, make_shadow, release_array
+from jitcore.codegen.entries.array_orders import order_number
 from jitcore.cuda.dlpack import DLDevice, export
 from jitcore.cuda.operators import Operators
 from jitcore.cuda.pool import Block, pool_of

@@ -13,12 +13,12 @@ from jitcore.codegen.cuda.memory import ensure_memory
 from jitcore.codegen.cuda.products import is_product
 from jitcore.codegen.cuda.split import launch_symbol, split
 from jitcore.codegen.engine import compile_module
-from jitcore.codegen.entry import CaptureGuard, Entry
+from jitcore.codegen.entries.entry import CaptureGuard, Entry
+from jitcore.codegen.entries.signature import Layout, Param
+from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.lower import Lowered, lower
 from jitcore.codegen.printers.llvm import print_module
-from jitcore.codegen.signature import Layout, Param
 from jitcore.codegen.targets import CUDA
-from jitcore.codegen.traversal import walk
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
 from jitcore.pipeline import Kernel, NativePlan, compile_native

@@ -26,11 +26,11 @@ from jitcore.codegen.cuda.memory import (
     ensure_memory,
     make_shadow,
 )
-from jitcore.codegen.error_sites import ErrorSite
+from jitcore.codegen.entries.error_sites import ErrorSite
+from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host import build_host
-from jitcore.codegen.host_places import at_place
+from jitcore.codegen.host.places import at_place
 from jitcore.codegen.lower import NotNative
-from jitcore.codegen.signature import Param
 from jitcore.compilation import region
 from jitcore.cuda.array import Array, from_numpy
 from jitcore.cuda.compile import compile_device

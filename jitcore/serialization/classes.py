@@ -11,7 +11,7 @@ from functools import partial
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
-from jitcore.codegen.host_text import is_identifier
+from jitcore.codegen.host.text import is_identifier
 from jitcore.errors import Error, SerializationError
 from jitcore.frontend import is_library
 from jitcore.frontend.constants import function_mark

@@ -15,7 +15,7 @@ from keyword import iskeyword
 from types import ModuleType
 from typing import Any
 
-from jitcore.codegen.host_text import is_identifier
+from jitcore.codegen.host.text import is_identifier
 from jitcore.errors import SerializationError
 from jitcore.frontend.constants import constant_type, is_layer
 from jitcore.frontend.expressions import BINARY, COMPARISONS, UNARY

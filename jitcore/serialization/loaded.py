@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from jitcore.codegen.host import build_host
-from jitcore.codegen.host_text import identifier, is_identifier
+from jitcore.codegen.host.text import identifier, is_identifier
 from jitcore.config import checked_numerics
 from jitcore.errors import Error, SerializationError
 from jitcore.ir.classes import MISSING

@@ -11,7 +11,7 @@ from enum import Enum
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from jitcore.codegen.host_text import is_identifier
+from jitcore.codegen.host.text import is_identifier
 from jitcore.errors import SerializationError
 from jitcore.serialization.attribute_names import attribute_problem, method_problem
 from jitcore.serialization.classes import FLAGS, LeftOut, is_own_class

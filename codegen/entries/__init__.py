@@ -1,0 +1,1 @@
+"""Entries: how a call from Python gets to native code and back."""

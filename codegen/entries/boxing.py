@@ -1,0 +1,184 @@
+"""Boxing: LLVM text that makes Python objects of the words in a native function's result slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.entries.guards import EntryCode
+from jitcore.codegen.entries.signature import (
+    ArrayResult,
+    ConstantResult,
+    InputResult,
+    Result,
+    ScalarResult,
+    TupleResult,
+    UnionResult,
+)
+
+__all__ = ["box", "count_slots"]
+
+
+def count_slots(result: Result) -> int:
+    """How many slots a result takes."""
+    if isinstance(result, TupleResult):
+        return sum(map(count_slots, result.elements))
+    if isinstance(result, UnionResult):
+        return 1 + sum(map(count_slots, result.alternatives))
+    if isinstance(result, ScalarResult):
+        return 2 if result.dtype.kind == "c" else 1
+    return 1 if isinstance(result, ArrayResult) else 0
+
+
+def box(code: EntryCode, result: Result, objects: Sequence[str], results: str) -> str:
+    """Write the boxing of a result.
+
+    Parameters
+    ----------
+    code : EntryCode
+    result : Result
+    objects : sequence of str
+        The flattened arguments.
+    results : str
+        The address of the first slot.
+
+    Returns
+    -------
+    str
+        The address of a new reference; null with an exception set where there is no memory.
+    """
+    return _Boxes(code, objects, results).box(result)
+
+
+class _Boxes:
+    """Walks a result and takes slots as it goes."""
+
+    def __init__(self, code: EntryCode, objects: Sequence[str], results: str) -> None:
+        self._code = code
+        self._objects = objects
+        self._results = results
+        self._slots: Iterator[int] = count()
+
+    def box(self, result: Result) -> str:
+        """The address of the object this result becomes."""
+        if isinstance(result, TupleResult):
+            return self._tuple(result)
+        if isinstance(result, ScalarResult):
+            return _SCALARS[result.kind](self, result.dtype)
+        if isinstance(result, UnionResult):
+            return self._union(result)
+        if isinstance(result, ArrayResult):
+            return self._array(result.argument)
+        if isinstance(result, InputResult):
+            return self.reference(self._objects[result.index])
+        return self._constant(result)
+
+    def slot(self, type_: str) -> str:
+        """The value at the start of the next slot."""
+        return self._code.load(type_, self._results, 8 * next(self._slots))
+
+    def reference(self, value: str) -> str:
+        """A new reference to an object."""
+        self._code.call("void", "Py_IncRef", f"ptr {value}")
+        return value
+
+    def _constant(self, result: ConstantResult) -> str:
+        return self.reference(self._code.constant(result.value))
+
+    def _tuple(self, result: TupleResult) -> str:
+        code = self._code
+        items = code.alloca(f"[{max(1, len(result.elements))} x ptr]")
+        for number, element in enumerate(result.elements):
+            value = self.box(element)
+            code.effect(f"store ptr {value}, ptr {code.offset(items, 8 * number)}")
+        operands = (f"i64 {len(result.elements)}", f"ptr {items}")
+        if result.named is list:
+            return code.call("ptr", "jc_list", *operands)
+        if result.named is None:
+            return code.call("ptr", "jc_tuple", *operands)
+        return code.call("ptr", "jc_named_tuple", f"ptr {code.constant(result.named)}", *operands)
+
+    def _array(self, argument: int | None) -> str:
+        """The array in the slot, or the argument that it may be.
+
+        Without such an argument it is None in place of a variable that has no value on this path.
+        """
+        code = self._code
+        array = self.slot("ptr")
+        none = code.constant(None) if argument is None else self._objects[argument]
+        is_null = code.same(array, "null")
+        code.call(
+            "void", "Py_IncRef", f"ptr {code.value(f'select i1 {is_null}, ptr {none}, ptr null')}"
+        )
+        return code.value(f"select i1 {is_null}, ptr {none}, ptr {array}")
+
+    def _union(self, result: UnionResult) -> str:
+        """All alternatives are boxed, as that takes no branch; the one that counts is kept."""
+        code = self._code
+        tag = self.slot("i64")
+        boxed = [self.box(alternative) for alternative in result.alternatives]
+        chosen = boxed[0]
+        for number, value in enumerate(boxed[1:], 1):
+            is_this = code.value(f"icmp eq i64 {tag}, {number}")
+            chosen = code.value(f"select i1 {is_this}, ptr {value}, ptr {chosen}")
+        code.call("void", "Py_IncRef", f"ptr {chosen}")
+        for value in boxed:
+            code.call("void", "Py_DecRef", f"ptr {value}")
+        return chosen
+
+    def box_int(self, _: np.dtype[Any]) -> str:
+        """A Python int."""
+        return self._code.call("ptr", "PyLong_FromLongLong", f"i64 {self.slot('i64')}")
+
+    def box_float(self, _: np.dtype[Any]) -> str:
+        """A Python float."""
+        return self._code.call("ptr", "PyFloat_FromDouble", f"double {self.slot('double')}")
+
+    def box_bool(self, _: np.dtype[Any]) -> str:
+        """True or False."""
+        return self._either(True, False)
+
+    def box_complex(self, _: np.dtype[Any]) -> str:
+        """A Python complex."""
+        parts = [f"double {self.slot('double')}" for _ in range(2)]
+        return self._code.call("ptr", "PyComplex_FromDoubles", *parts)
+
+    def box_numpy(self, dtype: np.dtype[Any]) -> str:
+        """A NumPy scalar; its two bools are singletons."""
+        if dtype.kind == "b":
+            return self._either(np.True_, np.False_)
+        scalar_type = f"ptr {self._code.constant(dtype.type)}"
+        if dtype.kind != "c":
+            return self._code.call("ptr", "jc_scalar", scalar_type, f"i64 {self._bits(dtype)}")
+        if dtype == np.complex128:
+            parts = [f"i64 {self.slot('i64')}" for _ in range(2)]
+            return self._code.call("ptr", "jc_complex128", scalar_type, *parts)
+        real, imag = (self._bits(np.dtype(np.float32)) for _ in range(2))
+        high = self._code.value(f"shl i64 {imag}, 32")
+        bits = self._code.value(f"or i64 {high}, {real}")
+        return self._code.call("ptr", "jc_scalar", scalar_type, f"i64 {bits}")
+
+    def _bits(self, dtype: np.dtype[Any]) -> str:
+        """The value in the next slot as a 64-bit word, zero above its own size."""
+        if dtype.itemsize == 8:
+            return self.slot("i64")
+        type_ = f"i{8 * dtype.itemsize}"
+        return self._code.value(f"zext {type_} {self.slot(type_)} to i64")
+
+    def _either(self, if_true: object, if_false: object) -> str:
+        code = self._code
+        is_true = code.value(f"icmp ne i8 {self.slot('i8')}, 0")
+        operands = f"ptr {code.constant(if_true)}, ptr {code.constant(if_false)}"
+        return self.reference(code.value(f"select i1 {is_true}, {operands}"))
+
+
+_SCALARS: dict[str, Callable[[_Boxes, np.dtype[Any]], str]] = {
+    "int": _Boxes.box_int,
+    "float": _Boxes.box_float,
+    "bool": _Boxes.box_bool,
+    "complex": _Boxes.box_complex,
+    "numpy": _Boxes.box_numpy,
+}

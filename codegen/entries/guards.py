@@ -1,0 +1,530 @@
+"""The checks in front of a native function: LLVM text that tests one argument and unpacks it.
+
+Every check that fails jumps to the block ``miss``.  Python objects are never named by address: the
+code reads them from the entry's table of constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.entries import layout
+from jitcore.codegen.entries.signature import ArrayParam, ListParam, Param, ScalarParam, TupleParam
+from jitcore.codegen.printers.llvm_instructions import Instructions, memory_type
+
+__all__ = ["Arguments", "EntryCode", "check_disjoint", "check_param", "free_lists", "read_lists"]
+
+_RICH_COMPARE_EQ = 2
+_SWAPPED_AND_NUMBER = -1 << 32 | 0x02 << 16
+"""The bits of the word at ``DTYPE_KIND`` that decide: the type number, and that bit of the byte
+order which ``>`` has set, and none of ``<``, ``=`` and ``|``, which are native."""
+
+
+class EntryCode(Instructions):
+    """The lines of an entry function, what they declare, and the constants they read.
+
+    Parameters
+    ----------
+    table : str
+        The symbol of the table of constants.
+    """
+
+    def __init__(self, table: str) -> None:
+        super().__init__({})
+        self.table = table
+        self.constants: list[Any] = []
+        self.allocas: list[str] = []
+        self.block = "checks"
+        self._places: dict[int, int] = {}
+        self._labels = 0
+
+    def constant(self, value: Any) -> str:
+        """The address of a Python object, read from the table."""
+        if id(value) not in self._places:
+            self._places[id(value)] = len(self.constants)
+            self.constants.append(value)
+        return self.load("ptr", f"@{self.table}", 8 * self._places[id(value)])
+
+    def load(self, type_: str, base: str, offset: int = 0) -> str:
+        """Read from ``offset`` bytes after ``base``."""
+        return self.value(f"load {type_}, ptr {self.offset(base, offset)}")
+
+    def offset(self, base: str, offset: int) -> str:
+        """The address ``offset`` bytes after ``base``."""
+        return self.value(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    def alloca(self, type_: str) -> str:
+        """Space on the stack for the whole call."""
+        name = f"%stack.{len(self.allocas)}"
+        self.allocas.append(f"  {name} = alloca {type_}, align 16")
+        return name
+
+    def call(self, result: str, symbol: str, *operands: str) -> str:
+        """Call a function of the runtime; an operand is its type and its value."""
+        types = ", ".join(operand.split()[0] for operand in operands)
+        self.declare(symbol, result, types)
+        call = f"call {result} @{symbol}({', '.join(operands)})"
+        if result == "void":
+            self.effect(call)
+            return ""
+        return self.value(call)
+
+    def product(self, first: str, factors: Sequence[str]) -> str:
+        """The product of int64s."""
+        for factor in factors:
+            first = self.value(f"mul i64 {first}, {factor}")
+        return first
+
+    def same(self, value: str, other: str, type_: str = "ptr") -> str:
+        """Whether two values are equal."""
+        return self.value(f"icmp eq {type_} {value}, {other}")
+
+    def any_of(self, conditions: Sequence[str]) -> str:
+        """Whether one of the conditions holds."""
+        result = conditions[0]
+        for condition in conditions[1:]:
+            result = self.value(f"or i1 {result}, {condition}")
+        return result
+
+    def guard(self, *conditions: str) -> None:
+        """Go on where all conditions hold, else to the block ``miss``."""
+        if not conditions:
+            return
+        holds = conditions[0]
+        for condition in conditions[1:]:
+            holds = self.value(f"and i1 {holds}, {condition}")
+        likely = self.value(f"call i1 @llvm.expect.i1(i1 {holds}, i1 true)")
+        label = self.new_label("checked")
+        self.effect(f"br i1 {likely}, label %{label}, label %miss")
+        self.start(label)
+
+    def guard_type(self, value: str, type_: type) -> None:
+        """Go on where ``value`` is an instance of exactly this type."""
+        self.guard(self.same(self.load("ptr", value, layout.OBJECT_TYPE), self.constant(type_)))
+
+    def new_label(self, name: str) -> str:
+        """A label that no block has yet."""
+        self._labels += 1
+        return f"{name}.{self._labels}"
+
+    def start(self, label: str) -> None:
+        """Begin a block; the one before must have ended."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        """End the block and go to another."""
+        self.effect(f"br label %{label}")
+
+
+@dataclass(frozen=True, slots=True)
+class _ArrayFields:
+    """An array that passed its checks; dims and byte strides are registers or literals."""
+
+    param: ArrayParam
+    data: str
+    dims: list[str]
+    strides: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _ListFields:
+    """A list, its length, and which operand will be the address of its first numbers."""
+
+    param: ListParam
+    value: str
+    length: str
+    operand: int
+
+
+@dataclass(slots=True)
+class Arguments:
+    """What the checks found: the native function's operands, and the objects they came from.
+
+    Parameters
+    ----------
+    operands : list of str
+        Types and values, in the order of the native function's parameters.
+    objects : list of str
+        One register for each flattened argument.
+    arrays : list of _ArrayFields
+        All arrays, for the check that written ones share no memory with others.
+    lists : list of _ListFields
+        All lists, whose numbers are read when everything else is known to fit.
+    """
+
+    operands: list[str] = field(default_factory=list)
+    objects: list[str] = field(default_factory=list)
+    arrays: list[_ArrayFields] = field(default_factory=list)
+    lists: list[_ListFields] = field(default_factory=list)
+
+
+def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> None:
+    """Check the object ``value`` against ``param`` and append what it holds to ``found``."""
+    if isinstance(param, TupleParam):
+        for element, item in zip(
+            param.elements, _items(code, value, len(param.elements), param.named), strict=True
+        ):
+            check_param(code, element, item, found)
+        return
+    found.objects.append(value)
+    if isinstance(param, ArrayParam):
+        _check_array(code, param, value, found)
+    elif isinstance(param, ScalarParam):
+        found.operands += _SCALARS[param.kind](code, param, value)
+    elif isinstance(param, ListParam):
+        _check_list(code, param, value, found)
+    else:
+        _check_constant(code, param.value, value)
+
+
+def _items(code: EntryCode, value: str, count: int, named: type | None = None) -> list[str]:
+    """The items of what must be an exact tuple, or an instance of ``named``, of this length."""
+    code.guard_type(value, named or tuple)
+    code.guard(code.same(code.load("i64", value, layout.TUPLE_SIZE), str(count), "i64"))
+    return [code.load("ptr", value, layout.TUPLE_ITEMS + 8 * item) for item in range(count)]
+
+
+# Arrays
+
+
+def _check_array(code: EntryCode, param: ArrayParam, value: str, found: Arguments) -> None:
+    code.guard_type(value, np.ndarray)
+    rank = code.load("i32", value, layout.ARRAY_RANK)
+    code.guard(
+        code.same(rank, str(len(param.dims)), "i32"),
+        _has_dtype(code, param.dtype, value),
+        _has_flags(code, param, value),
+    )
+    dims = _checked_dims(code, param, value)
+    strides = [] if param.layout in ("C", "F") else _checked_strides(code, param, value, dims)
+    if isinstance(param.layout, tuple):
+        _check_order(code, param.layout, param.dims, strides)
+    data = code.load("ptr", value, layout.ARRAY_DATA)
+    found.arrays.append(_ArrayFields(param, data, dims, strides))
+    found.operands.append(f"ptr {data}")
+    symbols = [dim for dim, known in zip(dims, param.dims, strict=True) if known is None]
+    found.operands += [f"i64 {dim}" for dim in symbols]
+    shift = param.dtype.itemsize.bit_length() - 1
+    found.operands += [f"i64 {code.value(f'ashr i64 {stride}, {shift}')}" for stride in strides]
+
+
+def _has_dtype(code: EntryCode, dtype: np.dtype[Any], value: str) -> str:
+    """Whether an array has this dtype in native byte order, under any of its type numbers."""
+    descr = code.load("ptr", value, layout.ARRAY_DTYPE)
+    word = code.load("i64", descr, layout.DTYPE_KIND)
+    bits = code.value(f"and i64 {word}, {_SWAPPED_AND_NUMBER}")
+    wanted = [number << 32 for number in layout.dtype_numbers(dtype)]
+    return code.any_of([code.same(bits, str(word), "i64") for word in wanted])
+
+
+def _has_flags(code: EntryCode, param: ArrayParam, value: str) -> str:
+    wanted = layout.ARRAY_ALIGNED
+    if param.written:
+        wanted |= layout.ARRAY_WRITEABLE
+    if param.layout == "C":
+        wanted |= layout.ARRAY_C_CONTIGUOUS
+    if param.layout == "F":
+        wanted |= layout.ARRAY_F_CONTIGUOUS
+    flags = code.load("i32", value, layout.ARRAY_FLAGS)
+    return code.same(code.value(f"and i32 {flags}, {wanted}"), str(wanted), "i32")
+
+
+def _checked_dims(code: EntryCode, param: ArrayParam, value: str) -> list[str]:
+    if not param.dims:
+        return []
+    shape = code.load("ptr", value, layout.ARRAY_DIMS)
+    dims = [code.load("i64", shape, 8 * axis) for axis in range(len(param.dims))]
+    checks = []
+    for dim, known in zip(dims, param.dims, strict=True):
+        relation, number = ("ne", 1) if known is None else ("eq", known)
+        checks.append(code.value(f"icmp {relation} i64 {dim}, {number}"))
+    code.guard(*checks)
+    return [d if known is None else str(known) for d, known in zip(dims, param.dims, strict=True)]
+
+
+def _checked_strides(code: EntryCode, param: ArrayParam, value: str, dims: list[str]) -> list[str]:
+    """The strides in bytes, which are whole elements wherever an element is ever reached."""
+    if not dims:
+        return []
+    table = code.load("ptr", value, layout.ARRAY_STRIDES)
+    strides = [code.load("i64", table, 8 * axis) for axis in range(len(dims))]
+    used = [s for s, known in zip(strides, param.dims, strict=True) if known != 1]
+    merged = "0"
+    for stride in used:
+        merged = code.value(f"or i64 {merged}, {stride}")
+    odd = code.value(f"and i64 {merged}, {param.dtype.itemsize - 1}")
+    code.guard(code.any_of([code.same(odd, "0", "i64"), _is_empty(code, dims)]))
+    return strides
+
+
+def _check_order(
+    code: EntryCode, order: tuple[int, ...], dims: Sequence[int | None], strides: list[str]
+) -> None:
+    """Check that the axes lie in memory in this order."""
+    lengths = [_absolute(code, stride) for stride in strides]
+    walked = sorted((axis for axis, one in enumerate(order) if one), key=lambda axis: order[axis])
+    checks = []
+    smaller = "0"
+    before = 0
+    for axis in walked:
+        relation = "eq" if order[axis] == before else "ugt"
+        checks.append(code.value(f"icmp {relation} i64 {lengths[axis]}, {smaller}"))
+        smaller, before = lengths[axis], order[axis]
+    still = [axis for axis, one in enumerate(order) if not one and dims[axis] != 1]
+    code.guard(*checks, *(code.same(strides[axis], "0", "i64") for axis in still))
+
+
+def _absolute(code: EntryCode, number: str) -> str:
+    sign = code.value(f"ashr i64 {number}, 63")
+    flipped = code.value(f"xor i64 {number}, {sign}")
+    return code.value(f"sub i64 {flipped}, {sign}")
+
+
+def _is_empty(code: EntryCode, dims: list[str]) -> str:
+    return code.any_of(["false", *(code.same(dim, "0", "i64") for dim in dims)])
+
+
+def check_disjoint(code: EntryCode, arrays: Sequence[_ArrayFields]) -> None:
+    """Check that no written array shares memory with another one or with itself."""
+    if not any(array.param.written for array in arrays):
+        return
+    bounds = [(*_extent(code, array), _is_empty(code, array.dims)) for array in arrays]
+    for number, array in enumerate(arrays):
+        if array.param.written and array.strides:
+            _check_no_overlap_with_itself(code, array)
+        for other in range(number):
+            if array.param.written or arrays[other].param.written:
+                _check_pair(code, bounds[number], bounds[other])
+
+
+def _extent(code: EntryCode, array: _ArrayFields) -> tuple[str, str]:
+    """The addresses of an array's first byte and of the byte after its last."""
+    low = high = code.value(f"ptrtoint ptr {array.data} to i64")
+    itemsize = array.param.dtype.itemsize
+    if not array.strides:
+        size = code.product(str(itemsize), array.dims)
+        return low, code.value(f"add i64 {high}, {size}")
+    for dim, stride in zip(array.dims, array.strides, strict=True):
+        last = code.value(f"sub i64 {dim}, 1")
+        span = code.value(f"mul i64 {last}, {stride}")
+        below = code.value(f"call i64 @llvm.smin.i64(i64 {span}, i64 0)")
+        above = code.value(f"call i64 @llvm.smax.i64(i64 {span}, i64 0)")
+        low = code.value(f"add i64 {low}, {below}")
+        high = code.value(f"add i64 {high}, {above}")
+    return low, code.value(f"add i64 {high}, {itemsize}")
+
+
+def _check_pair(code: EntryCode, one: tuple[str, str, str], two: tuple[str, str, str]) -> None:
+    (low, high, empty), (other_low, other_high, other_empty) = one, two
+    before = code.value(f"icmp ule i64 {high}, {other_low}")
+    after = code.value(f"icmp ule i64 {other_high}, {low}")
+    code.guard(code.any_of([before, after, empty, other_empty]))
+
+
+def _check_no_overlap_with_itself(code: EntryCode, array: _ArrayFields) -> None:
+    """Check that each axis steps over all that the axes with smaller steps reach."""
+    axes = []
+    for dim, stride in zip(array.dims, array.strides, strict=True):
+        step = code.value(f"call i64 @llvm.abs.i64(i64 {stride}, i1 false)")
+        last = code.value(f"sub i64 {dim}, 1")
+        single = code.value(f"icmp sle i64 {dim}, 1")
+        axes.append((step, code.value(f"mul i64 {last}, {step}"), single))
+    checks = []
+    for number, (step, _, single) in enumerate(axes):
+        reach = str(array.param.dtype.itemsize)
+        for other, span, _ in axes[:number] + axes[number + 1 :]:
+            inner = code.value(f"icmp ule i64 {other}, {step}")
+            part = code.value(f"select i1 {inner}, i64 {span}, i64 0")
+            reach = code.value(f"add i64 {reach}, {part}")
+        clear = code.value(f"icmp sge i64 {step}, {reach}")
+        checks.append(code.any_of([single, clear]))
+    empty = _is_empty(code, array.dims)
+    code.guard(*(code.any_of([check, empty]) for check in checks))
+
+
+# Lists
+
+
+def _check_list(code: EntryCode, param: ListParam, value: str, found: Arguments) -> None:
+    is_text = param.kind == "character"
+    code.guard_type(value, str if is_text else list)
+    length = code.load("i64", value, layout.TEXT_LENGTH if is_text else layout.LIST_SIZE)
+    found.operands.append(f"ptr {value}")
+    found.lists.append(_ListFields(param, value, length, len(found.operands)))
+    is_empty = code.same(length, "0", "i64")
+    if param.kind is None:
+        code.guard(is_empty)
+        return
+    if not is_text:
+        code.guard(code.value(f"xor i1 {is_empty}, true"))
+    found.operands += [*("ptr null" for _ in param.readers), f"i64 {length}"]
+
+
+def read_lists(code: EntryCode, found: Arguments) -> list[str]:
+    """Read the numbers of all lists; gives the memory they are in.
+
+    No check may follow, because the block ``miss`` does not free it.
+    """
+    for number, one in enumerate(found.lists):
+        for other in found.lists[:number]:
+            if one.param.written or other.param.written:
+                code.guard(code.value(f"icmp ne ptr {one.value}, {other.value}"))
+    memory = []
+    for one in found.lists:
+        for column, reader in enumerate(one.param.readers):
+            operands = [f"ptr {one.value}"]
+            if isinstance(one.param.kind, tuple):
+                operands += [f"i64 {len(one.param.kind)}", f"i64 {column}"]
+            memory.append(code.call("ptr", reader, *operands))
+            found.operands[one.operand + column] = f"ptr {memory[-1]}"
+    if memory:
+        misfit, read = code.new_label("misfit"), code.new_label("read")
+        failed = code.any_of([code.same(address, "null") for address in memory])
+        code.effect(f"br i1 {failed}, label %{misfit}, label %{read}")
+        code.start(misfit)
+        free_lists(code, memory)
+        code.jump("miss")
+        code.start(read)
+    return memory
+
+
+def free_lists(code: EntryCode, memory: Sequence[str]) -> None:
+    """Give up what ``read_lists`` took."""
+    for address in memory:
+        code.call("void", "jc_free", f"ptr {address}")
+
+
+# Scalars
+
+
+def _check_int(code: EntryCode, param: ScalarParam, value: str) -> list[str]:
+    _require_dtype(param, "int64")
+    code.guard_type(value, int)
+    if not layout.has_signed_int_sizes():
+        return [f"i64 {_any_int(code, value)}"]
+    size = code.load("i64", value, layout.INT_SIZE)
+    biased = code.value(f"add i64 {size}, 1")
+    is_small = code.value(f"icmp ult i64 {biased}, 3")
+    small, large, done = (code.new_label(part) for part in ("small", "large", "int"))
+    code.effect(f"br i1 {is_small}, label %{small}, label %{large}")
+    code.start(small)
+    digit = code.value(f"zext i32 {code.load('i32', value, layout.INT_DIGITS)} to i64")
+    of_digit = code.value(f"mul nsw i64 {digit}, {size}")
+    code.jump(done)
+    code.start(large)
+    of_digits = _any_int(code, value)
+    end_of_large = code.block
+    code.jump(done)
+    code.start(done)
+    both = f"[ {of_digit}, %{small} ], [ {of_digits}, %{end_of_large} ]"
+    return [f"i64 {code.value(f'phi i64 {both}')}"]
+
+
+def _any_int(code: EntryCode, value: str) -> str:
+    """The number in an ``int`` that fits 64 bits."""
+    flag = code.alloca("i32")
+    number = code.call("i64", "PyLong_AsLongLongAndOverflow", f"ptr {value}", f"ptr {flag}")
+    code.guard(code.same(code.load("i32", flag), "0", "i32"))
+    return number
+
+
+def _check_float(code: EntryCode, param: ScalarParam, value: str) -> list[str]:
+    _require_dtype(param, "float64")
+    code.guard_type(value, float)
+    return [f"double {code.load('double', value, layout.FLOAT_VALUE)}"]
+
+
+def _check_bool(code: EntryCode, param: ScalarParam, value: str) -> list[str]:
+    _require_dtype(param, "bool")
+    is_true = code.same(value, code.constant(True))
+    code.guard(code.any_of([is_true, code.same(value, code.constant(False))]))
+    return [f"i8 {code.value(f'zext i1 {is_true} to i8')}"]
+
+
+def _check_complex(code: EntryCode, param: ScalarParam, value: str) -> list[str]:
+    _require_dtype(param, "complex128")
+    code.guard_type(value, complex)
+    parts = (layout.COMPLEX_REAL, layout.COMPLEX_IMAG)
+    return [f"double {code.load('double', value, part)}" for part in parts]
+
+
+def _check_numpy_scalar(code: EntryCode, param: ScalarParam, value: str) -> list[str]:
+    code.guard_type(value, param.dtype.type)
+    if param.dtype.kind != "c":
+        type_ = memory_type(param.dtype.name)
+        return [f"{type_} {code.load(type_, value, layout.SCALAR_VALUE)}"]
+    size = param.dtype.itemsize // 2
+    type_ = memory_type(f"float{8 * size}")
+    parts = (layout.SCALAR_VALUE, layout.SCALAR_VALUE + size)
+    return [f"{type_} {code.load(type_, value, part)}" for part in parts]
+
+
+def _require_dtype(param: ScalarParam, name: str) -> None:
+    if param.dtype != np.dtype(name):
+        raise ValueError(
+            f"internal error: a Python {param.kind} reaches native code as {name}, "
+            f"not as {param.dtype}"
+        )
+
+
+_SCALARS: dict[str, Callable[[EntryCode, ScalarParam, str], list[str]]] = {
+    "int": _check_int,
+    "float": _check_float,
+    "bool": _check_bool,
+    "complex": _check_complex,
+    "numpy": _check_numpy_scalar,
+}
+
+
+# Constants
+
+
+def _check_constant(code: EntryCode, wanted: Any, value: str) -> None:
+    """Check that ``value`` is ``wanted``, or a number, str or tuple that nothing tells from it."""
+    is_wanted = code.same(value, code.constant(wanted))
+    if type(wanted) not in _EQUALITY:
+        code.guard(is_wanted)
+        return
+    compare, done = code.new_label("compare"), code.new_label("constant")
+    code.effect(f"br i1 {is_wanted}, label %{done}, label %{compare}")
+    code.start(compare)
+    if type(wanted) is not tuple:
+        code.guard_type(value, type(wanted))
+    _EQUALITY[type(wanted)](code, wanted, value)
+    code.jump(done)
+    code.start(done)
+
+
+def _check_equal(code: EntryCode, wanted: Any, value: str) -> None:
+    operands = (f"ptr {value}", f"ptr {code.constant(wanted)}", f"i32 {_RICH_COMPARE_EQ}")
+    code.guard(code.same(code.call("i32", "PyObject_RichCompareBool", *operands), "1", "i32"))
+
+
+def _check_bits(code: EntryCode, wanted: Any, value: str) -> None:
+    """Check the bits of a float or of both parts of a complex: -0.0 is not 0.0, NaN is NaN."""
+    offsets = [layout.FLOAT_VALUE]
+    if type(wanted) is complex:
+        offsets = [layout.COMPLEX_REAL, layout.COMPLEX_IMAG]
+    constant = code.constant(wanted)
+    for offset in offsets:
+        bits = code.load("i64", constant, offset)
+        code.guard(code.same(code.load("i64", value, offset), bits, "i64"))
+
+
+def _check_items(code: EntryCode, wanted: Any, value: str) -> None:
+    for item, found in zip(wanted, _items(code, value, len(wanted)), strict=True):
+        _check_constant(code, item, found)
+
+
+_EQUALITY: dict[type, Callable[[EntryCode, Any, str], None]] = {
+    str: _check_equal,
+    int: _check_equal,
+    float: _check_bits,
+    complex: _check_bits,
+    tuple: _check_items,
+}

@@ -1,0 +1,1 @@
+"""Passes over loop nests, between lowering and the printers."""

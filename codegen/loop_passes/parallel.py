@@ -1,0 +1,182 @@
+"""Which loops may run on several threads, and how much work they are.
+
+Lowering marks the loops whose iterations are independent.  Such a loop can be cut into parts where
+nothing in it leaves the loop, changes a variable around it, or calls for memory.  No reduction is
+cut here (`lowering.walks` cuts long ones, by their lengths alone), so the number of threads never
+changes a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitcore.codegen.loop_passes.traversal import (
+    blocks,
+    bound_names,
+    children,
+    expressions,
+    free_variables,
+    takes_memory,
+    variables,
+    walk,
+)
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Break,
+    Call,
+    Const,
+    Do,
+    Expr,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, maximum, multiply, subtract
+
+__all__ = ["UNKNOWN_TRIPS", "part_function", "slot_index", "work_of"]
+
+CALL_WORK = 8
+"""A function of vector math takes about as long as so many additions."""
+
+UNKNOWN_TRIPS = 16
+"""What is assumed of loops whose number of iterations shows only inside of another loop."""
+
+# No variable of a loop has a dot in its name.
+CONTEXT = Var("part.context", "ptr")
+FIRST, LAST = Var("part.first", "int64"), Var("part.last", "int64")
+
+
+def work_of(loop: For) -> Expr | None:
+    """The work of all iterations, in operations on one element.
+
+    Returns
+    -------
+    Expr or None
+        int64; None where the loop must run on one thread.
+    """
+    if not loop.parallel or loop.step != 1 or not _can_be_cut(loop):
+        return None
+    trips = maximum(subtract(loop.stop, loop.start), ZERO)
+    return multiply(trips, _work(loop.body, bound_names(loop.body), _spans(loop.body)))
+
+
+def _can_be_cut(loop: For) -> bool:
+    bound = bound_names([loop])
+    for statement in walk(loop.body):
+        if isinstance(statement, Return | Do):
+            return False
+        if isinstance(statement, Assign) and statement.var.name not in bound:
+            return False
+        if any(map(takes_memory, expressions(statement))):
+            return False
+    return not _jumps_out(loop.body)
+
+
+def _jumps_out(body: Sequence[Stmt]) -> bool:
+    """Whether a ``Break`` ends the loop that this is the body of; ``Continue`` is harmless."""
+    for statement in body:
+        if isinstance(statement, Break):
+            return True
+        if isinstance(statement, If) and any(map(_jumps_out, blocks(statement))):
+            return True
+    return False
+
+
+def _spans(statements: Sequence[Stmt]) -> dict[tuple[Expr, Expr], Const]:
+    """How far the ends of blocks are from their starts: ``n`` for ``min(start + n, ...)``."""
+    found: dict[tuple[Expr, Expr], Const] = {}
+    for one in walk(statements):
+        match one:
+            case Let(var, Binary("min", Binary("add", start, Const() as length), _)):
+                found[start, var] = length
+    return found
+
+
+def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], Const]) -> Expr:
+    """The work of one iteration, from what is known before the loop."""
+    total: Expr = ZERO
+    for statement in body:
+        total = add(total, integer(sum(map(_operations, expressions(statement)))))
+        match statement:
+            case For():
+                trips = _trips(statement)
+                if any(name in bound for name in variables(trips)):
+                    place = statement.start, statement.stop
+                    known = spans.get(place)
+                    trips = integer(UNKNOWN_TRIPS)
+                    if known is not None:
+                        trips = integer(-(-known.value // statement.step))
+                inner = multiply(maximum(trips, ZERO), _work(statement.body, bound, spans))
+                total = add(total, inner)
+            case While():
+                once = add(_work(statement.head, bound, spans), _work(statement.body, bound, spans))
+                total = add(total, multiply(integer(UNKNOWN_TRIPS), once))
+            case If():
+                for block in blocks(statement):
+                    total = add(total, _work(block, bound, spans))
+            case Store():
+                total = add(total, integer(1))
+    return total
+
+
+def _trips(loop: For) -> Expr:
+    """The number of iterations, where that is not negative."""
+    length = subtract(loop.stop, loop.start)
+    if loop.step == 1:
+        return length
+    if isinstance(length, Const):
+        return integer(-(-length.value // loop.step))
+    return Binary("quot", add(length, integer(loop.step - 1)), integer(loop.step), "int64")
+
+
+def _operations(expression: Expr) -> int:
+    """The operations of an expression; what computes an address costs nothing beside them."""
+    match expression:
+        case Const() | Var():
+            return 0
+        case Load():
+            return 1
+        case Call():
+            return CALL_WORK + sum(map(_operations, expression.args))
+        case Binary(_, _, _, "int64"):
+            return 1
+    return 1 + sum(map(_operations, children(expression)))
+
+
+def part_function(loop: For, name: str) -> tuple[Function, tuple[Var, ...]]:
+    """A function that runs some iterations, and the variables that its context holds.
+
+    Parameters
+    ----------
+    loop : For
+    name : str
+
+    Returns
+    -------
+    function : Function
+        Its parameters are the address of the context, and the first iteration and the end.
+    variables : tuple of Var
+        Number ``k`` lies in the k-th word of the context.
+    """
+    free = tuple(var for var in free_variables(loop.body) if var.name != loop.var.name)
+    body: list[Stmt] = [
+        Let(var, Load(CONTEXT, slot_index(number, var.dtype), var.dtype))
+        for number, var in enumerate(free)
+    ]
+    body.append(For(loop.var, FIRST, LAST, loop.body))
+    return Function(name, (CONTEXT, FIRST, LAST), body, "void"), free
+
+
+def slot_index(number: int, dtype: str) -> Const:
+    """The place of word ``number`` of the context, counted in elements of a dtype."""
+    sizes = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2}
+    size = sizes.get(dtype, 4 if dtype in ("int32", "uint32", "float32") else 8)
+    return integer(number * 8 // size)

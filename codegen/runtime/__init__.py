@@ -1,0 +1,1 @@
+"""What native code calls: memory, threads, lists, BLAS, NumPy's own loops, oneDNN."""

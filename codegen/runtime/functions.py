@@ -1,0 +1,570 @@
+"""The C functions and the allocation that native code calls.
+
+CPython's functions are known to the engine under their own names, ours begin with ``jc_``:
+
+============================== =====================================================================
+``jc_empty``                   a new array from (dtype number, order, ndim, d0 … d7); null and no
+                               exception where there is no memory; see ``order_number``
+``jc_incref``, ``jc_decref``   take and drop a reference to what ``jc_empty`` made, null is fine
+``jc_tuple``                   a tuple from (count, items); steals the items, drops them on failure
+``jc_named_tuple``             the same for a class: (class, count, items)
+``jc_list``                    a list from (count, items), like ``jc_tuple``
+``jc_scalar``                  a NumPy scalar from its type and the bits of its value
+``jc_complex128``              the same from the bits of both parts
+``jc_error``                   calls an error handler
+``jc_note_call``               keeps the receiver of the entry that was called last
+``jc_float_errors_matter``     whether ``np.errstate`` asks for more than warnings
+``jc_read_ints`` and the like  lists, see ``list_runtime``
+============================== =====================================================================
+
+The first three may be called with and without the GIL: native functions that take long run without.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import importlib
+import threading
+from typing import Any
+
+import numpy as np
+
+from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
+from jitcore.codegen.entries.layout import (
+    DTYPE_CHARS,
+    LIST_ITEMS,
+    SCALAR_VALUE,
+    TUPLE_ITEMS,
+    fill_table,
+    scalar_alloc,
+    word_at,
+)
+from jitcore.codegen.runtime.lists import add_list_functions
+from jitcore.codegen.runtime.temporaries import LEAST_POOLED, make_array_handler, make_temporaries
+
+__all__ = [
+    "MAX_RANK",
+    "ensure_runtime",
+    "forget_native_call",
+    "function_address",
+    "last_native_call",
+    "memory_in_use",
+    "most_memory_in_use",
+]
+
+MAX_RANK = 8
+"""The number of axes ``jc_empty`` has parameters for."""
+
+_multiarray: Any = importlib.import_module("numpy._core._multiarray_umath")
+
+_PYTHON_FUNCTIONS = (
+    "PyBool_FromLong",
+    "PyCapsule_GetPointer",
+    "PyComplex_FromDoubles",
+    "PyContextVar_Get",
+    "PyDict_GetItem",
+    "PyErr_Clear",
+    "PyErr_NoMemory",
+    "PyEval_RestoreThread",
+    "PyEval_SaveThread",
+    "PyFloat_FromDouble",
+    "PyGILState_Ensure",
+    "PyGILState_Release",
+    "PyList_Append",
+    "PyList_New",
+    "PyList_SetItem",
+    "PyList_SetSlice",
+    "PyLong_AsLongLongAndOverflow",
+    "PyLong_FromLongLong",
+    "PyLong_FromVoidPtr",
+    "PyObject_RichCompareBool",
+    "PyObject_Vectorcall",
+    "PyTuple_New",
+    "Py_DecRef",
+    "Py_IncRef",
+)
+
+_ARRAY_EMPTY = 184
+_ARRAY_NEW = 94
+_SET_HANDLER = 304
+"""The places of ``PyArray_Empty``, ``PyArray_NewFromDescr`` and ``PyDataMem_SetHandler`` in NumPy's
+C-API table."""
+
+_ALLOCATION = """
+@jc_objects_table = internal global [{objects} x ptr] zeroinitializer
+declare ptr @jc_array_empty(i32, ptr, ptr, i32)
+declare ptr @jc_array_handler(ptr)
+declare ptr @jc_array_new(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare void @PyErr_Clear()
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+
+define ptr @jc_objects() {{
+  ret ptr @jc_objects_table
+}}
+
+define internal ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
+entry:
+  %shape = alloca [{rank} x i64]
+  %strides = alloca [{rank} x i64]
+{stores}
+  %slot = getelementptr ptr, ptr @jc_objects_table, i64 %dtype
+  %descr = load ptr, ptr %slot
+  call void @Py_IncRef(ptr %descr)
+  %nd = trunc i64 %ndim to i32
+  %plain = icmp ule i64 %order, 1
+  br i1 %plain, label %empty, label %rearranged
+empty:
+  %fortran = trunc i64 %order to i32
+  %ordered = call ptr @jc_array_empty(i32 %nd, ptr %shape, ptr %descr, i32 %fortran)
+  br label %made
+rearranged:
+  %itemsize = and i64 %order, 255
+  %axes = lshr i64 %order, 8
+  br label %axis
+axis:
+  %place = phi i64 [ 0, %rearranged ], [ %next.place, %axis ]
+  %left = phi i64 [ %axes, %rearranged ], [ %next.left, %axis ]
+  %stride = phi i64 [ %itemsize, %rearranged ], [ %next.stride, %axis ]
+  %number = and i64 %left, 15
+  %at.stride = getelementptr i64, ptr %strides, i64 %number
+  store i64 %stride, ptr %at.stride
+  %at.extent = getelementptr i64, ptr %shape, i64 %number
+  %extent = load i64, ptr %at.extent
+  %next.stride = mul i64 %stride, %extent
+  %next.left = lshr i64 %left, 4
+  %next.place = add i64 %place, 1
+  %more = icmp slt i64 %next.place, %ndim
+  br i1 %more, label %axis, label %new
+new:
+  %type.slot = getelementptr ptr, ptr @jc_objects_table, i64 {array_type}
+  %type = load ptr, ptr %type.slot
+  %strided = call ptr @jc_array_new(ptr %type, ptr %descr, i32 %nd, ptr %shape, ptr %strides,
+    ptr null, i32 0, ptr null)
+  br label %made
+made:
+  %array = phi ptr [ %ordered, %empty ], [ %strided, %new ]
+  %failed = icmp eq ptr %array, null
+  br i1 %failed, label %failure, label %success
+failure:
+  call void @PyErr_Clear()
+  ret ptr null
+success:
+  ret ptr %array
+}}
+
+define ptr @jc_empty(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
+entry:
+  %state = call i32 @PyGILState_Ensure()
+{product}
+  %is.large = icmp uge i64 %n{last}, {large}
+  br i1 %is.large, label %pooled, label %plain
+plain:
+  %small = call ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims})
+  br label %done
+pooled:
+  %handler.slot = getelementptr ptr, ptr @jc_objects_table, i64 {handler}
+  %handler = load ptr, ptr %handler.slot
+  %before = call ptr @jc_array_handler(ptr %handler)
+  %large = call ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims})
+  %ours = call ptr @jc_array_handler(ptr %before)
+  call void @Py_DecRef(ptr %ours)
+  call void @Py_DecRef(ptr %before)
+  br label %done
+done:
+  %array = phi ptr [ %small, %plain ], [ %large, %pooled ]
+  call void @PyGILState_Release(i32 %state)
+  ret ptr %array
+}}
+
+; The objects are arrays that jc_empty has made and that have not been returned: nobody else counts
+; their references, so that no GIL is needed until the last one goes.
+define void @jc_incref(ptr %object) {{
+entry:
+  %null = icmp eq ptr %object, null
+  br i1 %null, label %done, label %count
+count:
+  %references = load i64, ptr %object
+  %more = add i64 %references, 1
+  store i64 %more, ptr %object
+  br label %done
+done:
+  ret void
+}}
+
+define void @jc_decref(ptr %object) {{
+entry:
+  %null = icmp eq ptr %object, null
+  br i1 %null, label %done, label %look
+look:
+  %references = load i64, ptr %object
+  %shared = icmp ugt i64 %references, 1
+  br i1 %shared, label %count, label %last
+count:
+  %less = sub i64 %references, 1
+  store i64 %less, ptr %object
+  br label %done
+last:
+  %state = call i32 @PyGILState_Ensure()
+  call void @Py_DecRef(ptr %object)
+  call void @PyGILState_Release(i32 %state)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+_TUPLES = """
+declare ptr @PyTuple_New(i64)
+declare ptr @PyList_New(i64)
+declare ptr @PyErr_NoMemory()
+
+; The items are stolen.  One of them may be null, with an exception set: then so is the result.
+define ptr @jc_tuple(i64 %count, ptr %items) {
+entry:
+  %complete = call i1 @items_complete(i64 %count, ptr %items)
+  br i1 %complete, label %make, label %failure
+make:
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %failure, label %fill
+fill:
+  %target = getelementptr i8, ptr %tuple, i64 TUPLE_ITEMS
+  %bytes = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %items, i64 %bytes, i1 false)
+  ret ptr %tuple
+failure:
+  call void @drop_items(i64 %count, ptr %items)
+  ret ptr null
+}
+
+; The same as a list.
+define ptr @jc_list(i64 %count, ptr %items) {
+entry:
+  %complete = call i1 @items_complete(i64 %count, ptr %items)
+  br i1 %complete, label %make, label %failure
+make:
+  %list = call ptr @PyList_New(i64 %count)
+  %failed = icmp eq ptr %list, null
+  br i1 %failed, label %failure, label %fill
+fill:
+  %slot = getelementptr i8, ptr %list, i64 LIST_ITEMS
+  %target = load ptr, ptr %slot
+  %bytes = mul i64 %count, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %items, i64 %bytes, i1 false)
+  ret ptr %list
+failure:
+  call void @drop_items(i64 %count, ptr %items)
+  ret ptr null
+}
+
+; The same for a NamedTuple of this class.
+define ptr @jc_named_tuple(ptr %class, i64 %count, ptr %items) {
+entry:
+  %complete = call i1 @items_complete(i64 %count, ptr %items)
+  br i1 %complete, label %make, label %drop
+make:
+  %made = call ptr @PyObject_Vectorcall(ptr %class, ptr %items, i64 %count, ptr null)
+  br label %drop
+drop:
+  %tuple = phi ptr [ null, %entry ], [ %made, %make ]
+  call void @drop_items(i64 %count, ptr %items)
+  ret ptr %tuple
+}
+
+define internal i1 @items_complete(i64 %count, ptr %items) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %done
+body:
+  %slot = getelementptr ptr, ptr %items, i64 %i
+  %item = load ptr, ptr %slot
+  %present = icmp ne ptr %item, null
+  %next = add i64 %i, 1
+  br i1 %present, label %head, label %done
+done:
+  %result = phi i1 [ true, %head ], [ false, %body ]
+  ret i1 %result
+}
+
+define internal void @drop_items(i64 %count, ptr %items) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %done
+body:
+  %slot = getelementptr ptr, ptr %items, i64 %i
+  %item = load ptr, ptr %slot
+  call void @Py_DecRef(ptr %item)
+  %next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}
+"""
+
+_ERRORS = """
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyLong_FromVoidPtr(ptr)
+
+; handler(status, address of the payload, *args)
+define ptr @jc_error(ptr %handler, i64 %status, ptr %payload, ptr %args, i64 %nargs) {
+entry:
+  %count = add i64 %nargs, 2
+  %vector = alloca ptr, i64 %count
+  %status.object = call ptr @PyLong_FromLongLong(i64 %status)
+  %address = call ptr @PyLong_FromVoidPtr(ptr %payload)
+  %no.status = icmp eq ptr %status.object, null
+  %no.address = icmp eq ptr %address, null
+  %failed = or i1 %no.status, %no.address
+  br i1 %failed, label %drop, label %make
+make:
+  store ptr %status.object, ptr %vector
+  %second = getelementptr ptr, ptr %vector, i64 1
+  store ptr %address, ptr %second
+  %rest = getelementptr ptr, ptr %vector, i64 2
+  %bytes = mul i64 %nargs, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %rest, ptr %args, i64 %bytes, i1 false)
+  %made = call ptr @PyObject_Vectorcall(ptr %handler, ptr %vector, i64 %count, ptr null)
+  br label %drop
+drop:
+  %result = phi ptr [ null, %entry ], [ %made, %make ]
+  call void @Py_DecRef(ptr %status.object)
+  call void @Py_DecRef(ptr %address)
+  ret ptr %result
+}
+"""
+
+_FLOAT_ERRORS = """
+@capsule_name = private constant [19 x i8] c"numpy.ufunc.extobj\\00"
+declare i32 @PyContextVar_Get(ptr, ptr, ptr)
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+
+; Whether np.errstate or np.seterr asks for more than a warning: raise, call, print or log.
+define i1 @jc_float_errors_matter() {
+entry:
+  %found = alloca ptr
+  store ptr null, ptr %found
+  %variable.slot = getelementptr ptr, ptr @jc_objects_table, i64 ERROR_STATE
+  %variable = load ptr, ptr %variable.slot
+  %default.slot = getelementptr ptr, ptr %variable.slot, i64 1
+  %default = load ptr, ptr %default.slot
+  %failed = call i32 @PyContextVar_Get(ptr %variable, ptr null, ptr %found)
+  %state = load ptr, ptr %found
+  call void @Py_DecRef(ptr %state)
+  %is.default = icmp eq ptr %state, %default
+  br i1 %is.default, label %quiet, label %look
+quiet:
+  ret i1 false
+look:
+  %none = icmp eq ptr %state, null
+  br i1 %none, label %unknown, label %read
+unknown:
+  call void @PyErr_Clear()
+  ret i1 true
+read:
+  %fields = call ptr @PyCapsule_GetPointer(ptr %state, ptr @capsule_name)
+  %missing = icmp eq ptr %fields, null
+  br i1 %missing, label %unknown, label %decode
+decode:
+  %modes = load i32, ptr %fields
+  %high = and i32 %modes, 3510
+  %matter = icmp ne i32 %high, 0
+  ret i1 %matter
+}
+"""
+
+_CALLS = """
+@last_call = internal global ptr null
+
+define void @jc_note_call(ptr %receiver) {
+  store atomic ptr %receiver, ptr @last_call monotonic, align 8
+  ret void
+}
+
+define ptr @jc_last_call_place() {
+  ret ptr @last_call
+}
+"""
+
+_SCALARS = """
+declare ptr @jcscalar_alloc(ptr, i64)
+
+; A NumPy scalar of this type whose value is the first bytes of %bits.
+define ptr @jc_scalar(ptr %type, i64 %bits) {
+  %scalar = call ptr @jcscalar_alloc(ptr %type, i64 0)
+  %failed = icmp eq ptr %scalar, null
+  br i1 %failed, label %done, label %fill
+fill:
+  %value = getelementptr i8, ptr %scalar, i64 SCALAR_VALUE
+  store i64 %bits, ptr %value
+  br label %done
+done:
+  ret ptr %scalar
+}
+
+define ptr @jc_complex128(ptr %type, i64 %real, i64 %imag) {
+  %scalar = call ptr @jcscalar_alloc(ptr %type, i64 0)
+  %failed = icmp eq ptr %scalar, null
+  br i1 %failed, label %done, label %fill
+fill:
+  %value = getelementptr i8, ptr %scalar, i64 SCALAR_VALUE
+  store i64 %real, ptr %value
+  %second = getelementptr i64, ptr %value, i64 1
+  store i64 %imag, ptr %second
+  br label %done
+done:
+  ret ptr %scalar
+}
+"""
+
+_RUNTIME_SYMBOLS = (
+    "jc_complex128",
+    "jc_decref",
+    "jc_empty",
+    "jc_error",
+    "jc_float_errors_matter",
+    "jc_incref",
+    "jc_list",
+    "jc_named_tuple",
+    "jc_note_call",
+    "jc_scalar",
+    "jc_tuple",
+)
+
+_ERROR_STATE = 32
+"""Behind the dtypes by their numbers: NumPy's context variable and its default value."""
+
+_ARRAY_TYPE = _ERROR_STATE + 2
+"""The type ``ndarray``."""
+
+_ARRAY_HANDLER = _ARRAY_TYPE + 1
+"""And what gives large arrays their memory."""
+
+
+def function_address(name: str) -> int:
+    """The address of a function of CPython's C-API."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+def _array_function(number: int) -> int:
+    """The address of a function of NumPy's C-API."""
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype = ctypes.c_void_p
+    get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return word_at(get_pointer(_multiarray._ARRAY_API, None) + 8 * number)
+
+
+def _add_python_symbols() -> None:
+    for name in _PYTHON_FUNCTIONS:
+        add_symbol(name, function_address(name))
+    add_symbol("jc_array_empty", _array_function(_ARRAY_EMPTY))
+    add_symbol("jc_array_new", _array_function(_ARRAY_NEW))
+    add_symbol("jc_array_handler", _array_function(_SET_HANDLER))
+    add_symbol("jcscalar_alloc", scalar_alloc("d"))
+
+
+def _runtime_text() -> str:
+    dims = ", ".join(f"i64 %d{axis}" for axis in range(MAX_RANK))
+    stores = "\n".join(
+        f"  %p{axis} = getelementptr i64, ptr %shape, i64 {axis}\n"
+        f"  store i64 %d{axis}, ptr %p{axis}"
+        for axis in range(MAX_RANK)
+    )
+    product = "\n".join(
+        f"  %n{axis} = mul i64 {f'%n{axis - 1}' if axis else '1'}, %d{axis}"
+        for axis in range(MAX_RANK)
+    )
+    text = _ALLOCATION.format(
+        dims=dims,
+        stores=stores,
+        rank=MAX_RANK,
+        last=MAX_RANK - 1,
+        product=product,
+        large=LEAST_POOLED,
+        objects=_ARRAY_HANDLER + 1,
+        array_type=_ARRAY_TYPE,
+        handler=_ARRAY_HANDLER,
+    )
+    text += _TUPLES + _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
+    numbers = {
+        "TUPLE_ITEMS": TUPLE_ITEMS,
+        "LIST_ITEMS": LIST_ITEMS,
+        "SCALAR_VALUE": SCALAR_VALUE,
+        "ERROR_STATE": _ERROR_STATE,
+    }
+    for name, number in numbers.items():
+        text = text.replace(name, str(number))
+    return text
+
+
+class _Runtime:
+    """The compiled runtime, and the Python objects its table points to."""
+
+    def __init__(self) -> None:
+        _add_python_symbols()
+        self.module: CompiledModule = compile_module(
+            _runtime_text(), name="runtime", optimize=False
+        )
+        self.temporaries = make_temporaries()
+        dtypes = [np.dtype(char) for char in DTYPE_CHARS]
+        self.objects: dict[int, Any] = {dtype.num: dtype for dtype in dtypes}
+        variable = _multiarray._extobj_contextvar
+        self.objects[_ERROR_STATE] = variable
+        self.objects[_ERROR_STATE + 1] = contextvars.Context().run(variable.get)
+        self.objects[_ARRAY_TYPE] = np.ndarray
+        self.objects[_ARRAY_HANDLER] = make_array_handler(self.temporaries)
+        fill_table(self.module.address("jc_objects"), self.objects)
+        for name in _RUNTIME_SYMBOLS:
+            add_symbol(name, self.module.address(name))
+        add_list_functions()
+        place = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.module.address("jc_last_call_place"))()
+        self.last_call = ctypes.c_void_p.from_address(place or 0)
+
+
+_lock = threading.Lock()
+_runtime: _Runtime | None = None
+
+
+def ensure_runtime() -> None:
+    """Compile the runtime and make its symbols known to the engine; only the first call works."""
+    global _runtime
+    with _lock:
+        if _runtime is None:
+            _runtime = _Runtime()
+
+
+def memory_in_use() -> int:
+    """The bytes of large temporaries and results that native code has taken and not given back."""
+    return _ask("jc_memory_in_use")
+
+
+def most_memory_in_use() -> int:
+    """The most that this was at any time since it was asked for last."""
+    return _ask("jc_most_memory_in_use")
+
+
+def _ask(name: str) -> int:
+    ensure_runtime()
+    assert _runtime is not None
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(_runtime.temporaries.address(name))())
+
+
+def last_native_call() -> int:
+    """The identity of the receiver of the entry that was called last; 0 before any call."""
+    return 0 if _runtime is None else _runtime.last_call.value or 0
+
+
+def forget_native_call() -> None:
+    """Have `last_native_call` give 0 until the next one."""
+    if _runtime is not None:
+        _runtime.last_call.value = None

@@ -1,0 +1,270 @@
+"""Vector math: scalar functions in loop IR that LLVM vectorizes.
+
+Functions are branch-free: both sides of a condition are computed and one is selected.  So a loop
+that calls one becomes vector code, without a vector math library.  Only a few, whose work on usual
+arguments is a small part of that on all, branch to one of two others (`Branch`).  Errors stay below
+4 units in the last place over the whole range; NaN, infinities, zeros and subnormal numbers are
+treated as NumPy does.  The functions themselves are in the ``vecmath_*`` files, as plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from jitcore.codegen import loops, scalar
+from jitcore.codegen.vecmath import (
+    arcs,
+    error,
+    exponential,
+    gamma,
+    integer,
+    logarithm,
+    long_division,
+    parts,
+    power,
+    trigonometry,
+)
+from jitcore.codegen.vecmath import complex as of_complex
+from jitcore.codegen.vecmath import float as elementary
+
+__all__ = ["Branch", "branch", "function", "names"]
+
+_FLOAT: Final[dict[str, Callable[..., Any]]] = {
+    "arccos": arcs.arccos,
+    "arccosh": logarithm.arccosh,
+    "arcsin": arcs.arcsin,
+    "arcsinh": logarithm.arcsinh,
+    "arctan": arcs.arctan,
+    "arctan2": arcs.arctan2,
+    "arctanh": logarithm.arctanh,
+    "cbrt": power.cbrt,
+    "complex_absolute": parts.complex_absolute,
+    "complex_divide_im": parts.complex_divide_im,
+    "complex_divide_re": parts.complex_divide_re,
+    "complex_exp_im": of_complex.complex_exp_im,
+    "complex_exp_re": of_complex.complex_exp_re,
+    "cos": trigonometry.cos,
+    "cosh": exponential.cosh,
+    "erf": error.erf,
+    "erfc": error.erfc,
+    "erfcx": error.erfcx,
+    "exp": exponential.exp,
+    "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "floor_divide": elementary.floor_divide,
+    "fmax": elementary.fmax,
+    "fmin": elementary.fmin,
+    "gamma": gamma.gamma,
+    "gammaln": gamma.gammaln,
+    "heaviside": elementary.heaviside,
+    "hypot": power.hypot,
+    "hypot_of_scalars": power.hypot_of_scalars,
+    "ldexp": elementary.ldexp,
+    "log": logarithm.log,
+    "log10": logarithm.log10,
+    "log1p": logarithm.log1p,
+    "log2": logarithm.log2,
+    "log_ndtr": error.log_ndtr,
+    "logaddexp": elementary.logaddexp,
+    "logaddexp2": elementary.logaddexp2,
+    "logit": logarithm.logit,
+    "ndtr": error.ndtr,
+    "nextafter": elementary.nextafter,
+    "pow": power.pow,
+    "power_in_arrays": power.power_in_arrays,
+    "rel_entr": logarithm.rel_entr,
+    "remainder": elementary.remainder,
+    "sigmoid": exponential.sigmoid,
+    "sign": elementary.sign,
+    "sin": trigonometry.sin,
+    "sinh": exponential.sinh,
+    "spacing": elementary.spacing,
+    "tan": trigonometry.tan,
+    "tanh": exponential.tanh,
+}
+
+_FLOAT64: Final[dict[str, Callable[..., Any]]] = _FLOAT | {
+    "cos_anywhere": trigonometry.cos,
+    "cos_moderate": trigonometry.cos_moderate,
+    "sin_anywhere": trigonometry.sin,
+    "sin_moderate": trigonometry.sin_moderate,
+    "tan_anywhere": trigonometry.tan,
+    "tan_moderate": trigonometry.tan_moderate,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """How a function branches.
+
+    Parameters
+    ----------
+    bound : float or int
+        The first of both functions serves arguments whose magnitudes are below it.
+    moderate, anywhere : str
+        The names of both functions.  The second gives the same values below the bound, too.
+    """
+
+    bound: float
+    moderate: str
+    anywhere: str
+
+
+_BRANCHES: Final = {
+    name: Branch(trigonometry.MODERATE, f"{name}_moderate", f"{name}_anywhere")
+    for name in ("cos", "sin", "tan")
+}
+
+_SIGNED: Final[dict[str, Callable[..., Any]]] = {
+    "floor_divide": integer.floor_divide,
+    "floor_divide_by_constant": integer.floor_divide_by_constant,
+    "fmod": integer.fmod,
+    "fmod_by_constant": integer.fmod_by_constant,
+    "remainder": integer.remainder,
+    "remainder_by_constant": integer.remainder_by_constant,
+    "shift_left": parts.shift_left,
+    "shift_right": parts.shift_right,
+    "sign": integer.sign,
+}
+
+_DIVISIONS: Final = {
+    f"{name}{by}": Branch(long_division.MODERATE, f"{name}_moderate", f"{name}_anywhere")
+    for name in ("floor_divide", "fmod", "remainder")
+    for by in ("", "_by_constant")
+}
+
+_UNSIGNED: Final = _SIGNED | {
+    "floor_divide": integer.floor_divide_unsigned,
+    "floor_divide_by_constant": integer.quotient_by_constant,
+    "remainder": integer.fmod,
+    "remainder_by_constant": integer.fmod_by_constant,
+    "shift_right": parts.shift_right_unsigned,
+    "sign": integer.sign_unsigned,
+}
+
+_MODERATE: Final[dict[str, Callable[..., Any]]] = {
+    "floor_divide_moderate": long_division.floor_divide_moderate,
+    "fmod_moderate": long_division.fmod_moderate,
+    "remainder_moderate": long_division.remainder_moderate,
+}
+
+# Integers of 64 bits also have the functions that their divisions of vectors branch to.
+_LONG: Final = {
+    "int64": _SIGNED
+    | _MODERATE
+    | {
+        "floor_divide_anywhere": long_division.floor_divide,
+        "fmod_anywhere": long_division.fmod,
+        "remainder_anywhere": long_division.remainder,
+    },
+    "uint64": _UNSIGNED
+    | _MODERATE
+    | {
+        "floor_divide_anywhere": long_division.floor_divide_unsigned,
+        "fmod_anywhere": long_division.remainder_unsigned,
+        "remainder_anywhere": long_division.remainder_unsigned,
+    },
+}
+
+# Parameters of another dtype than the result's.
+_PARAMETERS: Final = {"ldexp": {"n": "int64"}}
+
+# Those that do not go through float32 and back.
+_FLOAT16: Final[dict[str, Callable[..., Any]]] = {
+    "nextafter": elementary.nextafter,
+    "spacing": elementary.spacing_float16,
+}
+
+_FLOATS: Final = ("float16", "float32", "float64")
+_INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def _table(dtype: str) -> dict[str, Callable[..., Any]]:
+    if dtype in _FLOATS:
+        return _FLOAT64 if dtype == "float64" else _FLOAT
+    if dtype not in _INTEGERS:
+        raise KeyError(f"there is no vector math for {dtype}")
+    return _LONG.get(dtype, _UNSIGNED if dtype.startswith("u") else _SIGNED)
+
+
+def names(dtype: str) -> frozenset[str]:
+    """The names of all functions for this dtype."""
+    known = frozenset(_table(dtype))
+    return known if dtype in _FLOATS else known | integer.LOOPS.keys()
+
+
+@cache
+def function(name: str, dtype: str) -> loops.Function:
+    """A function of vector math.
+
+    Parameters
+    ----------
+    name : str
+        NumPy's or SciPy's name, but ``pow`` for ``power`` and ``sigmoid`` for ``expit``.
+    dtype : str
+        The dtype of the result and of the parameters; ``ldexp`` takes its exponent in int64.
+
+    Returns
+    -------
+    Function
+        A scalar function that ends in a ``Return``.  ``sin``, ``cos`` and ``tan`` of float64 are a
+        branch to one of two others (`branch`).  For integers ``pow``, ``gcd`` and ``lcm`` hold
+        a loop, all others are assignments only; ``pow`` needs a non-negative exponent there.
+
+    Raises
+    ------
+    KeyError
+        When there is none of this name for this dtype.
+    """
+    if name not in names(dtype):
+        raise KeyError(f"there is no vector math function {name!r} for {dtype}")
+    table = _FLOAT16 if dtype == "float16" else _table(dtype)
+    if name not in table and dtype == "float16":
+        return _in_float32(name)
+    if dtype in _INTEGERS and name in integer.LOOPS:
+        return integer.LOOPS[name](dtype)
+    if name in _BRANCHES and dtype == "float64":
+        return _branching(name, _BRANCHES[name])
+    parameters = _PARAMETERS.get(name)
+    return scalar.function(table[name], dtype, parameters, f"{name}_{dtype}")
+
+
+def branch(name: str, dtype: str) -> Branch | None:
+    """How a function branches when it computes vectors; None where it does not.
+
+    Integers of 64 bits divide as vectors of float64.  The function of one number is a straight
+    line, as processors have an instruction for that.
+    """
+    if dtype in _LONG:
+        return _DIVISIONS.get(name)
+    return _BRANCHES.get(name) if dtype == "float64" else None
+
+
+def _branching(name: str, between: Branch) -> loops.Function:
+    x = loops.Var("x", "float64")
+    bound = loops.Const(between.bound, "float64")
+    test = loops.Binary("lt", loops.Unary("fabs", x, "float64"), bound, "bool")
+    moderate, anywhere = (
+        loops.Return(loops.Call(callee, (x,), "float64"))
+        for callee in (between.moderate, between.anywhere)
+    )
+    doc = scalar.function(_FLOAT64[name], "float64").doc
+    body: list[loops.Stmt] = [loops.If(test, [moderate], []), anywhere]
+    return loops.Function(f"{name}_float64", [x], body, "float64", doc)
+
+
+def _in_float32(name: str) -> loops.Function:
+    """The float16 function: computed in float32 and rounded, as NumPy does."""
+    wide = function(name, "float32")
+    params = [
+        loops.Var(param.name, "float16" if param.dtype == "float32" else param.dtype)
+        for param in wide.params
+    ]
+    args = tuple(
+        loops.Cast(param, "float32") if param.dtype == "float16" else param for param in params
+    )
+    value = loops.Cast(loops.Call(name, args, "float32"), "float16")
+    return loops.Function(f"{name}_float16", params, [loops.Return(value)], "float16", wide.doc)
