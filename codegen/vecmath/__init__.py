@@ -4,7 +4,7 @@ Functions are branch-free: both sides of a condition are computed and one is sel
 that calls one becomes vector code, without a vector math library.  Only a few, whose work on usual
 arguments is a small part of that on all, branch to one of two others (`Branch`).  Errors stay below
 4 units in the last place over the whole range; NaN, infinities, zeros and subnormal numbers are
-treated as NumPy does.  The functions themselves are in the ``vecmath_*`` files, as plain Python.
+treated as NumPy does.  The functions themselves are in the files beside this one, as plain Python.
 """
 
 from __future__ import annotations
