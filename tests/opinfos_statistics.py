@@ -19,6 +19,20 @@ def statistics_rows() -> Iterator[OpInfo]:
         "np.average(p, axis=0, weights=q, keepdims=True)", "np.average(p, weights=q[1:], axis=1)",
         "np.average(p, weights=q, returned=True)", "np.average([1, 2.5, a])", **sums,
     )  # fmt: skip
+    covariances = {"dtypes": "?Blfd", "layouts": True, "reduction": True}
+    yield row(
+        "np::cov", "np.cov(p)", "np.cov(p, rowvar=False)", "np.cov(p, bias=True)",
+        "np.cov(p, ddof=0)", "np.cov(p[0], q[0])", "np.cov(p, q)", "np.cov(p, q[0])",
+        "np.cov(p, q, rowvar=False)", "np.cov(p[0])", "np.cov(p[:, :1])", "np.cov(p[:0])",
+        "np.cov(p, ddof=20)", "np.cov(p, q[:, :2])", "np.cov(p, fweights=[1, 2, 3, 4])",
+        "np.cov(p + 1j)", "np.cov(p, ddof=0.5)", "np.cov(p[None])", "np.cov([p[0], q[0]])",
+        "np.cov(p[:3], q[:1, :3], rowvar=False)", **covariances,
+    )  # fmt: skip
+    yield row(
+        "np::corrcoef", "np.corrcoef(p)", "np.corrcoef(p, rowvar=False)", "np.corrcoef(p[0], q[0])",
+        "np.corrcoef(p, q)", "np.corrcoef(p[0])", "np.corrcoef(p * 0)", "np.corrcoef(p[:, :1])",
+        "np.corrcoef(p + 1j)", **covariances,
+    )  # fmt: skip
     yield row(
         "np::norm", "np.linalg.norm(p)", "np.linalg.norm(p, axis=1)", "np.linalg.norm(v[:2], 1)",
         "np.linalg.norm(p, 'fro')", "np.linalg.norm(p, axis=0, keepdims=True)",

@@ -1,4 +1,4 @@
-"""Averages and norms, reductions that skip NaN, and the reducing methods of ufuncs."""
+"""Averages, covariances and norms, reductions that skip NaN, and the reducing methods of ufuncs."""
 
 from __future__ import annotations
 
@@ -90,6 +90,61 @@ def _fitted(b: Builder, a: Value, weights: Value, axis: Any) -> Value:
 
 def _wrong_shape() -> tuple[str, str]:
     return "ValueError", _INCONSISTENT
+
+
+# Covariances ------------------------------------------------------------------------------
+
+
+def _covariances(variables: Any, ddof: Any) -> Any:
+    deviations = variables - variables.mean(axis=1, keepdims=True)
+    return (deviations @ deviations.T) * np.true_divide(1, variables.shape[1] - ddof)
+
+
+def _correlations(variables: Any) -> Any:
+    covariances = _covariances(variables, 1)
+    deviations = np.sqrt(np.diagonal(covariances))
+    return np.clip(covariances / deviations[:, None] / deviations[None, :], -1, 1)
+
+
+def _cov_rule(b: Builder, call: Call) -> Value:
+    ddof = call.static("ddof")
+    if ddof is None:
+        ddof = 0 if call.static("bias") else 1
+    if not isinstance(ddof, int):
+        raise Untypable(f"ddof={ddof!r}")
+    return b.define(_covariances, _variables(b, call, "m", ddof), ddof)
+
+
+def _corrcoef_rule(b: Builder, call: Call) -> Value:
+    return b.define(_correlations, _variables(b, call, "x", 1))
+
+
+def _variables(b: Builder, call: Call, name: str, ddof: int) -> Value:
+    """The variables of `np.cov`, a row for each."""
+    by_row = bool(call.static("rowvar"))
+    first, other = as_array(b, call.value(name)), call.optional("y")
+    operands = [first] if other is None else [first, as_array(b, other)]
+    if any(_dtype(one).kind not in "biuf" or rank_of(one) not in (1, 2) for one in operands):
+        raise Untypable("covariances of anything but real vectors and matrices")
+    dtype = np.result_type(*map(_dtype, operands), _DOUBLE)
+    rows = [
+        b.op("np::view", one, index="None, :") if rank_of(one) == 1 else one for one in operands
+    ]
+    for place, one in enumerate(operands):
+        # NumPy takes a second matrix of a single row for one variable in any case.
+        is_row = place == 1 and (tensor(one).dims or ())[0] == 1
+        if rank_of(one) == 2 and not by_row and not is_row:
+            rows[place] = b.op("np::transpose", one)
+    dims = [tensor(one).dims or () for one in rows]
+    counts = [dim for dim, _ in dims if isinstance(dim, int)]
+    samples = {dim for _, dim in dims}
+    (extent,) = samples if len(samples) == 1 else (None,)
+    if len(counts) < len(rows) or not all(counts) or not isinstance(extent, int):
+        raise Untypable("covariances of variables that are not counted, or of none")
+    if sum(counts) == 1 or extent <= ddof:
+        raise Untypable("the covariance of a single variable, or without degrees of freedom")
+    rows = [cast_to(b, one, dtype) for one in rows]
+    return rows[0] if len(rows) == 1 else b.op("np::concatenate", *rows, axis=0)
 
 
 # Norms ------------------------------------------------------------------------------------
@@ -258,6 +313,21 @@ OPS: tuple[Op, ...] = (
         _average_rule,
         "a, axis=None, weights=None, returned=False, *, keepdims=NOVALUE",
         "Weighted mean.",
+    ),
+    row(
+        "cov",
+        np.cov,
+        _cov_rule,
+        "m, y=None, rowvar=True, bias=False, ddof=None, fweights!=None, aweights!=None, *, "
+        "dtype!=None",
+        "Covariances of variables.",
+    ),
+    row(
+        "corrcoef",
+        np.corrcoef,
+        _corrcoef_rule,
+        "x, y=None, rowvar=True, *, dtype!=None",
+        "Correlations of variables.",
     ),
     row(
         "norm",
