@@ -54,6 +54,22 @@ def test_products_of_matrices_have_the_bits_of_numpy(dtype: Any, kind: str) -> N
             np.testing.assert_array_equal(result, left @ right)
 
 
+def square(x):
+    return x @ x.T
+
+
+@needs_blas
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 500), (17, 33), (40, 100)])
+def test_a_matrix_with_its_transpose_has_the_bits_of_numpy(dtype: Any, shape: Any) -> None:
+    x = numbers(*shape, dtype=dtype)
+    compiled = script(square)
+    for one in (x, np.asfortranarray(x), x[1:, 3:]):
+        result = compiled(one)
+        np.testing.assert_array_equal(result, one @ one.T)
+        np.testing.assert_array_equal(result, result.T)
+
+
 @needs_blas
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_of_matrices_and_vectors_have_the_bits_of_numpy(dtype: Any) -> None:

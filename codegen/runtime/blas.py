@@ -2,7 +2,8 @@
 
 ========================= ========================================================================
 ``jc_gemm_<dtype>``       ``z = x @ y`` of matrices, from (m, n, k), then x and y as (address,
-                          offset, row stride, column stride), and z as (address, offset)
+                          offset, row stride, column stride), and z as (address, offset); by
+                          ``syrk``, as NumPy does, where y is the transpose of x
 ``jc_gemv_<dtype>``       ``z = x @ v`` of a matrix and a vector, from (m, k), x as above, v as
                           (address, offset, stride), and z as before
 ``jc_dot_<dtype>``        gives ``x @ y`` of vectors, from (n), then both as (address, offset,
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -57,6 +59,7 @@ _NARROW_CORES = frozenset({"HASWELL", "ZEN", "EXCAVATOR", "SANDYBRIDGE", "NEHALE
 
 _ROW_MAJOR = 101
 _AS_IT_IS, _TRANSPOSED = 111, 112
+_UPPER = 121
 
 _MATRIX = "ptr %{0}, i64 %{0}.offset, i64 %{0}.rows, i64 %{0}.columns"
 _VECTOR = "ptr %{0}, i64 %{0}.offset, i64 %{0}.stride"
@@ -69,7 +72,7 @@ class Blas:
     ----------
     dtype : str
     addresses : dict of str to int
-        Of the C functions ``gemm``, ``gemv`` and, for real numbers, ``dot``.
+        Of the C functions ``gemm``, ``syrk``, ``gemv`` and, for real numbers, ``dot``.
     bits : int
         The length of the integers they take.
     core : str
@@ -83,7 +86,7 @@ class Blas:
         """Whether this machine's vectors are wider than those that its kernels use."""
         for name, address in addresses.items():
             add_symbol(f"jc_cblas_{DTYPES[dtype]}{name}", address)
-        text = "".join(_WRITERS[name](dtype, bits) for name in addresses)
+        text = "".join(_WRITERS[name](dtype, bits) for name in addresses if name in _WRITERS)
         self.module: CompiledModule = compile_module(text, name=f"blas {dtype}", optimize=False)
         for symbol in self.module.symbols:
             add_symbol(symbol, self.module.address(symbol))
@@ -109,7 +112,7 @@ def _find(dtype: str) -> Blas | None:
     multiarray: Any = importlib.import_module("numpy._core._multiarray_umath")
     # A symbol is searched for in the libraries that NumPy's is linked with, too.
     library = ctypes.CDLL(multiarray.__file__)
-    names = [name for name in _WRITERS if name != "dot" or np.dtype(dtype).kind == "f"]
+    names = ["gemm", "syrk", "gemv", *(["dot"] if np.dtype(dtype).kind == "f" else [])]
     for pattern, bits in _SYMBOLS:
         symbols = {name: pattern.format(DTYPES[dtype] + name) for name in names}
         if all(hasattr(library, symbol) for symbol in symbols.values()):
@@ -205,7 +208,69 @@ def _gemm(dtype: str, bits: int) -> str:
     ]
     x_and_y = f"{_MATRIX.format('x')}, {_MATRIX.format('y')}"
     params = f"i64 %m, i64 %n, i64 %k, {x_and_y}, ptr %z, i64 %z.offset"
-    return _function(code, dtype, "gemm", params, args)
+    declaration, symmetric = _symmetric_product(code, dtype)
+    return declaration + _function(code, dtype, "gemm", params, args, before=symmetric)
+
+
+def _symmetric_product(code: _Code, dtype: str) -> tuple[str, list[str]]:
+    """Return with ``x @ x.T``: above its diagonal by BLAS, and below it the same numbers.
+
+    The first is a declaration, the second the code.
+    """
+    args = [
+        f"i32 {_ROW_MAJOR}",
+        f"i32 {_UPPER}",
+        "i32 %x.form",
+        code.integer("n"),
+        code.integer("k"),
+        f"{code.number} {code.one}",
+        "ptr %x.first",
+        code.integer("x.apart"),
+        f"{code.number} {code.zero}",
+        "ptr %z.first",
+        code.integer("n"),
+    ]
+    bits = 8 * code.itemsize
+    callee = f"@jc_cblas_{DTYPES[dtype]}syrk"
+    declaration = f"declare void {callee}({', '.join(arg.split()[0] for arg in args)})\n"
+    text = f"""\
+  %is.same = icmp eq ptr %x.first, %y.first
+  %is.square = icmp eq i64 %m, %n
+  %are.rows = icmp eq i64 %x.rows, %y.columns
+  %are.columns = icmp eq i64 %x.columns, %y.rows
+  %is.one = and i1 %is.same, %is.square
+  %is.turned = and i1 %are.rows, %are.columns
+  %is.symmetric = and i1 %is.one, %is.turned
+  br i1 %is.symmetric, label %symmetric, label %general
+symmetric:
+  call void {callee}({", ".join(args)})
+  br label %row
+row:
+  %i = phi i64 [0, %symmetric], [%next.row, %row.end]
+  %row.is.real = icmp slt i64 %i, %n
+  br i1 %row.is.real, label %column, label %end
+column:
+  %j = phi i64 [0, %row], [%next.column, %below]
+  %is.below = icmp slt i64 %j, %i
+  br i1 %is.below, label %below, label %row.end
+below:
+  %above.row = mul i64 %j, %n
+  %above.place = add i64 %above.row, %i
+  %above = getelementptr i{bits}, ptr %z.first, i64 %above.place
+  %value = load i{bits}, ptr %above, align {min(code.itemsize, 8)}
+  %below.row = mul i64 %i, %n
+  %below.place = add i64 %below.row, %j
+  %here = getelementptr i{bits}, ptr %z.first, i64 %below.place
+  store i{bits} %value, ptr %here, align {min(code.itemsize, 8)}
+  %next.column = add i64 %j, 1
+  br label %column
+row.end:
+  %next.row = add i64 %i, 1
+  br label %row
+end:
+  ret void
+general:"""
+    return declaration, text.splitlines()
 
 
 def _gemv(dtype: str, bits: int) -> str:
@@ -246,15 +311,22 @@ def _dot(dtype: str, bits: int) -> str:
 
 
 def _function(
-    code: _Code, dtype: str, kind: str, params: str, args: list[str], result: str = "void"
+    code: _Code,
+    dtype: str,
+    kind: str,
+    params: str,
+    args: list[str],
+    result: str = "void",
+    before: Sequence[str] = (),
 ) -> str:
-    """Our function of a kind, which calls BLAS's."""
+    """Our function of a kind, which calls BLAS's; some code may come before the call."""
     callee = f"@jc_cblas_{DTYPES[dtype]}{kind}"
     types = ", ".join(arg.split()[0] for arg in args)
     lines = [
         f"declare {result} {callee}({types})",
         f"define {result} @jc_{kind}_{dtype}({params}) {{",
         *code.lines,
+        *before,
         f"  {'' if result == 'void' else '%result = '}call {result} {callee}({', '.join(args)})",
         f"  ret {result}{'' if result == 'void' else ' %result'}",
         "}",
