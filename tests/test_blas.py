@@ -72,6 +72,18 @@ def test_a_matrix_with_its_transpose_has_the_bits_of_numpy(dtype: Any, shape: An
 
 @needs_blas
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [2, 3, 8, 9])
+def test_few_rows_times_a_large_matrix(dtype: Any, rows: int) -> None:
+    x, y = numbers(rows, 700, dtype=dtype), numbers(700, 901, dtype=dtype)
+    compiled = script(product)
+    for left, right in ((x, y), (x.T.copy().T, y), (x, y.T.copy().T), (x, y[:, 3:])):
+        result, expected = compiled(left, right), left @ right
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+
+
+@needs_blas
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_products_of_matrices_and_vectors_have_the_bits_of_numpy(dtype: Any) -> None:
     x, v, w = (numbers(*shape, dtype=dtype) for shape in ((150, 170), (170,), (150,)))
     compiled = script(product)

@@ -82,20 +82,21 @@ _PACKED = ("i64 %first.term", "i64 %terms", "i64 %first.column", "i64 %columns")
 """What changes: which terms are packed, and which columns of ``y``."""
 
 
-def symbol(dtype: str) -> str:
-    """The name of the function."""
-    return f"jc_matmul_{dtype}"
+def symbol(dtype: str, *, has_tiles: bool = True) -> str:
+    """The name of the function; without tiles it leaves all but few rows to BLAS."""
+    return f"jc_{'matmul' if has_tiles else 'few_rows'}_{dtype}"
 
 
 @cache
-def _compiled(dtype: str) -> CompiledModule:
+def _compiled(dtype: str, has_tiles: bool) -> CompiledModule:
     """The function's machine code, made once."""
-    module = compile_module(_module_text(dtype), name=symbol(dtype))
-    add_symbol(symbol(dtype), module.address(symbol(dtype)))
+    name = symbol(dtype, has_tiles=has_tiles)
+    module = compile_module(_module_text(dtype, has_tiles), name=name)
+    add_symbol(name, module.address(name))
     return module
 
 
-def _module_text(dtype: str) -> str:
+def _module_text(dtype: str, has_tiles: bool) -> str:
     lanes = lanes_of(dtype)
     types = ", ".join(one.split()[0] for one in _PARAMETERS)
     texts = [
@@ -105,26 +106,39 @@ def _module_text(dtype: str) -> str:
         "declare void @jc_free(ptr)\n",
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n",
         f"declare void @jc_gemm_{dtype}({types})\n",
-        write_tile(lanes),
         write_unpacked_tile(lanes),
         _write_few_rows(lanes),
-        _write_right_panels(lanes),
-        _write_row_blocks(lanes),
-        _write_mirror(lanes),
-        _write_product(lanes),
     ]
+    if has_tiles:
+        others = write_tile, _write_right_panels, _write_row_blocks, _write_mirror, _write_product
+        texts += [write(lanes) for write in others]
+    else:
+        texts.append(_write_product_of_few_rows(lanes))
     return "\n".join(texts)
+
+
+def _product_function(lanes: Lanes, *, has_tiles: bool) -> Function:
+    """The beginning of a function that others call, which returns where the rows are few."""
+    function = Function(symbol(lanes.dtype, has_tiles=has_tiles), _PARAMETERS)
+    for name in ("x", "y", "z"):
+        place = f"ptr %{name}.memory, i64 %{name}.offset"
+        function.do(f"%{name} = getelementptr {lanes.number}, {place}")
+    _multiply_few_rows(function, lanes)
+    return function
+
+
+def _write_product_of_few_rows(lanes: Lanes) -> str:
+    """The function for machines on which BLAS uses all of the vectors."""
+    function = _product_function(lanes, has_tiles=False)
+    _call_blas(function, lanes)
+    return function.text()
 
 
 def _write_product(lanes: Lanes) -> str:
     """The function that others call: chunks of terms of blocks of columns."""
     rows, width = tile_rows(lanes), tile_width(lanes)
     chunk = _CHUNK[lanes.dtype]
-    function = Function(symbol(lanes.dtype), _PARAMETERS)
-    for name in ("x", "y", "z"):
-        place = f"ptr %{name}.memory, i64 %{name}.offset"
-        function.do(f"%{name} = getelementptr {lanes.number}, {place}")
-    _multiply_few_rows(function, lanes)
+    function = _product_function(lanes, has_tiles=True)
     _leave_to_blas(function, lanes)
     blocks = _quotient(function, "%n", _PACKED_BYTES // (chunk * lanes.itemsize))
     columns_at_once = _rounded(function, _quotient(function, "%n", blocks), width)
@@ -397,4 +411,6 @@ def _write_few_rows(lanes: Lanes) -> str:
 
 
 for _dtype in DTYPES:
-    add_maker(symbol(_dtype), partial(_compiled, _dtype))
+    for _has_tiles in (False, True):
+        _name = symbol(_dtype, has_tiles=_has_tiles)
+        add_maker(_name, partial(_compiled, _dtype, _has_tiles))

@@ -23,7 +23,7 @@ from jitcore.codegen.lowering.arithmetic import (
     integer,
 )
 from jitcore.codegen.lowering.state import Lowering
-from jitcore.codegen.runtime.blas import Blas, ensure_blas
+from jitcore.codegen.runtime.blas import Blas, ensure_blas, has_wide_vectors
 
 __all__ = ["Matrix", "blas_pays", "call_blas", "dot_by_blas"]
 
@@ -84,10 +84,17 @@ def call_blas(lowering: Lowering, x: Matrix, y: Matrix, z: Matrix) -> None:
     elif rows == ONE:
         name, args = "gemv", (columns, terms, *y.transposed.parameters, *_vector(x.transposed))
     else:
-        name = "matmul" if has_wide_kernels(dtype) else "gemm"
+        name = _matrix_product(dtype)
         args = (rows, columns, terms, *x.parameters, *y.parameters)
     args = (*args, z.pointer, z.offset)
     lowering.emitter.emit(Do(Call(f"jc_{name}_{dtype}", args, "void", external=True)))
+
+
+def _matrix_product(dtype: str) -> str:
+    """The function for a product of matrices; few rows are ours wherever vectors are wide."""
+    if has_wide_kernels(dtype):
+        return "matmul"
+    return "few_rows" if dtype in matrices.DTYPES and has_wide_vectors() else "gemm"
 
 
 def has_wide_kernels(dtype: str) -> bool:
