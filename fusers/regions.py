@@ -8,7 +8,7 @@ because a region is specialized when it is called, with the types its inputs hav
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from jitcore.fusers.elementwise import is_elementwise
 from jitcore.ir.effects import node_effects
@@ -318,42 +318,55 @@ def _partition_block(block: Block, defer: bool, least_weight: float) -> bool:
             block.nodes.extend(item)
         else:
             changed = True
-            _form_region(block, item, least_weight)
+            _form_regions(block, item, least_weight)
     return changed
 
 
-def _form_region(block: Block, nodes: list[Node], least_weight: float) -> None:
-    """Append the run as a region; views that leave it follow in the host program."""
-    place = next((n for n in range(len(nodes)) if _must_stay_before(nodes, n)), None)
-    if place is not None:
-        _form_region(block, nodes[:place], least_weight)
-        block.nodes.append(nodes[place])
-        _form_region(block, nodes[place + 1 :], least_weight)
-        return
-    kept, after = _without_escaping_views(nodes)
-    if sum(map(_weight, kept)) < least_weight:
-        block.nodes.extend([*nodes, *(node for node in after if node not in nodes)])
-        return
-    _make_region(block, kept)
-    block.nodes.extend(after)
+def _form_regions(block: Block, run: list[Node], least_weight: float) -> None:
+    for piece in _pieces(run):
+        if isinstance(piece, Node):
+            block.nodes.append(piece)
+        else:
+            _form_region(block, piece, least_weight)
 
 
-def _must_stay_before(nodes: list[Node], place: int) -> bool:
-    """Whether a node gives a view or a copy, and what is written later would tell which."""
-    node = nodes[place]
-    if not node.outputs or not _stays_host(node) or not _may_copy(node):
-        return False
-    others = nodes[place + 1 :]
-    return _goes_outside(node, set(others)) and any(map(_may_write, others))
+def _pieces(run: list[Node]) -> Iterator[Node | list[Node]]:
+    """What lies between the nodes of a run that the host program evaluates in their place.
+
+    Those give a view or a copy, and a write that follows would tell which.
+    """
+    copies = {node for node in run if node.outputs and _stays_host(node) and _may_copy(node)}
+    writers = set(filter(_may_write, run)) if copies else set()
+    left: list[Node | list[Node]] = [run]
+    while left:
+        item = left.pop()
+        if isinstance(item, Node) or not copies.intersection(item):
+            yield item
+            continue
+        inside = set(item)
+        last_write = max((n for n, node in enumerate(item) if node in writers), default=0)
+        candidates = (n for n, node in enumerate(item[:last_write]) if node in copies)
+        place = next((n for n in candidates if _goes_outside(item[n], inside)), None)
+        if place is None:
+            yield item
+        else:
+            parts = (item[:place], item[place], item[place + 1 :])
+            left += [part for part in reversed(parts) if part]
 
 
 def _goes_outside(node: Node, inside: set[Node]) -> bool:
     """Whether a node's output leaves the others, by itself or by what the host program makes."""
-    users = [use.user for value in node.outputs for use in value.uses]
-    makers = (one for one in users if isinstance(one, Node) and one in inside and one.outputs)
-    return _leaves(node, inside) or any(
-        _stays_host(one) and _goes_outside(one, inside) for one in makers
-    )
+    pending, seen = [node], {node}
+    while pending:
+        one = pending.pop()
+        if _leaves(one, inside):
+            return True
+        for use in (use for value in one.outputs for use in value.uses):
+            user = use.user
+            if isinstance(user, Node) and user in inside and user not in seen:
+                seen.add(user)
+                pending += [user] if user.outputs and _stays_host(user) else []
+    return False
 
 
 def _may_copy(node: Node) -> bool:
@@ -368,6 +381,16 @@ def _may_write(node: Node) -> bool:
     effects = node_effects(node)
     inner = (one for block in node.blocks for one in block.nodes)
     return bool(effects.writes) or effects.wildcard or any(map(_may_write, inner))
+
+
+def _form_region(block: Block, nodes: list[Node], least_weight: float) -> None:
+    """Append the run as a region; views that leave it follow in the host program."""
+    kept, after = _without_escaping_views(nodes)
+    if sum(map(_weight, kept)) < least_weight:
+        block.nodes.extend([*nodes, *(node for node in after if node not in nodes)])
+        return
+    _make_region(block, kept)
+    block.nodes.extend(after)
 
 
 def _without_escaping_views(nodes: list[Node]) -> tuple[list[Node], list[Node]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from checking import function_from_source
 from jitcore import script
 from jitcore.pipeline import HostPlan
 
@@ -43,3 +44,19 @@ def test_what_may_be_a_copy_is_made_before_the_next_write(function, rows):
     plan = scripted.specializations[0].plan
     assert isinstance(plan, HostPlan)
     assert plan.regions
+
+
+@pytest.mark.slow
+def test_many_copies_between_writes() -> None:
+    count = 1100
+    steps = "".join(
+        f"    flat{n} = np.reshape(table.T, (x.size,))\n    table[0] = {n}\n" for n in range(count)
+    )
+    source = (
+        "def f(x, rows):\n    table = np.reshape(x * 2, (rows, -1)).copy()\n"
+        f"{steps}    return [{', '.join(f'flat{n}' for n in range(count))}]\n"
+    )
+    function = function_from_source(source)
+    x = np.arange(6.0)
+    for one, other in zip(script(function)(x, 2), function(x, 2), strict=True):
+        np.testing.assert_array_equal(one, other)
