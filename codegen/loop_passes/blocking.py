@@ -32,7 +32,14 @@ import numpy as np
 
 from jitcore.codegen.loop_passes.accesses import ELEMENT, Access, Accesses
 from jitcore.codegen.loop_passes.rewriting import unused_name, with_blocks
-from jitcore.codegen.loop_passes.traversal import bound_names, calls_c, expressions, variables, walk
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    calls_c,
+    expressions,
+    known_trips,
+    variables,
+    walk,
+)
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -122,7 +129,7 @@ class _Plan:
 def _plan(loop: For) -> _Plan | None:
     """How to cut a loop over steps; None where it must stay, or nothing would be gained."""
     nests = [one for one in loop.body if isinstance(one, For)]
-    steps = _trips(loop)
+    steps = known_trips(loop)
     if loop.parallel or not nests or (steps is not None and steps < 2):
         return None
     extent = nests[0].stop
@@ -143,12 +150,6 @@ def _plan(loop: For) -> _Plan | None:
     if isinstance(extent, Const) and extent.value < 2 * size:
         return None
     return _Plan(loop, extent, size)
-
-
-def _trips(loop: For) -> int | None:
-    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
-        return max(-(-(int(loop.stop.value) - int(loop.start.value)) // loop.step), 0)
-    return None
 
 
 def _is_part(statement: Stmt, extent: Expr) -> bool:

@@ -37,7 +37,7 @@ All parts are added up as before, so results keep their bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from jitcore.codegen.loop_passes.rewriting import (
@@ -47,11 +47,13 @@ from jitcore.codegen.loop_passes.rewriting import (
     with_expressions,
 )
 from jitcore.codegen.loop_passes.traversal import (
+    RELEASES,
     blocks,
     bound_names,
     children,
     expressions,
     free_variables,
+    loads,
     loads_in,
     takes_memory,
     variables,
@@ -77,12 +79,10 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, multiply, subtract
 
-__all__ = ["TOGETHER", "share_walks"]
+__all__ = ["share_walks"]
 
 TOGETHER = 64
 """So many iterations take a part while it is in the cache; more would gain little."""
-
-_RELEASES = frozenset({"free", "jc_free", "jc_decref"})
 
 
 def share_walks(statements: Sequence[Stmt], notes: list[str]) -> list[Stmt]:
@@ -145,7 +145,10 @@ class _Walk:
 
 def _walks(loop: For) -> list[_Walk]:
     """The walks of a loop that do not depend on what its iterations write; maybe none."""
-    if loop.parallel or loop.step != 1 or not _only_computes(loop.body):
+    if loop.parallel or loop.step != 1:
+        return []
+    has_walks = any(isinstance(one, For) and one.parallel for one in loop.body)
+    if not has_walks or not _only_computes(loop.body):
         return []
     inside = list(walk(loop.body))
     changing = {one.var.name for one in inside if isinstance(one, Assign)}
@@ -177,7 +180,7 @@ def _only_computes(body: Sequence[Stmt]) -> bool:
     for one in walk(body):
         if isinstance(one, Break | Continue):
             return False
-        if isinstance(one, Do) and one.call.name not in _RELEASES:
+        if isinstance(one, Do) and one.call.name not in RELEASES:
             return False
     return True
 
@@ -211,16 +214,11 @@ def _only_numbers(around: For, name: str, loop: For) -> bool:
     for one in walk(around.body):
         if isinstance(one, Do | If) or (isinstance(one, Store) and id(one) in stores):
             continue
-        loads = [load for load in loads_in([_bare(one)]) if load.pointer == pointer]
+        found = [load for x in expressions(one) for load in loads(x) if load.pointer == pointer]
         named = sum(name == read for x in expressions(one) for read in variables(x))
-        if named != len(loads) or any(load.root != name for load in loads):
+        if named != len(found) or any(load.root != name for load in found):
             return False
     return True
-
-
-def _bare(statement: Stmt) -> Stmt:
-    """The statement without its blocks."""
-    return with_blocks(statement, lambda _: [])
 
 
 def _needed(
@@ -309,7 +307,7 @@ class _Sharing:
         """The loop over parts, each of them for several iterations."""
         walks = [one for one in self.walks if one.parts == parts]
         part = walks[0].loop.var
-        lets: dict[str, Stmt] = {let.var.name: let for one in walks for let in one.lets}
+        lets: dict[str, Let] = {let.var.name: let for one in walks for let in one.lets}
         body: list[Stmt] = list(lets.values())
         for one in walks:
             body += self._renamed(self._rest(one.loop.body), {one.loop.var.name: part})
@@ -317,7 +315,6 @@ class _Sharing:
         new = {
             name: Var(unused_name(f"{name}_", self.names), let.var.dtype)
             for name, let in lets.items()
-            if isinstance(let, Let)
         }
         body = self._renamed(body, {**new, self.loop.var.name: counter})
         body = [
@@ -389,11 +386,7 @@ class _Sharing:
                     made.append(Let(var, Call("jc_malloc", (room,), "ptr", external=True)))
                     before.append(var.name)
                 case If() if _looks_for_memory(one, self.parts):
-                    kept = [
-                        inner
-                        for inner in one.then
-                        if not (isinstance(inner, Do) and _names(inner.call) & bound)
-                    ]
+                    kept = [inner for inner in one.then if not _is_call_on(inner, bound)]
                     releases = self._releases(before[:-1])
                     made.append(replace(one, then=[*releases, *kept]))
         return made
@@ -402,5 +395,6 @@ class _Sharing:
         return [Do(Call("jc_free", (Var(name, "ptr"),), "void", external=True)) for name in names]
 
 
-def _names(call: Call) -> set[str]:
-    return set(variables(call))
+def _is_call_on(statement: Stmt, names: Collection[str]) -> bool:
+    """Whether a statement calls a function with one of the variables."""
+    return isinstance(statement, Do) and any(x in names for x in variables(statement.call))

@@ -107,6 +107,8 @@ class _Panels:
         self.rows, self.columns = products[0].rows, products[0].columns
         self.dtype = products[0].dtype
         self.panel = self.variable("panel")
+        self.rows_of_panel = rows_of_panel(self.rows)
+        self.panels = -(-self.rows // self.rows_of_panel)
         across = [one for one in products if not one.by_rows]
         self.places = {one.target.name: k * PANELS for k, one in enumerate(across)}
         self.across = across
@@ -126,7 +128,7 @@ class _Panels:
 
     def loops(self) -> list[Stmt]:
         first, last, fours = (self.variable(name) for name in ("first_row", "last_row", "fours"))
-        step = integer(rows_of_panel(self.rows))
+        step = integer(self.rows_of_panel)
         body: list[Stmt] = [
             Let(first, multiply(self.panel, step)),
             Let(last, minimum(add(first, step), integer(self.rows))),
@@ -137,8 +139,7 @@ class _Panels:
         left = self.rows % _ROWS
         if left:
             body.append(self.some_rows(maximum(first, integer(self.rows - left)), last, 1))
-        panels = integer(-(-self.rows // rows_of_panel(self.rows)))
-        made: list[Stmt] = [For(self.panel, ZERO, panels, body, parallel=True)]
+        made: list[Stmt] = [For(self.panel, ZERO, integer(self.panels), body, parallel=True)]
         return made + [self.joined(one) for one in self.across]
 
     def place(self, product: PanelProduct, panel: Expr, column: Expr) -> Expr:
@@ -193,10 +194,9 @@ class _Panels:
     def joined(self, product: PanelProduct) -> Stmt:
         """The sums of all panels."""
         column = self.variable("column")
-        panels = -(-self.rows // rows_of_panel(self.rows))
         parts: list[Expr] = [
             Load(self.sums, self.place(product, integer(panel), column), self.dtype)
-            for panel in range(panels)
+            for panel in range(self.panels)
         ]
         total = reduce(lambda x, y: Binary("add", x, y, self.dtype), parts)
         store = Store(product.target, column, total)

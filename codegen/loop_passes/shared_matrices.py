@@ -34,6 +34,7 @@ from jitcore.codegen.loop_passes.matrix_panels import (
 )
 from jitcore.codegen.loop_passes.rewriting import with_blocks
 from jitcore.codegen.loop_passes.traversal import (
+    RELEASES,
     bound_names,
     calls_c,
     expressions,
@@ -60,8 +61,6 @@ __all__ = ["LEAST_BYTES", "share_matrices"]
 
 LEAST_BYTES = 16 * 1024 * 1024
 """Smaller matrices stay in some cache as a whole."""
-
-_RELEASES = frozenset({"free", "jc_free", "jc_decref"})
 
 
 def share_matrices(statements: Sequence[Stmt], notes: list[str]) -> list[Stmt]:
@@ -232,7 +231,7 @@ def _may_wait(statement: Stmt, needed: set[str]) -> bool:
             return True
         case Do(Call(name, args)):
             given = {arg.name for arg in args if isinstance(arg, Var)}
-            return name in _RELEASES and needed.isdisjoint(given)
+            return name in RELEASES and needed.isdisjoint(given)
         case Let(var):
             is_plain = not statement.mutable and not calls_c(statement.value)
             return is_plain and var.name not in needed and not any(loads_in([statement]))

@@ -9,6 +9,7 @@ from jitcore.codegen.loops import (
     Binary,
     Call,
     Cast,
+    Const,
     Do,
     Expr,
     For,
@@ -25,12 +26,14 @@ from jitcore.codegen.loops import (
 )
 
 __all__ = [
+    "RELEASES",
     "blocks",
     "bound_names",
     "calls_c",
     "children",
     "expressions",
     "free_variables",
+    "known_trips",
     "loads",
     "loads_in",
     "takes_memory",
@@ -65,6 +68,17 @@ def takes_memory(x: Expr) -> bool:
     if isinstance(x, Call) and x.external and x.dtype == "ptr":
         return True
     return any(map(takes_memory, children(x)))
+
+
+RELEASES = frozenset({"free", "jc_free", "jc_decref"})
+"""The C functions that give memory up."""
+
+
+def known_trips(loop: For) -> int | None:
+    """The number of a loop's iterations, where it is a constant."""
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+        return max(-(-(int(loop.stop.value) - int(loop.start.value)) // loop.step), 0)
+    return None
 
 
 def loads(x: Expr) -> Iterator[Load]:

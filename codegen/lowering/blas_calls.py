@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.codegen.engine import has_feature
 from jitcore.codegen.kernels import matrices
 from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
@@ -23,9 +24,9 @@ from jitcore.codegen.lowering.arithmetic import (
     integer,
 )
 from jitcore.codegen.lowering.state import Lowering
-from jitcore.codegen.runtime.blas import Blas, ensure_blas, has_wide_vectors
+from jitcore.codegen.runtime.blas import Blas, ensure_blas
 
-__all__ = ["Matrix", "blas_pays", "call_blas", "dot_by_blas"]
+__all__ = ["Matrix", "blas_pays", "call_blas", "dot_by_blas", "has_wide_kernels"]
 
 LEAST_MATRIX_TERMS = 16**3
 """So many multiplications cost more than a call: two matrices."""
@@ -94,7 +95,7 @@ def _matrix_product(dtype: str) -> str:
     """The function for a product of matrices; few rows are ours wherever vectors are wide."""
     if has_wide_kernels(dtype):
         return "matmul"
-    return "few_rows" if dtype in matrices.DTYPES and has_wide_vectors() else "gemm"
+    return "few_rows" if dtype in matrices.DTYPES and has_feature("avx512f") else "gemm"
 
 
 def has_wide_kernels(dtype: str) -> bool:

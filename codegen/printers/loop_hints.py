@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jitcore.codegen.loop_passes.traversal import children, loads_in, variables, walk
+from jitcore.codegen.loop_passes.traversal import children, known_trips, loads_in, variables, walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
     Call,
     Comment,
-    Const,
     Expr,
     For,
     Let,
@@ -89,14 +88,14 @@ def _is_around_sum(loop: For) -> bool:
 
     That is small enough to be copied for each of them, and each copy would be made vectors of.
     """
-    trips = _known_trips(loop)
+    trips = known_trips(loop)
     inner = any(isinstance(one, For) and _adds_up(one) for one in loop.body)
     return inner and trips is not None and trips >= LANES
 
 
 def _adds_up(loop: For) -> bool:
     """Whether a loop's own statements are steps of a reduction."""
-    trips = _known_trips(loop)
+    trips = known_trips(loop)
     is_short = trips is not None and trips < LANES
     steps = [one for one in loop.body if isinstance(one, Assign)]
     return any(_may_be_reordered(one) or (not is_short and _is_exact_step(one)) for one in steps)
@@ -137,7 +136,7 @@ def _is_mostly_float32(loop: For, vector_bits: int) -> bool:
     each register empty before.
     """
     values = [one.value for one in loop.body if isinstance(one, Let | Assign | Store)]
-    trips = _known_trips(loop)
+    trips = known_trips(loop)
     if any(load.dtype != "float32" for load in loads_in(loop.body)):
         return False
     is_much = sum(map(_float32_work, values)) >= LONG_STEP // 2
@@ -172,7 +171,7 @@ def _is_long_chain(loop: For) -> bool:
         return False
     if operations > LONGEST_STEP:
         return False
-    trips = _known_trips(loop)
+    trips = known_trips(loop)
     return trips is None or trips > MOST_MASKED
 
 
@@ -187,16 +186,9 @@ def _has_calls(x: Expr) -> bool:
     return (isinstance(x, Call) and x.name != "fma") or any(map(_has_calls, children(x)))
 
 
-def _known_trips(loop: For) -> int | None:
-    """The number of iterations, where it is a constant."""
-    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
-        return -int((loop.start.value - loop.stop.value) // loop.step)
-    return None
-
-
 def _has_short_rest(loop: For) -> bool:
     """Whether a loop has few iterations, and some of them do not fill a vector."""
-    trips = _known_trips(loop)
+    trips = known_trips(loop)
     if trips is None or loop.step != 1:
         return False
     is_innermost = not any(isinstance(one, For | While) for one in walk(loop.body))

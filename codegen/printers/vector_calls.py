@@ -16,13 +16,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from jitcore.codegen import vecmath
-from jitcore.codegen.loop_passes.traversal import calls_c, children, expressions, loads_in
+from jitcore.codegen.loop_passes.traversal import (
+    calls_c,
+    children,
+    expressions,
+    known_trips,
+    loads_in,
+)
 from jitcore.codegen.loops import (
     Assign,
     Binary,
     Call,
     Comment,
-    Const,
     Expr,
     For,
     Function,
@@ -111,12 +116,14 @@ def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
     # What LLVM goes by where it chooses the width: a bool is a byte in memory.
     read = [load.dtype for load in loads_in(loop.body)]
     moved = max([8, *(BITS[dtype] for dtype in (*kept, *read))])
-    if _trips(loop) < vector_bits // moved:
+    known = known_trips(loop)
+    trips = math.inf if known is None else known
+    if trips < vector_bits // moved:
         return None
     if not _is_independent(loop):
         return VectorCalls(vector_bits // moved, False)
     lanes = REGISTERS * vector_bits // max(moved, *(BITS[call.dtype] for call in calls))
-    while lanes >= 2 * _trips(loop):
+    while lanes >= 2 * trips:
         lanes //= 2
     return VectorCalls(lanes, True)
 
@@ -143,14 +150,6 @@ def _pays_at_once(call: Call) -> bool:
 
 def _has_vector_form(x: Expr) -> bool:
     return isinstance(x, Call) and x.external and x.name in VECTOR_FORMS
-
-
-def _trips(loop: For) -> float:
-    """The number of iterations, where it is known; otherwise many."""
-    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
-        trips: int = loop.stop.value - loop.start.value
-        return trips
-    return math.inf
 
 
 def _is_independent(loop: For) -> bool:

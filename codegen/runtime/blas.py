@@ -33,7 +33,7 @@ from jitcore.codegen.engine import (
     has_feature,
 )
 
-__all__ = ["DTYPES", "Blas", "ensure_blas", "has_wide_vectors"]
+__all__ = ["DTYPES", "Blas", "ensure_blas"]
 
 DTYPES = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 """BLAS's letters."""
@@ -83,7 +83,7 @@ class Blas:
     def __init__(self, dtype: str, addresses: dict[str, int], bits: int, core: str) -> None:
         self.largest = 2 ** (bits - 1) - 1
         """The largest extent and stride that it takes."""
-        self.is_narrow = core.upper() in _NARROW_CORES and has_wide_vectors()
+        self.is_narrow = core.upper() in _NARROW_CORES and has_feature("avx512f")
         """Whether this machine's vectors are wider than those that its kernels use."""
         for name, address in addresses.items():
             add_symbol(f"jc_cblas_{DTYPES[dtype]}{name}", address)
@@ -91,11 +91,6 @@ class Blas:
         self.module: CompiledModule = compile_module(text, name=f"blas {dtype}", optimize=False)
         for symbol in self.module.symbols:
             add_symbol(symbol, self.module.address(symbol))
-
-
-def has_wide_vectors() -> bool:
-    """Whether the machine has vectors of 512 bits."""
-    return has_feature("avx512f")
 
 
 _found: dict[str, Blas | None] = {}

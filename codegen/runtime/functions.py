@@ -14,7 +14,7 @@ CPython's functions are known to the engine under their own names, ours begin wi
 ``jc_error``                   calls an error handler
 ``jc_note_call``               keeps the receiver of the entry that was called last
 ``jc_float_errors_matter``     whether ``np.errstate`` asks for more than warnings
-``jc_read_ints`` and the like  lists, see ``lists``
+``jc_read_ints`` and the like  lists, see ``runtime.lists``
 ============================== =====================================================================
 
 The first three may be called with and without the GIL: native functions that take long run without.
