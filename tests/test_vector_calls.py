@@ -14,6 +14,7 @@ import pytest
 from checking import check, function_from_source
 from jitcore import script
 from jitcore.codegen.printers.llvm import print_module
+from jitcore.codegen.printers.loop_metadata import MASKED
 
 LENGTHS = [1, 3, 15, 16, 17, 31, 63, 64, 65, 100, 127, 1000, 1025]
 FLOATS = ["float16", "float32", "float64"]
@@ -85,7 +86,21 @@ def test_each_function_is_there_once() -> None:
     assert len(re.findall(r"^define .*@jcm_sin_float64\(", text, re.MULTILINE)) == 1
     assert len(re.findall(r"^define .*@jcm_sin_float64_x32\(", text, re.MULTILINE)) == 1
     assert len(re.findall(r"call double @jcm_sin_moderate_float64\(", text)) == 2
-    assert len(re.findall(r"call double @jcm_sin_float64_lane32\(", text)) == 40
+    # Those of the loop over whole vectors and of the one over the rest.
+    assert len(re.findall(r"call double @jcm_sin_float64_lane32\(", text)) == 80
+
+
+@pytest.mark.parametrize(("length", "masked"), [(64, [False]), (20, [True]), (100, [False, True])])
+def test_only_the_rest_has_masks(length: int, masked: list[bool]) -> None:
+    compiled = script(several)
+    compiled(np.ones(length), np.ones(length))
+    function = compiled.kernels[0].lowered.function
+    text = print_module([function])
+    nodes = dict(re.findall(r"^(![0-9]+) = (.*)$", text, re.MULTILINE))
+    _, _, kernel = text.partition(f"@{function.name}(")
+    loops = re.findall(r"!llvm\.loop (![0-9]+)", kernel.partition("\n}")[0])
+    hints = [[nodes[name] for name in re.findall("![0-9]+", nodes[loop])[1:]] for loop in loops]
+    assert [MASKED in hint for hint in hints] == masked
 
 
 def test_smaller_registers_take_fewer_numbers() -> None:

@@ -405,7 +405,22 @@ class _FunctionPrinter:
         )
 
     def _counted_loop(self, statement: For, start: str, stop: str) -> None:
-        """One loop between two operands, whether all of it or the part of a parallel one."""
+        """One loop between two operands, whether all of it or the part of a parallel one.
+
+        A loop that calls vector math becomes two: one over whole vectors and one over the rest.
+        """
+        calls = vector_calls(statement, self._module.vector_bits)
+        if calls is None:
+            self._one_loop(statement, start, stop)
+            return
+        self._calls = calls
+        middle = self._code.end_of_blocks(start, stop, calls.together)
+        for first, last, is_rest in ((start, middle, False), (middle, stop, True)):
+            if first != last:
+                self._one_loop(statement, first, last, calls.hints(is_rest))
+        self._calls = None
+
+    def _one_loop(self, statement: For, start: str, stop: str, known: Sequence[str] = ()) -> None:
         number = self._number()
         head, body, latch, end = (f"for{number}.{part}" for part in _FOR_PARTS)
         index = f"%{identifier(statement.var.name)}.for{number}"
@@ -417,26 +432,19 @@ class _FunctionPrinter:
         self._code.effect(f"{index}.more = icmp slt i64 {index}, {stop}")
         self._terminate(f"br i1 {index}.more, label %{body}, label %{end}")
         self._label(body)
-        calls = vector_calls(statement, self._module.vector_bits)
-        self._calls = calls
-        self._loop_body(statement, index, latch, end)
-        self._calls = None
-        self._terminate(f"br label %{latch}")
-        self._label(latch)
-        self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
-        known = calls.hints() if calls else ()
-        bits = self._module.vector_bits
-        hints = loop_hints(statement, self._module.metadata, known, bits)
-        hint = f", !llvm.loop {hints}" if hints else ""
-        self._terminate(f"br label %{head}{hint}")
-        self._label(end)
-
-    def _loop_body(self, statement: For, index: str, latch: str, end: str) -> None:
         self._variables = self._variables.new_child({statement.var.name: index})
         self._loops.append((latch, end))
         self._statement_list(statement.body)
         self._loops.pop()
         self._variables = self._variables.parents
+        self._terminate(f"br label %{latch}")
+        self._label(latch)
+        self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
+        module = self._module
+        hints = loop_hints(statement, module.metadata, known, module.vector_bits)
+        hint = f", !llvm.loop {hints}" if hints else ""
+        self._terminate(f"br label %{head}{hint}")
+        self._label(end)
 
     def _while(self, statement: While) -> None:
         number = self._number()

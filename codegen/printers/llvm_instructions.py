@@ -181,6 +181,15 @@ class Instructions:
         wide = [self.value(f"fpext half {operand} to float") for operand in operands]
         return self.value(f"fptrunc float {function(*wide)} to half")
 
+    def end_of_blocks(self, start: str, stop: str, size: int) -> str:
+        """Where a range's last block of ``size`` iterations, a power of two, ends."""
+        if not start.startswith("%") and not stop.startswith("%"):
+            return str(int(start) + max(int(stop) - int(start), 0) // size * size)
+        length = self.value(f"sub nsw i64 {stop}, {start}")
+        length = self.intrinsic("smax", "int64", length, "0")
+        whole = self.value(f"and i64 {length}, {-size}")
+        return self.value(f"add nsw i64 {start}, {whole}")
+
     def unary(self, op: str, x: str, dtype: str) -> str:
         """One operand; the result has the operand's dtype."""
         if op == "neg":

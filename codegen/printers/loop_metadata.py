@@ -6,6 +6,7 @@ from typing import Final
 
 __all__ = [
     "AFTERWARDS",
+    "INTERLEAVED",
     "MASKED",
     "NOT_UNROLLED",
     "ONE_AT_A_TIME",
@@ -22,7 +23,8 @@ UNMASKED: Final = MASKED.replace("true", "false")
 
 NOT_UNROLLED: Final = '!{!"llvm.loop.unroll.disable"}'
 ONE_AT_A_TIME: Final = '!{!"llvm.loop.interleave.count", i32 1}'
-SEVERAL_AT_A_TIME: Final = '!{!"llvm.loop.interleave.count", i32 4}'
+INTERLEAVED: Final = 4
+SEVERAL_AT_A_TIME: Final = f'!{{!"llvm.loop.interleave.count", i32 {INTERLEAVED}}}'
 # What the vectorizer makes of a loop has these hints in place of the others.
 AFTERWARDS: Final = '!{!"llvm.loop.vectorize.followup_all", !{!"llvm.loop.isvectorized", i32 1}}'
 
