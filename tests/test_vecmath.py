@@ -262,12 +262,27 @@ def test_moderate_angles_near_zeros(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_no_result_depends_on_its_neighbours(name: str) -> None:
-    moderate = finite(unary_points(name, "float64", 5000), 2.0**31)
-    alone = run(name, "float64", moderate)
-    among = np.full((len(moderate), 7), 1e300)
+def test_moderate_float32_angles_near_zeros(name: str) -> None:
+    zeros = (np.arange(2**16) * (np.pi / 2)).astype(np.float32)
+    points = np.concatenate([zeros, np.nextafter(zeros, 0), np.nextafter(zeros, np.inf)])
+    points = np.concatenate([points, -points])
+    with mpmath.workprec(100):
+        exact = exact_values(UNARY[name][0], points)
+    assert_accurate(name, (points,), run(name, "float32", points), exact)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "limit", "large"), [("float32", 2.0**16, 1e30), ("float64", 2.0**31, 1e300)]
+)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_no_result_depends_on_its_neighbours(
+    name: str, dtype: str, limit: float, large: float
+) -> None:
+    moderate = finite(unary_points(name, dtype, 5000), limit)
+    alone = run(name, dtype, moderate)
+    among = np.full((len(moderate), 7), large, dtype)
     among[:, 3] = moderate
-    assert_same_bits(run(name, "float64", among.ravel()).reshape(-1, 7)[:, 3].copy(), alone, name)
+    assert_same_bits(run(name, dtype, among.ravel()).reshape(-1, 7)[:, 3].copy(), alone, name)
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

@@ -47,6 +47,8 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "complex_exp_im": of_complex.complex_exp_im,
     "complex_exp_re": of_complex.complex_exp_re,
     "cos": trigonometry.cos,
+    "cos_anywhere": trigonometry.cos,
+    "cos_moderate": trigonometry.cos_moderate,
     "cosh": exponential.cosh,
     "erf": error.erf,
     "erfc": error.erfc,
@@ -80,19 +82,14 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "sigmoid": exponential.sigmoid,
     "sign": elementary.sign,
     "sin": trigonometry.sin,
+    "sin_anywhere": trigonometry.sin,
+    "sin_moderate": trigonometry.sin_moderate,
     "sinh": exponential.sinh,
     "spacing": elementary.spacing,
     "tan": trigonometry.tan,
-    "tanh": exponential.tanh,
-}
-
-_FLOAT64: Final[dict[str, Callable[..., Any]]] = _FLOAT | {
-    "cos_anywhere": trigonometry.cos,
-    "cos_moderate": trigonometry.cos_moderate,
-    "sin_anywhere": trigonometry.sin,
-    "sin_moderate": trigonometry.sin_moderate,
     "tan_anywhere": trigonometry.tan,
     "tan_moderate": trigonometry.tan_moderate,
+    "tanh": exponential.tanh,
 }
 
 
@@ -114,8 +111,9 @@ class Branch:
 
 
 _BRANCHES: Final = {
-    name: Branch(trigonometry.MODERATE, f"{name}_moderate", f"{name}_anywhere")
+    (name, dtype): Branch(bound, f"{name}_moderate", f"{name}_anywhere")
     for name in ("cos", "sin", "tan")
+    for dtype, bound in trigonometry.MODERATE.items()
 }
 
 _SIGNED: Final[dict[str, Callable[..., Any]]] = {
@@ -184,7 +182,7 @@ _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 
 def _table(dtype: str) -> dict[str, Callable[..., Any]]:
     if dtype in _FLOATS:
-        return _FLOAT64 if dtype == "float64" else _FLOAT
+        return _FLOAT
     if dtype not in _INTEGERS:
         raise KeyError(f"there is no vector math for {dtype}")
     return _LONG.get(dtype, _UNSIGNED if dtype.startswith("u") else _SIGNED)
@@ -210,8 +208,8 @@ def function(name: str, dtype: str) -> loops.Function:
     Returns
     -------
     Function
-        A scalar function that ends in a ``Return``.  ``sin``, ``cos`` and ``tan`` of float64 are a
-        branch to one of two others (`branch`).  For integers ``pow``, ``gcd`` and ``lcm`` hold
+        A scalar function that ends in a ``Return``.  ``sin``, ``cos`` and ``tan`` are a branch to
+        one of two others (`branch`).  For integers ``pow``, ``gcd`` and ``lcm`` hold
         a loop, all others are assignments only; ``pow`` needs a non-negative exponent there.
 
     Raises
@@ -226,8 +224,8 @@ def function(name: str, dtype: str) -> loops.Function:
         return _in_float32(name)
     if dtype in _INTEGERS and name in integer.LOOPS:
         return integer.LOOPS[name](dtype)
-    if name in _BRANCHES and dtype == "float64":
-        return _branching(name, _BRANCHES[name])
+    if (name, dtype) in _BRANCHES:
+        return _branching(name, dtype)
     parameters = _PARAMETERS.get(name)
     return scalar.function(table[name], dtype, parameters, f"{name}_{dtype}")
 
@@ -240,20 +238,21 @@ def branch(name: str, dtype: str) -> Branch | None:
     """
     if dtype in _LONG:
         return _DIVISIONS.get(name)
-    return _BRANCHES.get(name) if dtype == "float64" else None
+    return _BRANCHES.get((name, dtype))
 
 
-def _branching(name: str, between: Branch) -> loops.Function:
-    x = loops.Var("x", "float64")
-    bound = loops.Const(between.bound, "float64")
-    test = loops.Binary("lt", loops.Unary("fabs", x, "float64"), bound, "bool")
+def _branching(name: str, dtype: str) -> loops.Function:
+    between = _BRANCHES[name, dtype]
+    x = loops.Var("x", dtype)
+    bound = loops.Const(between.bound, dtype)
+    test = loops.Binary("lt", loops.Unary("fabs", x, dtype), bound, "bool")
     moderate, anywhere = (
-        loops.Return(loops.Call(callee, (x,), "float64"))
+        loops.Return(loops.Call(callee, (x,), dtype))
         for callee in (between.moderate, between.anywhere)
     )
-    doc = scalar.function(_FLOAT64[name], "float64").doc
+    doc = scalar.function(_FLOAT[name], dtype).doc
     body: list[loops.Stmt] = [loops.If(test, [moderate], []), anywhere]
-    return loops.Function(f"{name}_float64", [x], body, "float64", doc)
+    return loops.Function(f"{name}_{dtype}", [x], body, dtype, doc)
 
 
 def _in_float32(name: str) -> loops.Function:

@@ -6,9 +6,9 @@ modulo 4 nor are too small to matter (Payne and Hanek, "Radian reduction for tri
 functions", SIGNUM Newsletter 18, 1983; Muller, Elementary Functions, 3rd ed., section 11.4), which
 is right for huge arguments too.  A float32 does that in float64, a float64 in 64-bit integers.
 
-That is most of the work of a float64, and arguments below `MODERATE` do without: there q is a small
-float, and ``q pi / 2`` in three parts leaves enough of the difference (Cody and Waite, Software
-Manual for the Elementary Functions, 1980, chapter 8).
+That is most of the work, and arguments below `MODERATE` do without: there q is a small float, and
+``q pi / 2`` in three parts leaves enough of the difference (Cody and Waite, Software Manual for the
+Elementary Functions, 1980, chapter 8).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from jitcore.codegen.vecmath.logarithm import integer_as_float
 
 __all__ = ["MODERATE", "cos", "cos_moderate", "sin", "sin_moderate", "tan", "tan_moderate"]
 
-MODERATE: Final = 2.0**31
-"""Below it the error of q keeps r within pi / 4 and a billionth, and q fits a product's error."""
+MODERATE: Final = {"float32": 2.0**16, "float64": 2.0**31}
+"""Below it the error of q keeps r near pi / 4: within a 300th, or a billionth in float64."""
 
 HALF_PI_HI: Final = FORMATS["float64"].half_pi_hi
 HALF_PI_LO: Final = FORMATS["float64"].half_pi_lo
-HALF_PI_LOWEST: Final = -1.4973849048591833e-33
-INVERSE_HALF_PI: Final = 0.6366197723675814
+HALF_PI_LOWEST: Final = {"float32": -1.7151245100058819e-15, "float64": -1.4973849048591833e-33}
+INVERSE_HALF_PI: Final = {"float32": 0.6366197466850281, "float64": 0.6366197723675814}
 LOW_32_BITS: Final = 0xFFFFFFFF
 
 # From the word before the point on, which is zero.
@@ -135,25 +135,42 @@ def fixed_point(upper: Scalar, lower: Scalar) -> Scalar:
     return total, (second - (total - first)) + third
 
 
-def reduce_moderate(x: Scalar) -> Scalar:
-    """r as an unevaluated sum and q in the low bits of int64; |x| = q pi / 2 + r is `MODERATE`.
+def nearest_quarter(magnitude: Scalar, dtype: str) -> Scalar:
+    """q as a float and in the low bits of an integer, and ``magnitude`` less the first part of q.
 
-    The first difference is exact: it is below 1 and a multiple of 2**-53, or x itself.  The second
-    is a sum of two numbers (Knuth's TwoSum), since little of it may be left.
+    That difference is exact: it is below 1 and a multiple of the last place of numbers from 1/2 on,
+    or the magnitude itself.
     """
-    c = FORMATS["float64"]
-    magnitude = abs(x)
-    shifted = fma(magnitude, INVERSE_HALF_PI, c.shifter)
+    c = FORMATS[dtype]
+    shifted = fma(magnitude, INVERSE_HALF_PI[dtype], c.shifter)
     q = shifted - c.shifter
-    first = fma(-q, HALF_PI_HI, magnitude)
-    product = -q * HALF_PI_LO
-    error = fma(-q, HALF_PI_LO, -product)
+    return q, bits(c.integer, shifted), fma(-q, c.half_pi_hi, magnitude)
+
+
+def reduce_moderate(x: Scalar, dtype: str) -> Scalar:
+    """r as an unevaluated sum and q in the low bits of an integer, where |x| is `MODERATE`.
+
+    |x| is q pi / 2 + r.  The second difference is a sum of two numbers (Knuth's TwoSum), since
+    little of it may be left.
+    """
+    c = FORMATS[dtype]
+    q, quarter, first = nearest_quarter(abs(x), dtype)
+    product = -q * c.half_pi_lo
+    error = fma(-q, c.half_pi_lo, -product)
     second = first + product
     part = second - first
     low = (first - (second - part)) + (product - part)
-    rest = fma(-q, HALF_PI_LOWEST, low + error)
+    rest = fma(-q, HALF_PI_LOWEST[dtype], low + error)
     r = second + rest
-    return r, rest - (r - second), bits("int64", shifted)
+    return r, rest - (r - second), quarter
+
+
+def reduce_moderate_float32(x: Scalar) -> Scalar:
+    """The same with r as one float32, which costs half an ULP twice."""
+    c = FORMATS["float32"]
+    q, quarter, first = nearest_quarter(abs(x), "float32")
+    r = fma(-q, HALF_PI_LOWEST["float32"], fma(-q, c.half_pi_lo, first))
+    return r, quarter
 
 
 def reduce_float64(x: Scalar) -> Scalar:
@@ -168,8 +185,8 @@ def reduce_float64(x: Scalar) -> Scalar:
     product = f * HALF_PI_HI
     error = fma(rest, HALF_PI_HI, fma(f, HALF_PI_LO, fma(f, HALF_PI_HI, -product)))
     sum_ = product + error
-    is_moderate = magnitude < MODERATE
-    moderate, moderate_rest, moderate_quarter = reduce_moderate(x)
+    is_moderate = magnitude < MODERATE["float64"]
+    moderate, moderate_rest, moderate_quarter = reduce_moderate(x, "float64")
     r = select(is_moderate, moderate, select(magnitude < inf, sum_, nan))
     tail = select(is_moderate, moderate_rest, error - (sum_ - product))
     quarter = bits("int64", (upper + (1 << 61)) >> 62)
@@ -178,16 +195,36 @@ def reduce_float64(x: Scalar) -> Scalar:
 
 def quarters_float32(x: Scalar) -> Scalar:
     """sin(r), cos(r) and q for |x| = q pi / 2 + r; rounding r costs half an ULP."""
-    r, q = reduce_float32(x)
-    sine, cosine = sin_cos_float32(cast("float32", r))
+    wide, q = reduce_float32(x)
+    moderate, moderate_q = reduce_moderate_float32(x)
+    is_moderate = abs(x) < MODERATE["float32"]
+    sine, cosine = sin_cos_float32(select(is_moderate, moderate, cast("float32", wide)))
+    return sine, cosine, select(is_moderate, moderate_q, q)
+
+
+def moderate_float32(x: Scalar) -> Scalar:
+    """The same for float32 that are `MODERATE`."""
+    r, q = reduce_moderate_float32(x)
+    sine, cosine = sin_cos_float32(r)
     return sine, cosine, q
 
 
 def accurate_quarters_float32(x: Scalar) -> Scalar:
-    """The same with r as an unevaluated sum of two float32."""
+    """The same with r as an unevaluated sum of two float32, for all x."""
     wide, q = reduce_float32(x)
-    r = cast("float32", wide)
-    sine, cosine = sin_cos(r, cast("float32", wide - cast("float64", r)), "float32")
+    high = cast("float32", wide)
+    low = cast("float32", wide - cast("float64", high))
+    moderate, rest, moderate_q = reduce_moderate(x, "float32")
+    is_moderate = abs(x) < MODERATE["float32"]
+    r, tail = select(is_moderate, moderate, high), select(is_moderate, rest, low)
+    sine, cosine = sin_cos(r, tail, "float32")
+    return sine, cosine, select(is_moderate, moderate_q, q)
+
+
+def accurately_moderate_float32(x: Scalar) -> Scalar:
+    """And for those that are `MODERATE`."""
+    r, rest, q = reduce_moderate(x, "float32")
+    sine, cosine = sin_cos(r, rest, "float32")
     return sine, cosine, q
 
 
@@ -198,9 +235,9 @@ def quarters_float64(x: Scalar) -> Scalar:
     return sine, cosine, q
 
 
-def moderate_quarters(x: Scalar) -> Scalar:
+def moderate_float64(x: Scalar) -> Scalar:
     """The same for float64 that are `MODERATE`."""
-    r, tail, q = reduce_moderate(x)
+    r, tail, q = reduce_moderate(x, "float64")
     sine, cosine = sin_cos(r, tail, "float64")
     return sine, cosine, q
 
@@ -218,8 +255,9 @@ def sin(x: Scalar, dtype: str) -> Scalar:
 
 
 def sin_moderate(x: Scalar, dtype: str) -> Scalar:
-    """The sine of a float64 that is `MODERATE`."""
-    return sine_of(moderate_quarters(x), x, dtype)
+    """The sine of a number that is `MODERATE`."""
+    quarters = moderate_float32(x) if dtype == "float32" else moderate_float64(x)
+    return sine_of(quarters, x, dtype)
 
 
 def sine_of(quarters: Scalar, x: Scalar, dtype: str) -> Scalar:
@@ -237,8 +275,9 @@ def cos(x: Scalar, dtype: str) -> Scalar:
 
 
 def cos_moderate(x: Scalar, dtype: str) -> Scalar:
-    """The cosine of a float64 that is `MODERATE`."""
-    return cosine_of(moderate_quarters(x), dtype)
+    """The cosine of a number that is `MODERATE`."""
+    quarters = moderate_float32(x) if dtype == "float32" else moderate_float64(x)
+    return cosine_of(quarters, dtype)
 
 
 def cosine_of(quarters: Scalar, dtype: str) -> Scalar:
@@ -256,8 +295,9 @@ def tan(x: Scalar, dtype: str) -> Scalar:
 
 
 def tan_moderate(x: Scalar, dtype: str) -> Scalar:
-    """The tangent of a float64 that is `MODERATE`."""
-    return tangent_of(moderate_quarters(x), x, dtype)
+    """The tangent of a number that is `MODERATE`."""
+    quarters = accurately_moderate_float32(x) if dtype == "float32" else moderate_float64(x)
+    return tangent_of(quarters, x, dtype)
 
 
 def tangent_of(quarters: Scalar, x: Scalar, dtype: str) -> Scalar:
