@@ -210,3 +210,25 @@ def test_groups_over_large_arrays_have_more_nodes() -> None:
         np.testing.assert_array_equal(compiled(re, im), mandelbrot(re, im))
         counts.append(str(compiled.explain(re, im)).count("\nfused group "))
     assert counts[1] == 1 < counts[0]
+
+
+# Rows of few elements ----------------------------------------------------------------------
+
+
+def inside(x, y):
+    return x[1:-1, 1:-1] * 0.5 + x[1:-1, 2:] - y[:-2, 1:-1]
+
+
+def by_place(x, y):
+    return x + y[0]
+
+
+@pytest.mark.parametrize("width", [3, 4, 6, 10, 12, 17, 20])
+@pytest.mark.parametrize("function", [inside, by_place])
+def test_short_rows_are_not_gathered(function: Callable[..., Any], width: int) -> None:
+    x, y = np.random.default_rng(width).random((2, 301, width))
+    check(function, x, y)
+    compiled = script(function)
+    compiled(x, y)
+    assert "gather" not in compiled.kernels[0].llvm
+    assert "scatter" not in compiled.kernels[0].llvm

@@ -24,6 +24,7 @@ from jitcore.codegen.printers.llvm_instructions import FLOATS
 from jitcore.codegen.printers.loop_metadata import (
     AFTERWARDS,
     MASKED,
+    NO_VECTORS,
     NOT_UNROLLED,
     SEVERAL_AT_A_TIME,
     vector_width,
@@ -80,7 +81,22 @@ def _hints_of_form(loop: For, vector_bits: int) -> list[str]:
         hints.append(MASKED)
     if not hints and _is_around_sum(loop):
         hints.append(NOT_UNROLLED)
+    if not hints and _is_around_row(loop):
+        hints.append(NO_VECTORS)
     return hints
+
+
+def _is_around_row(loop: For) -> bool:
+    """Whether a loop runs one of few iterations that writes elements, such as those of a row.
+
+    That is unrolled, and made vectors of where it is long enough.  The same element of several rows
+    would be gathered and scattered.
+    """
+    inner = [one for one in loop.body if isinstance(one, For)]
+    return any(
+        known_trips(one) is not None and any(isinstance(part, Store) for part in one.body)
+        for one in inner
+    )
 
 
 def _is_around_sum(loop: For) -> bool:

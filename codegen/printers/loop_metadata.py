@@ -9,6 +9,7 @@ __all__ = [
     "INTERLEAVED",
     "MASKED",
     "NOT_UNROLLED",
+    "NO_VECTORS",
     "ONE_AT_A_TIME",
     "SEVERAL_AT_A_TIME",
     "UNMASKED",
@@ -22,6 +23,7 @@ UNMASKED: Final = MASKED.replace("true", "false")
 """What stands in its place for processors without masks."""
 
 NOT_UNROLLED: Final = '!{!"llvm.loop.unroll.disable"}'
+NO_VECTORS: Final = '!{!"llvm.loop.vectorize.enable", i1 false}'
 ONE_AT_A_TIME: Final = '!{!"llvm.loop.interleave.count", i32 1}'
 INTERLEAVED: Final = 4
 SEVERAL_AT_A_TIME: Final = f'!{{!"llvm.loop.interleave.count", i32 {INTERLEAVED}}}'
