@@ -514,3 +514,30 @@ def test_constant_divisors_in_programs(dtype: str, divisor: int) -> None:
         return
     x = np.unique(np.concatenate(integer_pairs(dtype)))
     check(lambda x: (x // divisor, x % divisor, np.fmod(x, divisor)), x)
+
+
+# Divisions of floats -------------------------------------------------------------------------
+
+DIVISIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "floor_divide": np.floor_divide,
+    "fmod": np.fmod,
+    "remainder": np.remainder,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_divisions_of_floats_are_those_of_numpy(name: str, dtype: str) -> None:
+    """Quotients of all sizes, exact ones, and those that rounding makes integers."""
+    generator = np.random.default_rng(5)
+    x, y = pairs(dtype, [], 20_000)
+    near = generator.integers(1, 2**20, 20_000).astype(dtype)
+    unit = generator.random(20_000).astype(dtype)
+    product = near * unit
+    towards = [np.nextafter(product, np.array(end, dtype)) for end in (0, np.inf)]
+    dividends = np.concatenate([x, product, *towards, -product, unit])
+    divisors = np.concatenate([y, unit, unit, -unit, unit, near])
+    for each in (slice(None), np.abs(dividends) < 2.0**40):
+        with np.errstate(all="ignore"):
+            expected = DIVISIONS[name](dividends[each], divisors[each])
+        assert_same_bits(run(name, dtype, dividends[each], divisors[each]), expected, name)

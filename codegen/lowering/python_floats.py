@@ -49,7 +49,7 @@ def _float_floordiv(lowering: Lowering, x: Expr, y: Expr) -> Expr:
 def _divmod(lowering: Lowering, x: Expr, y: Expr) -> tuple[Expr, Expr]:
     """CPython's ``float_divmod`` (Objects/floatobject.c)."""
     let = lowering.emitter.let
-    remainder = let("remainder", float_expression("frem", x, y))
+    remainder = let("remainder", Call("fmod", (x, y), "float64"))
     quotient = float_expression("div", float_expression("sub", x, remainder), y)
     differs = not_(
         Binary(

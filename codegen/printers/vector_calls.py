@@ -73,6 +73,9 @@ REGISTERS: Final = 4
 """How many registers a call computes: what is left does for the functions' own values."""
 
 
+_OVERLOADS: Final = {"float32": "f32", "float64": "f64"}
+
+
 @dataclass(frozen=True, slots=True)
 class VectorCalls:
     """How a loop calls vector math.
@@ -353,7 +356,10 @@ def twin(
     if branch is None:
         lines += ["  br label %lane", *_lanes(symbol, "lane", result, types, lanes, loop(lanes))]
     else:
-        lines += _test(lanes, [param.dtype for param in function.params], branch.bound)
+        if branch.of_quotient:
+            lines += _test_of_quotient(lanes, function.result, branch.bound)
+        else:
+            lines += _test(lanes, [param.dtype for param in function.params], branch.bound)
         moderate, anywhere = (
             vecmath_symbol(name, function.result) for name in (branch.moderate, branch.anywhere)
         )
@@ -381,11 +387,28 @@ def _test(lanes: int, dtypes: list[str], bound: float) -> list[str]:
             f"  %moderate{number} = and <{lanes} x i1> {moderate}, %within{number}",
         ]
         moderate = f"%moderate{number}"
+    return [*lines, *_branch_by(lanes, moderate)]
+
+
+def _branch_by(lanes: int, moderate: str) -> list[str]:
     return [
-        *lines,
         f"  %mask = bitcast <{lanes} x i1> {moderate} to i{lanes}",
         f"  %all = icmp eq i{lanes} %mask, -1",
         "  br i1 %all, label %moderate, label %anywhere",
+    ]
+
+
+def _test_of_quotient(lanes: int, dtype: str, bound: float) -> list[str]:
+    """Branch by whether all quotients of the first by the second number are below a bound."""
+    type_ = memory_type(dtype)
+    vector = f"<{lanes} x {type_}>"
+    absolute = f"@llvm.fabs.v{lanes}{_OVERLOADS[dtype]}"
+    return [
+        f"  %magnitude = call {vector} {absolute}({vector} %known0)",
+        f"  %divisor = call {vector} {absolute}({vector} %known1)",
+        f"  %limit = fmul {vector} %divisor, splat ({type_} {constant(bound, dtype)})",
+        f"  %within = fcmp olt {vector} %magnitude, %limit",
+        *_branch_by(lanes, "%within"),
     ]
 
 

@@ -19,6 +19,7 @@ from jitcore.codegen.vecmath import (
     arcs,
     error,
     exponential,
+    float_division,
     gamma,
     integer,
     logarithm,
@@ -56,9 +57,14 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "exp": exponential.exp,
     "exp2": exponential.exp2,
     "expm1": exponential.expm1,
-    "floor_divide": elementary.floor_divide,
+    "floor_divide": float_division.floor_divide,
+    "floor_divide_anywhere": float_division.floor_divide,
+    "floor_divide_moderate": float_division.floor_divide_moderate,
     "fmax": elementary.fmax,
     "fmin": elementary.fmin,
+    "fmod": float_division.fmod,
+    "fmod_anywhere": float_division.fmod,
+    "fmod_moderate": float_division.fmod_moderate,
     "gamma": gamma.gamma,
     "gammaln": gamma.gammaln,
     "heaviside": elementary.heaviside,
@@ -78,7 +84,9 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "pow": power.pow,
     "power_in_arrays": power.power_in_arrays,
     "rel_entr": logarithm.rel_entr,
-    "remainder": elementary.remainder,
+    "remainder": float_division.remainder,
+    "remainder_anywhere": float_division.remainder,
+    "remainder_moderate": float_division.remainder_moderate,
     "sigmoid": exponential.sigmoid,
     "sign": elementary.sign,
     "sin": trigonometry.sin,
@@ -103,17 +111,24 @@ class Branch:
         The first of both functions serves arguments whose magnitudes are below it.
     moderate, anywhere : str
         The names of both functions.  The second gives the same values below the bound, too.
+    of_quotient : bool
+        Not the arguments but the first divided by the second is below the bound.
     """
 
     bound: float
     moderate: str
     anywhere: str
+    of_quotient: bool = False
 
 
 _BRANCHES: Final = {
-    (name, dtype): Branch(bound, f"{name}_moderate", f"{name}_anywhere")
-    for name in ("cos", "sin", "tan")
-    for dtype, bound in trigonometry.MODERATE.items()
+    (name, dtype): Branch(bound, f"{name}_moderate", f"{name}_anywhere", of_quotient)
+    for names_, bounds, of_quotient in (
+        (("cos", "sin", "tan"), trigonometry.MODERATE, False),
+        (("floor_divide", "fmod", "remainder"), float_division.MODERATE, True),
+    )
+    for name in names_
+    for dtype, bound in bounds.items()
 }
 
 _SIGNED: Final[dict[str, Callable[..., Any]]] = {
@@ -208,9 +223,10 @@ def function(name: str, dtype: str) -> loops.Function:
     Returns
     -------
     Function
-        A scalar function that ends in a ``Return``.  ``sin``, ``cos`` and ``tan`` are a branch to
-        one of two others (`branch`).  For integers ``pow``, ``gcd`` and ``lcm`` hold
-        a loop, all others are assignments only; ``pow`` needs a non-negative exponent there.
+        A scalar function that ends in a ``Return``.  Trigonometric functions and divisions of
+        floats are a branch to one of two others (`branch`).  For integers ``pow``, ``gcd`` and
+        ``lcm`` hold a loop, all others are assignments only; ``pow`` needs a non-negative exponent
+        there.
 
     Raises
     ------
@@ -243,16 +259,18 @@ def branch(name: str, dtype: str) -> Branch | None:
 
 def _branching(name: str, dtype: str) -> loops.Function:
     between = _BRANCHES[name, dtype]
-    x = loops.Var("x", dtype)
-    bound = loops.Const(between.bound, dtype)
-    test = loops.Binary("lt", loops.Unary("fabs", x, dtype), bound, "bool")
+    wanted = scalar.function(_FLOAT[name], dtype)
+    x, limit = wanted.params[0], loops.Const(between.bound, dtype)
+    if between.of_quotient:
+        divisor = loops.Unary("fabs", wanted.params[1], dtype)
+        limit = loops.Binary("mul", divisor, limit, dtype)
+    test = loops.Binary("lt", loops.Unary("fabs", x, dtype), limit, "bool")
     moderate, anywhere = (
-        loops.Return(loops.Call(callee, (x,), dtype))
+        loops.Return(loops.Call(callee, tuple(wanted.params), dtype))
         for callee in (between.moderate, between.anywhere)
     )
-    doc = scalar.function(_FLOAT[name], dtype).doc
     body: list[loops.Stmt] = [loops.If(test, [moderate], []), anywhere]
-    return loops.Function(f"{name}_{dtype}", [x], body, dtype, doc)
+    return loops.Function(f"{name}_{dtype}", wanted.params, body, dtype, wanted.doc)
 
 
 def _in_float32(name: str) -> loops.Function:

@@ -12,8 +12,6 @@ from jitcore.codegen.scalar.vocabulary import (
     bits,
     cast,
     copysign,
-    floor,
-    frem,
     inf,
     nan,
     select,
@@ -23,7 +21,6 @@ from jitcore.codegen.vecmath.formats import FORMATS
 from jitcore.codegen.vecmath.logarithm import log1p
 
 __all__ = [
-    "floor_divide",
     "fmax",
     "fmin",
     "heaviside",
@@ -31,7 +28,6 @@ __all__ = [
     "logaddexp",
     "logaddexp2",
     "nextafter",
-    "remainder",
     "sign",
     "spacing",
     "spacing_float16",
@@ -39,26 +35,6 @@ __all__ = [
 
 
 SAME_SIZE: Final = {"float16": "int16", "float32": "int32", "float64": "int64"}
-
-
-def floor_divide(x: Scalar, y: Scalar) -> Scalar:
-    """The quotient of Python's divmod, as NumPy's npy_divmod finds it: near floor(x / y)."""
-    mod = frem(x, y)
-    is_other_sign = (mod != 0) & ((y < 0) ^ (mod < 0))
-    exact = (x - mod) / y
-    quotient = select(is_other_sign, exact - 1, exact)
-    below = floor(quotient)
-    nearest = select(quotient - below > 0.5, below + 1, below)
-    snapped = select(quotient != 0, nearest, copysign(0, x / y))
-    return select(y == 0, x / y, snapped)
-
-
-def remainder(x: Scalar, y: Scalar) -> Scalar:
-    """The remainder of Python's divmod, which has the sign of y."""
-    mod = frem(x, y)
-    is_other_sign = (y < 0) ^ (mod < 0)
-    nonzero = select(is_other_sign, mod + y, mod)
-    return select(y == 0, mod, select(mod != 0, nonzero, copysign(0, y)))
 
 
 def sign(x: Scalar) -> Scalar:

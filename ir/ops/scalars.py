@@ -50,7 +50,7 @@ SCALARS: dict[str, Scalar | None] = {
     ),
     "floor_divide": Scalar(f="floor_divide(x, y)", i="floor_divide(x, y)", u="floor_divide(x, y)"),
     "remainder": Scalar(f="remainder(x, y)", i="remainder(x, y)", u="remainder(x, y)"),
-    "fmod": Scalar(f="frem(x, y)", i="fmod(x, y)", u="fmod(x, y)"),
+    "fmod": Scalar(f="fmod(x, y)", i="fmod(x, y)", u="fmod(x, y)"),
     "power": Scalar(
         f="select(y == 2, x * x, pow(x, y))",
         i="pow(x, y)",
