@@ -43,7 +43,8 @@ class Settings:
     sample_seconds : float
         How long a turn takes at least; short calls are repeated.
     pause_seconds : float
-        Between turns, for the threads of the peer before to fall asleep.
+        Between turns, for the threads of the peer before to fall asleep; those of OpenMP look for
+        work for some milliseconds.
     compile_seconds : int
         How long a peer may take to its first result.
     """
@@ -51,7 +52,7 @@ class Settings:
     threads: int
     rounds: int = 9
     sample_seconds: float = 0.002
-    pause_seconds: float = 0.002
+    pause_seconds: float = 0.01
     compile_seconds: int = 30
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -186,3 +187,42 @@ def test_the_environment_sets_the_number(text: str, code: int) -> None:
     assert ended.returncode == code
     if code:
         assert b"JITCORE_NUM_THREADS is a positive integer" in ended.stderr
+
+
+SHARED_CORE = """
+import os, time
+import numpy as np
+import jitcore
+
+@jitcore.script
+def polynomial(x):
+    y = x * np.float32(0)
+    for c in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0):
+        y = y * x + np.float32(c)
+    return y
+
+# The threads that are made later may run there only, too.
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+jitcore.set_num_threads(2)
+x = np.linspace(0, 1, 300_000, dtype=np.float32)
+expected = polynomial(x)
+everywhere, here = time.process_time(), time.thread_time()
+for _ in range(30):
+    time.sleep(0.003)
+    for _ in range(5):
+        polynomial(x)
+here = time.thread_time() - here
+print((time.process_time() - everywhere) / here, np.array_equal(polynomial(x), expected))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
+def test_a_worker_on_the_core_of_its_caller_gives_way(tmp_path: Path) -> None:
+    """It takes no parts, nor does it look for more of them, while the caller could work."""
+    program = tmp_path / "program.py"
+    program.write_text(SHARED_CORE)
+    command = [sys.executable, str(program)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    ratio, is_right = ran.stdout.split()
+    assert is_right == "True"
+    assert float(ratio) < 1.3

@@ -16,6 +16,11 @@ addition.  A worker counts itself in before it looks at the job, and out after i
 caller closes the job when the parts are gone, and returns when nobody is in.  It never waits for a
 worker that has not woken up yet.
 
+Other programs may have the other cores.  A worker that wakes up on the core of its caller would
+only take turns with it, so it goes back to sleep; and one that loses its core in the middle of a
+part keeps the caller waiting for a turn of the scheduler.  After both the caller works alone for
+some milliseconds, and so is never much slower than without threads.
+
 The threads are made by the first loop that is large enough.  The child of a fork starts without
 any.  Only POSIX has them; elsewhere loops run on the calling thread.
 """
@@ -28,6 +33,7 @@ import platform
 import re
 import signal
 import threading
+import time
 
 from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
 
@@ -47,6 +53,13 @@ _SPINS = 3_000
 """How often an idle worker looks for a job before it goes to sleep: some 60 microseconds.  Others
 need the core too."""
 
+_ALONE_FOR = 4_000_000
+"""So many nanoseconds the caller works alone where the workers have no cores: a turn or two."""
+
+_LATE = 100_000
+"""A worker that has kept the caller waiting for as long as all the caller did, and for so many
+nanoseconds more, was not running."""
+
 _TEXT = """
 @threads = internal global i64 1
 @started = internal global i64 0
@@ -55,6 +68,8 @@ _TEXT = """
 @open = internal global i64 0
 @generation = internal global i64 0
 @asleep = internal global i64 0
+@caller_core = internal global i32 -1
+@alone_until = internal global i64 0
 @body = internal global ptr null
 @context = internal global ptr null
 @next = internal global i64 0
@@ -66,6 +81,8 @@ _TEXT = """
 
 declare i64 @llvm.smin.i64(i64, i64)
 declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
+DECLARE_CORE
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 declare i32 @pthread_mutex_init(ptr, ptr)
@@ -92,6 +109,24 @@ define void @jc_forget_threads() {
   store i64 0, ptr @asleep
   %ignored.1 = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
   %ignored.2 = call i32 @pthread_cond_init(ptr @condition, ptr null)
+  ret void
+}
+
+define internal i64 @now() {
+  %time = alloca [2 x i64], align 8
+  %ignored.20 = call i32 @clock_gettime(i32 CLOCK, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %scaled = mul i64 %seconds, 1000000000
+  %now = add i64 %scaled, %rest
+  ret i64 %now
+}
+
+define internal void @work_alone() {
+  %now = call i64 @now()
+  %until = add i64 %now, ALONE_FOR
+  store atomic i64 %until, ptr @alone_until seq_cst, align 8
   ret void
 }
 
@@ -136,12 +171,13 @@ PAUSE  %spins.next = add i64 %spins, 1
   %is_tired = icmp eq i64 %spins.next, SPINS
   br i1 %is_tired, label %lie_down, label %spin
 lie_down:
+  %last = phi i64 [ %seen, %again ], [ %new, %give_way ]
   %ignored.5 = call i32 @pthread_mutex_lock(ptr @mutex)
   %ignored.12 = atomicrmw add ptr @asleep, i64 1 seq_cst
   br label %sleep
 sleep:
   %slept = load atomic i64, ptr @generation seq_cst, align 8
-  %is_woken = icmp ne i64 %slept, %seen
+  %is_woken = icmp ne i64 %slept, %last
   br i1 %is_woken, label %get_up, label %wait
 wait:
   %ignored.6 = call i32 @pthread_cond_wait(ptr @condition, ptr @mutex)
@@ -153,12 +189,20 @@ get_up:
 join:
   %new = phi i64 [ %spun, %spin ], [ %slept, %get_up ]
   %ignored.14 = atomicrmw add ptr @inside, i64 1 seq_cst
+CORE_OF_WORKER  %callers = load atomic i32, ptr @caller_core seq_cst, align 4
+  %is_in_the_way = icmp eq i32 %core, %callers
+  br i1 %is_in_the_way, label %give_way, label %look
+look:
   %is_open = load atomic i64, ptr @open seq_cst, align 8
   %threads = load atomic i64, ptr @threads seq_cst, align 8
   %is_wanted = icmp slt i64 %number, %threads
   %there_is_work = icmp ne i64 %is_open, 0
   %may_work = and i1 %is_wanted, %there_is_work
   br i1 %may_work, label %work, label %leave
+give_way:
+  call void @work_alone()
+  %ignored.21 = atomicrmw sub ptr @inside, i64 1 seq_cst
+  br label %lie_down
 work:
   call void @take_parts()
   br label %leave
@@ -205,6 +249,11 @@ define void @jc_parallel(ptr %body, ptr %context, i64 %start, i64 %stop, i64 %wo
   %is_worth_it = and i1 %may_pay, %is_divisible
   br i1 %is_worth_it, label %try, label %alone
 try:
+  %until = load atomic i64, ptr @alone_until seq_cst, align 8
+  %begin = call i64 @now()
+  %is_too_early = icmp slt i64 %begin, %until
+  br i1 %is_too_early, label %alone, label %take
+take:
   %taken = cmpxchg ptr @busy, i64 0, i64 1 seq_cst seq_cst
   %is_mine = extractvalue { i64, i1 } %taken, 1
   br i1 %is_mine, label %prepare, label %alone
@@ -232,6 +281,7 @@ publish:
   store i64 %start, ptr @next
   store i64 %stop, ptr @stop
   store i64 %part, ptr @part
+CORE_OF_CALLER  store atomic i32 %core, ptr @caller_core seq_cst, align 4
   store atomic i64 1, ptr @open seq_cst, align 8
   %ignored.9 = call i32 @pthread_mutex_lock(ptr @mutex)
   %ignored.16 = atomicrmw add ptr @generation, i64 1 seq_cst
@@ -245,12 +295,13 @@ wake:
 work_too:
   call void @take_parts()
   store atomic i64 0, ptr @open seq_cst, align 8
+  %done = call i64 @now()
   br label %finish
 finish:
   %waits = phi i64 [ 0, %work_too ], [ %waits.next, %pause ], [ 0, %yield ]
   %still = load atomic i64, ptr @inside seq_cst, align 8
   %is_over = icmp eq i64 %still, 0
-  br i1 %is_over, label %free, label %finish_again
+  br i1 %is_over, label %look_back, label %finish_again
 finish_again:
   %waits.next = add i64 %waits, 1
   %is_long = icmp eq i64 %waits.next, SPINS
@@ -260,6 +311,16 @@ PAUSE  br label %finish
 yield:
   %ignored.y = call i32 @sched_yield()
   br label %finish
+look_back:
+  %end = call i64 @now()
+  %worked = sub i64 %done, %begin
+  %waited = sub i64 %end, %done
+  %most = add i64 %worked, LATE
+  %is_late = icmp sgt i64 %waited, %most
+  br i1 %is_late, label %give_up, label %free
+give_up:
+  call void @work_alone()
+  br label %free
 free:
   store atomic i64 0, ptr @busy seq_cst, align 8
   ret void
@@ -378,7 +439,7 @@ def _make() -> None:
 
 def _add_functions_of_the_system() -> None:
     process = ctypes.CDLL(None)
-    for name in re.findall(r"^declare i32 @(\w+)", _TEXT, flags=re.MULTILINE):
+    for name in re.findall(r"^declare i32 @(\w+)", _text(), flags=re.MULTILINE):
         address = ctypes.cast(getattr(process, name), ctypes.c_void_p).value
         assert address is not None
         add_symbol(name, address)
@@ -395,7 +456,15 @@ def _text() -> str:
     is_x86 = platform.machine() in ("x86_64", "AMD64")
     pause = "llvm.x86.sse2.pause" if is_x86 else "sched_yield"
     result = "void" if is_x86 else "i32"
+    # Where the system does not say, they seem to have different ones.
+    core = "call i32 @sched_getcpu()" if hasattr(ctypes.CDLL(None), "sched_getcpu") else ""
     replacements = {
+        "DECLARE_CORE": "declare i32 @sched_getcpu()" if core else "",
+        "CORE_OF_WORKER": f"  %core = {core or 'add i32 0, 1'}\n",
+        "CORE_OF_CALLER": f"  %core = {core or 'add i32 0, 0'}\n",
+        "ALONE_FOR": str(_ALONE_FOR),
+        "LATE": str(_LATE),
+        "CLOCK": str(time.CLOCK_MONOTONIC),
         "DECLARE_PAUSE": f"declare {result} @{pause}()" if is_x86 else "",
         "PAUSE": f"  call {result} @{pause}()\n",
         "SPINS": str(_SPINS),
