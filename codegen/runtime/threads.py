@@ -16,10 +16,13 @@ addition.  A worker counts itself in before it looks at the job, and out after i
 caller closes the job when the parts are gone, and returns when nobody is in.  It never waits for a
 worker that has not woken up yet.
 
-Other programs may have the other cores.  A worker that wakes up on the core of its caller would
-only take turns with it, so it goes back to sleep; and one that loses its core in the middle of a
-part keeps the caller waiting for a turn of the scheduler.  After both the caller works alone for
-some milliseconds, and so is never much slower than without threads.
+A worker that wakes up on the core of its caller would only take turns with it.  Virtual machines do
+that, because Linux takes a core that their host has put to sleep for one that is not to be had.  So
+the worker leaves that core to the caller, for good, and moves.  Where other programs have the other
+cores, a worker that loses its core in the middle of a part keeps the caller waiting for a turn of
+the scheduler.  Then, and where there is no other core, the caller works alone for some
+milliseconds, and for twice as long each time until work goes well again.  So it is hardly slower
+than without threads.
 
 The threads are made by the first loop that is large enough.  The child of a fork starts without
 any.  Only POSIX has them; elsewhere loops run on the calling thread.
@@ -54,7 +57,9 @@ _SPINS = 3_000
 need the core too."""
 
 _ALONE_FOR = 4_000_000
-"""So many nanoseconds the caller works alone where the workers have no cores: a turn or two."""
+_ALONE_AT_MOST = 256_000_000
+"""So many nanoseconds the caller works alone where the workers have no cores: a turn or two of the
+scheduler at first."""
 
 _LATE = 100_000
 """A worker that has kept the caller waiting for as long as all the caller did, and for so many
@@ -70,6 +75,7 @@ _TEXT = """
 @asleep = internal global i64 0
 @caller_core = internal global i32 -1
 @alone_until = internal global i64 0
+@alone_for = internal global i64 ALONE_FOR
 @body = internal global ptr null
 @context = internal global ptr null
 @next = internal global i64 0
@@ -80,6 +86,8 @@ _TEXT = """
 @condition = internal global [16 x i64] zeroinitializer, align 16
 
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.vector.reduce.or.v16i64(<16 x i64>)
 declare i32 @sched_yield()
 declare i32 @clock_gettime(i32, ptr)
 DECLARE_CORE
@@ -125,8 +133,22 @@ define internal i64 @now() {
 
 define internal void @work_alone() {
   %now = call i64 @now()
-  %until = add i64 %now, ALONE_FOR
+  %for = load atomic i64, ptr @alone_for seq_cst, align 8
+  %until = add i64 %now, %for
   store atomic i64 %until, ptr @alone_until seq_cst, align 8
+  %twice = shl i64 %for, 1
+  %next = call i64 @llvm.smin.i64(i64 %twice, i64 ALONE_AT_MOST)
+  store atomic i64 %next, ptr @alone_for seq_cst, align 8
+  ret void
+}
+
+; After a job that went well.
+define internal void @regain_trust() {
+  %for = load atomic i64, ptr @alone_for seq_cst, align 8
+  %part = lshr i64 %for, 6
+  %less = sub i64 %for, %part
+  %next = call i64 @llvm.smax.i64(i64 %less, i64 ALONE_FOR)
+  store atomic i64 %next, ptr @alone_for seq_cst, align 8
   ret void
 }
 
@@ -152,14 +174,17 @@ done:
 ; Worker number one is the second thread.
 define internal ptr @worker(ptr %argument) {
 entry:
-  %signals = alloca [32 x i64], align 16
+  ; The cores it may use, one bit each.
+  %cores = alloca [16 x i64], align 128
+  %others = alloca [16 x i64], align 128
+CORES_OF_WORKER  %signals = alloca [32 x i64], align 16
   %ignored.3 = call i32 @sigfillset(ptr %signals)
   %ignored.4 = call i32 @pthread_sigmask(i32 SIG_SETMASK, ptr %signals, ptr null)
   %number = ptrtoint ptr %argument to i64
   %first_seen = load atomic i64, ptr @generation seq_cst, align 8
   br label %idle
 idle:
-  %seen = phi i64 [ %first_seen, %entry ], [ %new, %leave ]
+  %seen = phi i64 [ %first_seen, %entry ], [ %new, %leave ], [ %new, %move ]
   br label %spin
 spin:
   %spins = phi i64 [ 0, %idle ], [ %spins.next, %again ]
@@ -171,7 +196,7 @@ PAUSE  %spins.next = add i64 %spins, 1
   %is_tired = icmp eq i64 %spins.next, SPINS
   br i1 %is_tired, label %lie_down, label %spin
 lie_down:
-  %last = phi i64 [ %seen, %again ], [ %new, %give_way ]
+  %last = phi i64 [ %seen, %again ], [ %new, %crowded ]
   %ignored.5 = call i32 @pthread_mutex_lock(ptr @mutex)
   %ignored.12 = atomicrmw add ptr @asleep, i64 1 seq_cst
   br label %sleep
@@ -200,8 +225,27 @@ look:
   %may_work = and i1 %is_wanted, %there_is_work
   br i1 %may_work, label %work, label %leave
 give_way:
-  call void @work_alone()
   %ignored.21 = atomicrmw sub ptr @inside, i64 1 seq_cst
+  %all = load <16 x i64>, ptr %cores
+  store <16 x i64> %all, ptr %others
+  %shifted = lshr i32 %core, 6
+  %word = and i32 %shifted, 15
+  %bit = and i32 %core, 63
+  %wide = zext i32 %bit to i64
+  %one = shl i64 1, %wide
+  %kept = xor i64 %one, -1
+  %word.at = getelementptr i64, ptr %others, i32 %word
+  %mine = load i64, ptr %word.at
+  %left = and i64 %mine, %kept
+  store i64 %left, ptr %word.at
+  %rest = load <16 x i64>, ptr %others
+  %any = call i64 @llvm.vector.reduce.or.v16i64(<16 x i64> %rest)
+  %has_other = icmp ne i64 %any, 0
+  br i1 %has_other, label %move, label %crowded
+move:
+MOVE  br label %idle
+crowded:
+  call void @work_alone()
   br label %lie_down
 work:
   call void @take_parts()
@@ -317,14 +361,32 @@ look_back:
   %waited = sub i64 %end, %done
   %most = add i64 %worked, LATE
   %is_late = icmp sgt i64 %waited, %most
-  br i1 %is_late, label %give_up, label %free
+  br i1 %is_late, label %give_up, label %go_on
 give_up:
   call void @work_alone()
+  br label %free
+go_on:
+  call void @regain_trust()
   br label %free
 free:
   store atomic i64 0, ptr @busy seq_cst, align 8
   ret void
 }
+"""
+
+_CORE_FUNCTIONS = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+"""
+
+_CORES_OF_WORKER = """
+  store <16 x i64> zeroinitializer, ptr %cores
+  %ignored.22 = call i32 @sched_getaffinity(i32 0, i64 128, ptr %cores)
+"""
+
+_MOVE = """
+  %ignored.23 = call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)
 """
 
 _ALONE = """
@@ -457,11 +519,15 @@ def _text() -> str:
     pause = "llvm.x86.sse2.pause" if is_x86 else "sched_yield"
     result = "void" if is_x86 else "i32"
     # Where the system does not say, they seem to have different ones.
-    core = "call i32 @sched_getcpu()" if hasattr(ctypes.CDLL(None), "sched_getcpu") else ""
+    has_cores = hasattr(ctypes.CDLL(None), "sched_getcpu")
+    core = "call i32 @sched_getcpu()" if has_cores else ""
     replacements = {
-        "DECLARE_CORE": "declare i32 @sched_getcpu()" if core else "",
+        "DECLARE_CORE": _CORE_FUNCTIONS if has_cores else "",
+        "CORES_OF_WORKER": _CORES_OF_WORKER if has_cores else "",
         "CORE_OF_WORKER": f"  %core = {core or 'add i32 0, 1'}\n",
         "CORE_OF_CALLER": f"  %core = {core or 'add i32 0, 0'}\n",
+        "MOVE": _MOVE if has_cores else "",
+        "ALONE_AT_MOST": str(_ALONE_AT_MOST),
         "ALONE_FOR": str(_ALONE_FOR),
         "LATE": str(_LATE),
         "CLOCK": str(time.CLOCK_MONOTONIC),
