@@ -48,6 +48,7 @@ from jitcore.ir.passes.summed_products import sum_computed_products
 from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.passes.unroll import unroll_array_loops
 from jitcore.ir.passes.whole_views import use_whole_arrays
+from jitcore.ir.passes.wrapped_rolls import wrap_rolled_arrays
 from jitcore.plans import HostPlan, Kernel, NativePlan
 from jitcore.strict import check_strict_fusion
 
@@ -127,6 +128,8 @@ def compile_native(
     if compute_selected_in_place(fused):
         common_subexpression_elimination(fused)
     unroll_array_loops(fused)
+    if not backend.target.is_device and wrap_rolled_arrays(fused):
+        dead_code_elimination(fused)
     decisions: list[Decision] = []
     fuse_groups(fused, decisions)
     check_strict_fusion(fused, decisions)

@@ -260,7 +260,8 @@ def branch(name: str, dtype: str) -> Branch | None:
 def _branching(name: str, dtype: str) -> loops.Function:
     between = _BRANCHES[name, dtype]
     wanted = scalar.function(_FLOAT[name], dtype)
-    x, limit = wanted.params[0], loops.Const(between.bound, dtype)
+    x = wanted.params[0]
+    limit: loops.Expr = loops.Const(between.bound, dtype)
     if between.of_quotient:
         divisor = loops.Unary("fabs", wanted.params[1], dtype)
         limit = loops.Binary("mul", divisor, limit, dtype)
