@@ -23,11 +23,13 @@ from jitcore.codegen.entries.signature import (
 )
 from jitcore.codegen.host import build_host
 from jitcore.codegen.loop_passes.outline import outline
+from jitcore.codegen.loop_passes.streaming import stream_results
 from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.loops import For, While
 from jitcore.codegen.lower import Lowered, NotNative, lower
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
 from jitcore.codegen.printers.numba_cpu import compile_numba
+from jitcore.codegen.runtime.streams import largest_cache
 from jitcore.codegen.targets import CPU, Target
 from jitcore.fusers.groups import Decision, fuse_groups
 from jitcore.fusers.regions import MIN_WEIGHT, dissolve, is_native_graph, partition
@@ -206,7 +208,8 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         add_symbol(lowered.function.name, address)
         text = print_declaration(lowered.function)
     else:
-        text = print_module(outline(lowered.function), contract, vector_bits())
+        function = stream_results(lowered.function, largest_cache())
+        text = print_module(outline(function), contract, vector_bits())
     declared = [line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text]
     text = "\n".join([text, *declared, entry.definitions])
     log.dump(name, text, ".ll")

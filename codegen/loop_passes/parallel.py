@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitcore.codegen.loop_passes.traversal import (
+    STREAM,
     blocks,
     bound_names,
     children,
@@ -71,7 +72,9 @@ def work_of(loop: For) -> Expr | None:
 def _can_be_cut(loop: For) -> bool:
     bound = bound_names([loop])
     for statement in walk(loop.body):
-        if isinstance(statement, Return | Do):
+        if isinstance(statement, Return):
+            return False
+        if isinstance(statement, Do) and statement.call.name != STREAM:
             return False
         if isinstance(statement, Assign) and statement.var.name not in bound:
             return False

@@ -27,6 +27,8 @@ from jitcore.codegen.loops import (
 
 __all__ = [
     "RELEASES",
+    "STACK",
+    "STREAM",
     "blocks",
     "bound_names",
     "calls_c",
@@ -65,10 +67,16 @@ def calls_c(x: Expr) -> bool:
 
 def takes_memory(x: Expr) -> bool:
     """Whether an expression calls a C function that gives a pointer."""
-    if isinstance(x, Call) and x.external and x.dtype == "ptr":
+    if isinstance(x, Call) and x.external and x.dtype == "ptr" and x.name != STACK:
         return True
     return any(map(takes_memory, children(x)))
 
+
+STACK = "jc_stack"
+"""No C function: so many bytes of the function's own stack, until its end."""
+
+STREAM = "jc_stream"
+"""The C function that copies past the caches."""
 
 RELEASES = frozenset({"free", "jc_free", "jc_decref"})
 """The C functions that give memory up."""

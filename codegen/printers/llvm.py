@@ -13,7 +13,7 @@ from typing import Any
 
 from jitcore.codegen import vecmath
 from jitcore.codegen.loop_passes.parallel import part_function, slot_index, work_of
-from jitcore.codegen.loop_passes.traversal import walk
+from jitcore.codegen.loop_passes.traversal import STACK, STREAM, walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -68,6 +68,7 @@ from jitcore.codegen.writer import one_line
 __all__ = ["parameter_types", "print_declaration", "print_module"]
 
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
+_STREAM = "declare void @jc_stream(ptr, i64, ptr readonly captures(none), i64)"
 _PARALLEL = "declare void @jc_parallel(ptr, ptr, i64, i64, i64)"
 _ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 _MAX_INLINED = 1000
@@ -349,6 +350,9 @@ class _FunctionPrinter:
 
     def _let(self, statement: Let) -> None:
         name, dtype = statement.var.name, statement.var.dtype
+        if isinstance(statement.value, Call) and statement.value.name == STACK:
+            self._variables[name] = self._on_stack(name, statement.value)
+            return
         operand = self._expression(statement.value)
         if not statement.mutable:
             self._variables[name] = self._code.rename(operand, name)
@@ -358,6 +362,15 @@ class _FunctionPrinter:
         self._slots.add(slot)
         self._variables[name] = slot
         self._code.effect(f"store {register_type(dtype)} {operand}, ptr {slot}")
+
+    def _on_stack(self, name: str, call: Call) -> str:
+        """An aligned address on the function's stack, which all uses of the name share."""
+        (size,) = call.args
+        assert isinstance(size, Const)
+        room = f"%{identifier(name)}.room{len(self._allocas)}"
+        self._allocas.append(f"  {room} = alloca [{size.value} x i8], align 64")
+        self._module.declarations[STREAM] = _STREAM
+        return room
 
     def _assign(self, statement: Assign) -> None:
         operand = self._expression(statement.value)
