@@ -9,12 +9,13 @@ VENV := .venv
 # Of its own, because the other libraries are large, and so that one version of each fits.
 BENCH_VENV := .venv-bench
 CUDA_VENV := .venv-cuda
+ONEDNN_VENV := .venv-onednn
 PY := $(VENV)/bin/python
 # -P: only what is installed is imported, never a folder that happens to be the current one.
 RUN := $(PY) -P
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cuda test-gpu check format fuzz bench bench-models bench-gpu clean
+.PHONY: help demo test test-cuda test-gpu test-onednn check format fuzz bench bench-models bench-gpu clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +31,9 @@ test-cuda: $(CUDA_VENV)/.ready ## Compile the kernels for GPUs and read the mach
 
 test-gpu: $(CUDA_VENV)/.ready ## Run the tests that need a GPU
 	@$(CUDA_VENV)/bin/python -P -m pytest -m gpu
+
+test-onednn: $(ONEDNN_VENV)/.ready ## Run the tests of layers that oneDNN computes
+	@$(ONEDNN_VENV)/bin/python -P -m pytest -n auto tests/test_onednn.py
 
 check: $(VENV)/.dev ## Lint, types, and the tests that take longer
 	$(RUN) -m ruff check .
@@ -54,7 +58,7 @@ bench-gpu: $(CUDA_VENV)/.peers ## Compare with other libraries on a GPU (ARGS="-
 	@$(CUDA_VENV)/bin/python -m bench.gpu $(ARGS)
 
 clean: ## Remove everything the other targets made
-	rm -rf $(VENV) $(BENCH_VENV) $(CUDA_VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) $(CUDA_VENV) $(ONEDNN_VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created: constraints.txt
@@ -68,6 +72,8 @@ $(VENV)/.%: pyproject.toml constraints.txt | $(VENV)/.created
 	@echo "Installing jitcore with what '$*' needs (once; about a minute)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 		--constraint constraints.txt --editable '.[$*]'
+	@# So that first calls do not compile Python where PYTHONDONTWRITEBYTECODE is set.
+	@$(PY) -m compileall -q jitcore ir codegen fusers
 	@touch $@
 
 # Where pip's index has no build of PyTorch for the CPU alone, this brings some gigabytes.
@@ -87,6 +93,15 @@ $(CUDA_VENV)/.ready: pyproject.toml constraints.txt
 		--constraint constraints.txt setuptools
 	@$(CUDA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--no-build-isolation --constraint constraints.txt --editable '.[cuda,test]'
+	@touch $@
+
+$(ONEDNN_VENV)/.ready: pyproject.toml constraints.txt
+	@echo "Creating $(ONEDNN_VENV) with oneDNN (once; about a minute)"
+	@$(PYTHON) -m venv $(ONEDNN_VENV)
+	@$(ONEDNN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt setuptools
+	@$(ONEDNN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --constraint constraints.txt --editable '.[onednn,test]'
 	@touch $@
 
 # A library that the index does not have is left out of the table.

@@ -25,7 +25,7 @@ import numpy as np
 import jitcore
 from bench import programs
 from bench.gpu_peers import OURS, PEERS, Call, Peer
-from jitcore import cuda
+from jitcore import cuda, nn
 
 __all__ = ["PROGRAMS", "GpuRow", "copy_rate", "main", "measure", "overheads", "table"]
 
@@ -38,18 +38,35 @@ CHECKED = 1 << 16
 SMALL = 1024
 """Elements of the arrays with which calls cost what launching costs."""
 
+LAYERS, WIDTH = 8, 64
+"""Of the model whose calls cost the same."""
+
 
 @dataclass(frozen=True)
 class Program:
-    """A row of the table: a program of `bench.programs`, and its arguments for so many elements."""
+    """A row of the table: a program of `bench.programs`, and its arguments for so many elements.
+
+    Parameters
+    ----------
+    name : str
+    function : callable
+    arguments : callable
+    tolerance : float
+        How far results may be from those in float64, as a part of the largest.
+    is_of_memory : bool
+        Whether the memory decides how long it takes.
+    """
 
     name: str
     function: Callable[..., Any]
     arguments: Callable[[int], tuple[Any, ...]]
+    tolerance: float = 1e-4
+    is_of_memory: bool = True
 
     def moved(self, arguments: Sequence[Any], result: Any) -> int:
-        """The bytes that have to be read and written at least."""
-        return int(sum(one.nbytes for one in arguments) + result.nbytes)
+        """The bytes that have to be read and written at least; 0 where this does not matter."""
+        needed = int(sum(one.nbytes for one in arguments) + result.nbytes)
+        return needed if self.is_of_memory else 0
 
 
 def _numbers(*shape: int) -> Any:
@@ -71,6 +88,16 @@ def _with_weights(size: int) -> tuple[Any, ...]:
     return x, x[0].copy(), x[-1].copy()
 
 
+def _halves(arguments: Callable[[int], tuple[Any, ...]]) -> Callable[[int], tuple[Any, ...]]:
+    return lambda size: tuple(one.astype(np.float16) for one in arguments(size))
+
+
+def _layer(size: int) -> tuple[Any, ...]:
+    """A batch and square weights, with so many elements of each."""
+    width = 1 << (size.bit_length() - 1) // 2
+    return _numbers(size // width, width), _numbers(width, width) / width, _numbers(width)
+
+
 PROGRAMS = (
     Program("elementwise chain", programs.pointwise_chain, _three),
     Program("GELU (tanh)", programs.gelu_tanh, lambda size: (_numbers(size),)),
@@ -78,6 +105,12 @@ PROGRAMS = (
     Program("softmax", programs.softmax, lambda size: (_rows(size),)),
     Program("layer norm", programs.layer_norm, _with_weights),
     Program("sum", programs.total, lambda size: (_numbers(size),)),
+    Program("chain, float16", programs.pointwise_chain, _halves(_three), 5e-3),
+    Program("softmax, float16", programs.softmax, _halves(lambda size: (_rows(size),)), 5e-3),
+    Program("linear, ReLU", programs.linear_relu, _layer, is_of_memory=False),
+    Program(
+        "linear, ReLU, float16", programs.linear_relu, _halves(_layer), 5e-3, is_of_memory=False
+    ),
 )
 
 
@@ -107,7 +140,9 @@ class GpuRow:
     @property
     def of_copy(self) -> float | None:
         """Our rate, as a part of that of copies."""
-        return self.moved / self.seconds[OURS] / self.copied if OURS in self.seconds else None
+        if OURS not in self.seconds or not self.moved:
+            return None
+        return self.moved / self.seconds[OURS] / self.copied
 
     @property
     def ratio(self) -> float | None:
@@ -151,7 +186,7 @@ def _check(program: Program, peer: Peer, size: int) -> None:
     found = peer.prepare(program.function, jitcore.to(arguments, "cuda"))()
     expected = program.function(*(one.astype(np.float64) for one in arguments))
     error = np.max(np.abs(peer.numpy(found) - expected)) / np.max(np.abs(expected))
-    assert error < 1e-4, f"differs from NumPy by {error:.1e}"
+    assert error < program.tolerance, f"differs from NumPy by {error:.1e}"
 
 
 def _seconds(peer: Peer, call: Call, calls: int) -> float:
@@ -204,6 +239,38 @@ def overheads(peers: Sequence[Peer], *, calls: int) -> dict[str, float]:
     return found
 
 
+class _Layers(nn.Module):
+    """Small layers, which take longer to be launched than to run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            *(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)) for _ in range(LAYERS))
+        )
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x)
+
+
+def model_overheads(*, calls: int) -> dict[str, float]:
+    """Seconds on the host for a call of a model, kernel by kernel and as a CUDA graph."""
+    x = jitcore.to(_numbers(4, WIDTH), "cuda")
+    model = _Layers().eval()
+    ready = jitcore.optimize_for_inference(jitcore.script(model))
+    forms = {"kernel by kernel": jitcore.script(model).to("cuda"), "as a CUDA graph": ready}
+    found = {}
+    for name, form in forms.items():
+        for _ in range(3):
+            form(x)
+        cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            form(x)
+        found[f"{OURS}, {LAYERS} layers {name}"] = (time.perf_counter() - start) / calls
+        cuda.synchronize()
+    return found
+
+
 def table(rows: Sequence[GpuRow], peers: Sequence[Peer]) -> str:
     """Microseconds, our rate and what part of a copy's it is, and how we compare."""
     names = [peer.name for peer in peers]
@@ -212,7 +279,8 @@ def table(rows: Sequence[GpuRow], peers: Sequence[Peer]) -> str:
     lines.append(["---"] * len(lines[0]))
     for row in rows:
         times = (f"{row.seconds[n] * 1e6:.1f}" if n in row.seconds else "-" for n in names)
-        rate = f"{row.moved / row.seconds[OURS] / 1e9:.0f}" if OURS in row.seconds else "-"
+        is_rate = OURS in row.seconds and row.moved
+        rate = f"{row.moved / row.seconds[OURS] / 1e9:.0f}" if is_rate else "-"
         part = "-" if row.of_copy is None else f"{row.of_copy:.2f}"
         ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
         lines.append([row.program, f"{row.size >> 20}M", *times, rate, part, ratio])
@@ -267,6 +335,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(table([row], peers).splitlines()[-1], *row.wrong.items(), flush=True)
             cuda.empty_cache()
     launches = overheads(peers, calls=options.launches)
+    launches |= model_overheads(calls=options.launches)
     known = facts(peers)
     lines = [f"- {name}: {seconds * 1e6:.1f} µs" for name, seconds in launches.items()]
     text = "\n".join(
@@ -275,7 +344,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "\nMedians by device events; `of copy` is the part of the rate at which the device "
             "copies as many bytes.\n",
             table(rows, peers),
-            f"\nA call on the host, with {SMALL} elements:\n",
+            f"\nWhat a call costs the host, with {SMALL} elements, or a model's with few:\n",
             *lines,
         ]
     )

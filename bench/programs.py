@@ -75,6 +75,10 @@ def rms_norm(x, weight):
     return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-5) * weight
 
 
+def linear_relu(x, weight, bias):
+    return np.maximum(x @ weight.T + bias, 0)
+
+
 def total(x):
     return np.sum(x)
 

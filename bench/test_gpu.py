@@ -29,6 +29,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
         monkeypatch.setattr(gpu, "ROW", 16)
         monkeypatch.setattr(gpu, "CHECKED", SIZE)
         monkeypatch.setattr(gpu, "SMALL", SIZE)
+        monkeypatch.setattr(gpu, "LAYERS", 2)
+        monkeypatch.setattr(gpu, "WIDTH", 2)
         yield made
 
 
@@ -38,9 +40,13 @@ def test_programs(fake: FakeDriver, program: gpu.Program) -> None:
     assert not row.wrong
     assert row.seconds == {OURS: 0.25}
     sizes = [one.nbytes for one in program.arguments(SIZE)]
-    assert row.moved == sum(sizes) + (4 if program.name == "sum" else SIZE * 4)
-    assert row.copied == row.moved // 2 * 2 / 0.25
-    assert row.of_copy == pytest.approx(1)
+    if program.is_of_memory:
+        size = program.arguments(SIZE)[0].itemsize
+        assert row.moved == sum(sizes) + (size if program.name == "sum" else SIZE * size)
+        assert row.copied == row.moved // 2 * 2 / 0.25
+        assert row.of_copy == pytest.approx(1)
+    else:
+        assert row.of_copy is None and not row.moved
     assert row.ratio is None
 
 
@@ -67,7 +73,8 @@ def test_the_whole_run(fake: FakeDriver, tmp_path: Path) -> None:
     written = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
     assert [row["program"] for row in written["rows"]] == names
     assert written["facts"]["device"] == fake.properties(0).name
-    assert set(written["overheads"]) == {OURS}
+    both = (f"{OURS}, 2 layers {one}" for one in ("kernel by kernel", "as a CUDA graph"))
+    assert set(written["overheads"]) == {OURS, *both}
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert "| softmax | 0M | 500000.0 |" in page
 

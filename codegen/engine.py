@@ -11,13 +11,14 @@ import ctypes
 import hashlib
 import itertools
 import os
+import platform
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any, Final
+from functools import cache, cached_property, partial
+from typing import Any, Final, Literal
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -29,12 +30,16 @@ from jitcore.codegen.printers.loop_metadata import MASKED, UNMASKED
 __all__ = [
     "CompiledModule",
     "EngineError",
+    "add_library",
     "add_maker",
     "add_symbol",
     "compile_module",
     "compiler_lock",
+    "converts_float16",
     "cpu_identity",
     "has_feature",
+    "library",
+    "load_library",
     "load_object",
     "load_stored",
     "require_symbols",
@@ -46,27 +51,31 @@ class EngineError(RuntimeError):
     """LLVM refused a module: the IR is malformed, or a symbol it needs does not exist."""
 
 
+Effort = Literal["none", "registers", "loops"]
+"""What is optimized: nothing, straight lines only, or loops as well, by LLVM's O3 pipeline."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """LLVM IR without a target, and whether it is optimized: what machine code is made of."""
+    """LLVM IR without a target, and what is optimized in it: what machine code is made of."""
 
     text: str
-    optimize: bool
+    effort: Effort
 
     def module(self, name: str) -> Any:
-        """The module for this machine, optimized if that is asked for."""
+        """The module for this machine, optimized as far as that is asked for."""
         text = self.text if has_feature("avx512f") else self.text.replace(MASKED, UNMASKED)
         module = _parse(text, name)
         machine = _target_machine()
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
-        if self.optimize:
-            _optimize(module, machine)
+        if self.effort != "none":
+            _run_passes(module, machine, self.effort)
         return module
 
     def key(self) -> str:
         """A hash of all that the object code depends on."""
-        options = repr((_TARGET, (_SPEED_LEVEL, *_TUNING) if self.optimize else None))
+        options = repr((_TARGET, self.effort, _SPEED_LEVEL, *_TUNING, *_OF_REGISTERS))
         parts = (options, cpu_identity(), _target_machine().triple, self.text)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -82,8 +91,12 @@ class CompiledModule:
         A relocatable object file for this machine.
     symbols : tuple of str
         The functions and global variables it defines for others.
+    required : tuple of str
+        The functions that it calls.
     source : Source, optional
         What it was compiled from, where more than the object code is known.
+    key : str, optional
+        The name of the module's file in the cache on disk, where there is no source.
     """
 
     def __init__(
@@ -91,12 +104,16 @@ class CompiledModule:
         name: str,
         object_code: bytes,
         symbols: tuple[str, ...],
+        required: tuple[str, ...] = (),
         source: Source | None = None,
+        key: str | None = None,
     ) -> None:
         self.name = name
         self.object_code = object_code
         self.symbols = symbols
+        self._required = required
         self._source = source
+        self._key = key
         self._library = _link(name, object_code, symbols)
 
     def __repr__(self) -> str:
@@ -110,7 +127,15 @@ class CompiledModule:
     @property
     def key(self) -> str | None:
         """The name of the module's file in the cache on disk; None where the text is not known."""
-        return None if self._source is None else self._source.key()
+        return self._key if self._source is None else self._source.key()
+
+    def libraries(self) -> Iterator[tuple[str, str | None]]:
+        """The symbols and the keys of all libraries below it, each after those it calls itself."""
+        for symbol in self._required:
+            below = _LIBRARIES.get(symbol)
+            if below is not None:
+                yield from below.libraries()
+                yield symbol, below.key
 
     @cached_property
     def llvm(self) -> str:
@@ -147,7 +172,10 @@ def compile_module(llvm_text: str, *, name: str, optimize: bool = True) -> Compi
     EngineError
         When the text is malformed (the message has the line) or a symbol is not known.
     """
-    source = Source(llvm_text, optimize)
+    return _compile(Source(llvm_text, "loops" if optimize else "none"), name)
+
+
+def _compile(source: Source, name: str) -> CompiledModule:
     files = current()
     with _LOCK:
         if files is None:
@@ -164,7 +192,7 @@ def compile_module(llvm_text: str, *, name: str, optimize: bool = True) -> Compi
 
 def _loaded(stored: StoredObject, source: Source, name: str) -> CompiledModule:
     require_symbols(stored.required, name)
-    return CompiledModule(name, stored.object_code, stored.symbols, source)
+    return CompiledModule(name, stored.object_code, stored.symbols, stored.required, source)
 
 
 def _compiled(source: Source, name: str) -> StoredObject:
@@ -195,9 +223,53 @@ def load_stored(key: str, *, name: str) -> CompiledModule | None:
             return None
         try:
             require_symbols(stored.required, name)
-            return CompiledModule(name, stored.object_code, stored.symbols)
+            return CompiledModule(
+                name, stored.object_code, stored.symbols, stored.required, key=key
+            )
         except EngineError:
             return None
+
+
+def add_library(symbol: str, text: Callable[[], str], effort: Effort = "loops") -> None:
+    """Have a module compiled when code that calls a function of it is compiled.
+
+    Parameters
+    ----------
+    symbol : str
+        The function.  A module that has several is named for each of them.
+    text : function
+        Gives the module's LLVM IR.
+    effort : str
+        For loops that were written by hand ``"registers"`` is enough, and takes a quarter of the
+        time.
+    """
+    add_maker(symbol, partial(_make_library, symbol, text, effort))
+
+
+def library(symbol: str) -> CompiledModule:
+    """The module with this function, which `add_library` has named."""
+    with _LOCK:
+        require_symbols((symbol,), symbol)
+        return _LIBRARIES[symbol]
+
+
+def load_library(symbol: str, key: str) -> None:
+    """Make the function known from the cache on disk, if it is there and not known yet."""
+    with _LOCK:
+        if symbol not in _SYMBOLS:
+            module = load_stored(key, name=symbol)
+            if module is not None:
+                _provide(module)
+
+
+def _make_library(symbol: str, text: Callable[[], str], effort: Effort) -> None:
+    _provide(_compile(Source(text(), effort), symbol))
+
+
+def _provide(module: CompiledModule) -> None:
+    for symbol in module.symbols:
+        _LIBRARIES[symbol] = module
+        add_symbol(symbol, module.address(symbol))
 
 
 def add_symbol(name: str, address: int) -> None:
@@ -248,6 +320,11 @@ def has_feature(name: str) -> bool:
         return bool(llvm.get_host_cpu_features().get(name, False))
 
 
+def converts_float16() -> bool:
+    """Whether this CPU converts between float16 and float32; others would need a library."""
+    return has_feature("f16c") or platform.machine() not in ("x86_64", "AMD64")
+
+
 def vector_bits() -> int:
     """The size of this CPU's vector registers, in bits; at least 256, which is made of smaller."""
     return 512 if has_feature("avx512f") else 256
@@ -260,6 +337,7 @@ os.register_at_fork(
 )
 _SYMBOLS: dict[str, int] = {}
 _MAKERS: dict[str, Callable[[], object]] = {}
+_LIBRARIES: dict[str, CompiledModule] = {}
 _SERIAL = itertools.count()
 _STATE: dict[str, Any] = {}
 _TARGET: Final[dict[str, Any]] = {"opt": 3, "reloc": "pic", "codemodel": "small"}
@@ -270,6 +348,15 @@ _TUNING: Final = (
     "loop_interleaving",
     "loop_unrolling",
 )
+_OF_REGISTERS: Final = (
+    "sroa",
+    "simplify_cfg",
+    "loop_rotate",
+    "instruction_combine",
+    "simplify_cfg",
+)
+"""The passes that a module gets whose loops stay as they are."""
+
 _POSITION = re.compile(r"<string>:(\d+):\d+: error: (.*)")
 
 
@@ -329,12 +416,17 @@ def _describe(message: str, text: str, name: str) -> str:
     return f"internal error: invalid LLVM IR in {name}, line {number}: {match[2]}\n    {line}"
 
 
-def _optimize(module: Any, machine: Any) -> None:
+def _run_passes(module: Any, machine: Any, effort: Effort) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
     for option in _TUNING:
         setattr(options, option, True)
     builder = llvm.create_pass_builder(machine, options)
-    passes = builder.getModulePassManager()
+    if effort == "loops":
+        passes = builder.getModulePassManager()
+    else:
+        passes = llvm.create_new_module_pass_manager()
+        for name in _OF_REGISTERS:
+            getattr(passes, f"add_{name}_pass")()
     passes.run(module, builder)
     # llvmlite's own class for it inherits a _dispose() that does nothing, before the real one.
     NewPassManager._dispose(passes)

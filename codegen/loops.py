@@ -101,8 +101,9 @@ class Binary:
 
     ``reassoc`` is for the steps of reductions: ``add``, ``sub``, ``mul``, ``min`` and ``max`` of
     floats.  Steps may then be taken in another order and grouping, and ``min`` and ``max`` may take
-    either zero of 0.0 and -0.0; NaN still wins.  An addition and a multiplication that both say so
-    may become one fused operation.  On integers it changes nothing.
+    either zero of 0.0 and -0.0; NaN still wins.  ``minnum`` and ``maxnum`` are such steps for
+    numbers alone: where NaN is among them, nothing may depend on what they give.  An addition and a
+    multiplication that both say so may become one fused operation.  On integers it changes nothing.
     """
 
     op: str

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jitcore.codegen.entries.error_sites import ErrorSite
-from jitcore.codegen.entries.signature import Layout, Result
+from jitcore.codegen.entries.signature import Layout, NotedAttribute, Result
 from jitcore.codegen.loop_passes.blocking import block_steps
 from jitcore.codegen.loop_passes.common_walks import share_walks
 from jitcore.codegen.loop_passes.shared_matrices import share_matrices
 from jitcore.codegen.loops import Function
 from jitcore.codegen.lowering import (
     attention,
+    attributes,
     control,
     elementwise,
     groups,
@@ -22,11 +23,14 @@ from jitcore.codegen.lowering import (
     masks,
     matmul,
     movement,
+    onednn,
     python_math,
     python_numbers,
+    recurrence,
     reductions,
     requirements,
     scans,
+    shared_lists,
     stores,
     structure,
     views,
@@ -36,7 +40,7 @@ from jitcore.codegen.lowering.results import Parameters, Results
 from jitcore.codegen.lowering.state import RESULTS, Lowering, Rule
 from jitcore.codegen.lowering.tidy import tidy
 from jitcore.codegen.targets import CPU, Target
-from jitcore.ir.graph import Graph
+from jitcore.ir.graph import FieldWrite, Graph
 
 __all__ = ["RULES", "Lowered", "NotNative", "lower"]
 
@@ -55,8 +59,12 @@ RULES: dict[str, Rule] = {
     **layers.RULES,
     **interleaving.RULES,
     **attention.RULES,
+    **onednn.RULES,
+    **recurrence.RULES,
     **structure.RULES,
     **lists.RULES,
+    **shared_lists.RULES,
+    **attributes.RULES,
     **control.RULES,
     **requirements.RULES,
 }
@@ -78,6 +86,10 @@ class Lowered:
         The (flattened) inputs whose memory the function writes.
     notes : tuple of str
         Loop nests and temporaries, for ``explain``.
+    noted : tuple of NotedAttribute
+        What errors leave behind their payload.
+    element_writes : tuple of FieldWrite
+        The attributes of objects in lists that the function writes.
     """
 
     function: Function
@@ -85,6 +97,8 @@ class Lowered:
     sites: tuple[ErrorSite, ...]
     written: frozenset[int]
     notes: tuple[str, ...]
+    noted: tuple[NotedAttribute, ...] = ()
+    element_writes: tuple[FieldWrite, ...] = ()
 
     @property
     def slots(self) -> int:
@@ -112,14 +126,18 @@ def lower(
     ------
     NotNative
         A node has no native form; the message says which and why.
+    AttributesNotNoted
+        The graph has to note what attributes of arguments become on the way.
     """
     lowering = Lowering(graph, RULES, elementwise.materialize, target)
     parameters = Parameters(lowering, layouts)
     for value in graph.inputs:
         parameters.add(value)
+    noted = attributes.declare_attributes(lowering, graph)
     lowering.block(graph.block)
     result = Results(lowering).finish(graph.outputs)
     lists.check_lists(lowering)
+    attributes.check_attributes(lowering, graph)
     body = lowering.emitter.body
     if not target.is_device:
         body = share_walks(body, lowering.notes)
@@ -134,4 +152,6 @@ def lower(
         tuple(lowering.sites),
         frozenset(lowering.written | lowering.lists_written),
         tuple(lowering.notes),
+        noted,
+        tuple(lowering.element_writes),
     )

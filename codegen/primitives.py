@@ -19,7 +19,9 @@ from numba.extending import intrinsic
 __all__ = [
     "accumulate_add",
     "accumulate_max",
+    "accumulate_maxnum",
     "accumulate_min",
+    "accumulate_minnum",
     "accumulate_mul",
     "accumulate_sub",
     "add_overflows",
@@ -218,12 +220,16 @@ def _round_to_odd(builder: Any, x: ir.Value) -> ir.Value:
     word = ir.IntType(32)
     nearest = builder.fptrunc(x, _FLOAT)
     back = builder.fpext(nearest, _DOUBLE)
-    above = builder.fcmp_ordered(
-        ">", _overloaded(builder, "fabs", back), _overloaded(builder, "fabs", x)
-    )
+    above = builder.fcmp_ordered(">", _magnitude(builder, back), _magnitude(builder, x))
     inexact = builder.fcmp_ordered("!=", back, x)
     toward_zero = builder.sub(builder.bitcast(nearest, word), builder.zext(above, word))
     return builder.bitcast(builder.or_(toward_zero, builder.zext(inexact, word)), _FLOAT)
+
+
+def _magnitude(builder: Any, x: ir.Value) -> ir.Value:
+    """A float64 without its sign; compilers for devices have no ``llvm.fabs``."""
+    positive = builder.and_(builder.bitcast(x, _WORD), ir.Constant(_WORD, (1 << 63) - 1))
+    return builder.bitcast(positive, _DOUBLE)
 
 
 @intrinsic
@@ -429,3 +435,5 @@ accumulate_sub = _binary("accumulate_sub", _instruction("fsub", "reassoc"))
 accumulate_mul = _binary("accumulate_mul", _instruction("fmul", "reassoc"))
 accumulate_min = _binary("accumulate_min", _intrinsic("minimum", fast=["nsz"]))
 accumulate_max = _binary("accumulate_max", _intrinsic("maximum", fast=["nsz"]))
+accumulate_minnum = _binary("accumulate_minnum", _intrinsic("minnum", fast=["nnan", "nsz"]))
+accumulate_maxnum = _binary("accumulate_maxnum", _intrinsic("maxnum", fast=["nnan", "nsz"]))

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.types import SUPPORTED, Dim, TensorType
 
 __all__ = [
     "PRODUCERS",
@@ -79,7 +77,7 @@ def _has_foreign_dtype(node: Node) -> bool:
     for value in [*node.inputs, *node.outputs]:
         type_ = value.type
         if isinstance(type_, TensorType) and type_.dtype is not None:
-            if type_.dtype == np.float16 or type_.dtype.kind not in "biufc":
+            if type_.dtype.char not in SUPPORTED:
                 return True
     return False
 

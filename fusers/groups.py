@@ -26,9 +26,16 @@ same arrays, where the rules allow it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from math import prod
 
+from jitcore.fusers.clusters import (
+    BlockClusters,
+    Cluster,
+    Decision,
+    inner_first,
+    is_array,
+    make_group,
+)
 from jitcore.fusers.elementwise import (
     PRODUCERS,
     REDUCTIONS,
@@ -42,8 +49,7 @@ from jitcore.fusers.elementwise import (
 from jitcore.fusers.rows import fits_one_nest, is_respaced
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.disjoint import are_apart
-from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.graph import Block, Graph, Node, Value
 
 __all__ = ["MAX_NODES", "Decision", "fuse_groups"]
 
@@ -62,116 +68,45 @@ proportion to the nodes."""
 MIN_NODES = 2
 
 
-@dataclass(slots=True)
-class Decision:
-    """What happened to one node: the group it is in, or why it is in none."""
-
-    node: str
-    source: str
-    group: str | None
-    reason: str | None
-
-
-@dataclass(eq=False, slots=True)
-class _Cluster:
-    """Nodes that will run together: a group in the making, or a node by itself.
-
-    ``space`` is what all of them iterate over, where each only computes elements.
-    """
-
-    nodes: list[Node]
-    first: int
-    last: int
-    predecessors: set[int] = field(default_factory=set)
-    fusible: bool = False
-    space: tuple[Dim, ...] | None = None
-
-
 def fuse_groups(graph: Graph, decisions: list[Decision] | None = None) -> bool:
     """Form fusion groups in all blocks; notes what became of each node in ``decisions``."""
     # The analysis knows the nodes there are now, so all is planned before anything is changed.
     analysis = AliasAnalysis(graph, distinct_inputs=True)
-    fusers = [_BlockFuser(block, analysis) for block in _blocks(graph.block)]
+    fusers = [_BlockFuser(block, analysis) for block in inner_first(graph.block)]
     for fuser in fusers:
         fuser.plan()
     changed = [fuser.rebuild(decisions) for fuser in fusers]
     return any(changed)
 
 
-def _blocks(block: Block) -> Iterable[Block]:
-    for node in list(block.nodes):
-        for inner in node.blocks:
-            yield from _blocks(inner)
-    yield block
-
-
-class _BlockFuser:
+class _BlockFuser(BlockClusters):
     def __init__(self, block: Block, analysis: AliasAnalysis) -> None:
-        self.block = block
-        self.analysis = analysis
-        self.order = {node: number for number, node in enumerate(block.nodes)}
-        self.cluster_of: list[_Cluster] = []
-        self.readers: dict[Value, list[_Cluster]] = {}
+        super().__init__(block, analysis)
+        self.readers: dict[Value, list[Cluster]] = {}
         self.refused: dict[Node, str | None] = {}
-        self.edges = self._dependencies()
-
-    def _dependencies(self) -> list[set[int]]:
-        """For each node the numbers of the nodes of this block that must run before it."""
-        edges: list[set[int]] = []
-        last_write: dict[object, int] = {}
-        readers: dict[object, set[int]] = {}
-        last_effect: int | None = None
-        for number, node in enumerate(self.block.nodes):
-            before = {self.order[d] for d in self._producers(node)}
-            reads, writes = self.analysis.reads(node), self.analysis.writes(node)
-            for place in reads:
-                if place in last_write:
-                    before.add(last_write[place])
-                readers.setdefault(place, set()).add(number)
-            for place in writes:
-                before |= readers.pop(place, set()) - {number}
-                if place in last_write:
-                    before.add(last_write[place])
-                last_write[place] = number
-            if self.analysis.has_effects(node) and not writes:
-                if last_effect is not None:
-                    before.add(last_effect)
-                last_effect = number
-            edges.append(before)
-        return edges
-
-    def _producers(self, node: Node) -> Iterable[Node]:
-        for value in _all_inputs(node):
-            producer = value.node
-            if producer is not None and producer in self.order:
-                yield producer
 
     def plan(self) -> None:
         """Form clusters of nodes that can run together."""
-        for number, node in enumerate(self.block.nodes):
+        for node in self.block.nodes:
             reason = refusal(node)
             self.refused[node] = reason
             fusible = reason is None or is_on_scalars(node) or is_respaced(node)
             space = iteration_dims(node) if is_elementwise(node) else None
-            cluster = _Cluster([node], number, number, set(self.edges[number]), fusible, space)
-            self.cluster_of.append(cluster)
+            cluster = self.add(node, fusible=fusible, space=space)
             if fusible:
                 self._join_others(cluster, node)
 
-    def _join_others(self, cluster: _Cluster, node: Node) -> None:
-        arrays = list(dict.fromkeys(filter(self._is_array, node.inputs)))
+    def _join_others(self, cluster: Cluster, node: Node) -> None:
+        arrays = list(dict.fromkeys(filter(is_array, node.inputs)))
         for candidate in self._candidates(node, arrays):
             if candidate is not cluster and self._may_merge(candidate, cluster):
-                cluster = self._merge(candidate, cluster)
+                cluster = self.merge(candidate, cluster)
         for value in arrays:
             self.readers[value].append(cluster)
 
-    def _candidates(self, node: Node, arrays: Iterable[Value]) -> list[_Cluster]:
+    def _candidates(self, node: Node, arrays: Iterable[Value]) -> list[Cluster]:
         """Clusters of producers first, then those that read the same arrays."""
-        found: list[_Cluster] = []
-        for value in node.inputs:
-            if value.node is not None and value.node in self.order:
-                found.append(self.cluster_of[self.order[value.node]])
+        found = [one for one in map(self.cluster, node.inputs) if one is not None]
         for value in arrays:
             readers = (self.cluster_of[one.last] for one in self.readers.get(value, ()))
             near = [one for one in dict.fromkeys(readers) if len(one.nodes) < _limit(one.nodes[0])]
@@ -179,7 +114,7 @@ class _BlockFuser:
             found += self.readers[value]
         return [one for one in dict.fromkeys(found) if one.fusible]
 
-    def _may_merge(self, first: _Cluster, second: _Cluster) -> bool:
+    def _may_merge(self, first: Cluster, second: Cluster) -> bool:
         if len(first.nodes) + len(second.nodes) > _limit(first.nodes[0]):
             return False
         # Clusters are merged node by node, so what is easily seen is not looked for in all nodes.
@@ -188,9 +123,9 @@ class _BlockFuser:
             return False
         if not is_one_space and not self._stores_fit(first, second):
             return False
-        return self._stays_convex(first, second)
+        return self.stays_convex(first, second)
 
-    def _stores_fit(self, first: _Cluster, second: _Cluster) -> bool:
+    def _stores_fit(self, first: Cluster, second: Cluster) -> bool:
         """No node may read memory that a store of the same group writes, but the stored view.
 
         After the store that view stands for the stored value, which no reduction reads again.
@@ -213,7 +148,7 @@ class _BlockFuser:
         return any(
             value is not target
             and value.node not in inside
-            and self._is_array(value)
+            and is_array(value)
             and self._may_meet(value, target)
             for value in node.inputs
         )
@@ -222,50 +157,14 @@ class _BlockFuser:
         """Whether two arrays may have elements in common."""
         return self.analysis.may_alias(x, y) and not are_apart(x, y)
 
-    @staticmethod
-    def _is_array(value: Value) -> bool:
-        return isinstance(value.type, TensorType) and not value.type.scalar
-
-    def _stays_convex(self, first: _Cluster, second: _Cluster) -> bool:
-        """Whether nothing outside lies on a path from one cluster to the other."""
-        inside = {id(first), id(second)}
-        start = min(first.first, second.first)
-        seen: set[int] = set()
-        stack = [
-            self.cluster_of[p]
-            for p in first.predecessors | second.predecessors
-            if id(self.cluster_of[p]) not in inside
-        ]
-        while stack:
-            cluster = stack.pop()
-            if id(cluster) in seen or cluster.last < start:
-                continue
-            seen.add(id(cluster))
-            for number in cluster.predecessors:
-                other = self.cluster_of[number]
-                if id(other) in inside:
-                    return False
-                stack.append(other)
-        return True
-
-    def _merge(self, first: _Cluster, second: _Cluster) -> _Cluster:
-        first.nodes = sorted([*first.nodes, *second.nodes], key=self.order.__getitem__)
-        first.first = min(first.first, second.first)
-        first.last = max(first.last, second.last)
-        first.predecessors |= second.predecessors
-        first.space = first.space if first.space == second.space else None
-        for node in second.nodes:
-            self.cluster_of[self.order[node]] = first
-        return first
-
     def rebuild(self, decisions: list[Decision] | None) -> bool:
         """Write the block anew, clusters in an order that keeps all dependencies."""
         changed = False
-        ordered = self._schedule()
+        ordered = self.schedule()
         self.block.nodes = []
         for cluster in ordered:
             if self._is_group(cluster):
-                made = _make_group(self.block, cluster.nodes)
+                made = make_group(self.block, cluster.nodes, "prim::FusionGroup")
                 changed = True
                 _note(decisions, cluster.nodes, made, self.refused)
             else:
@@ -274,37 +173,12 @@ class _BlockFuser:
         return changed
 
     @staticmethod
-    def _is_group(cluster: _Cluster) -> bool:
+    def _is_group(cluster: Cluster) -> bool:
         """Whether it computes twice, or would go over memory twice, as for a cast or a store."""
         if not cluster.fusible or all(node.kind in PRODUCERS for node in cluster.nodes):
             return False
         passes = sum(map(goes_over_memory, cluster.nodes))
         return passes >= MIN_NODES or sum(map(counts, cluster.nodes)) >= MIN_NODES
-
-    def _schedule(self) -> list[_Cluster]:
-        """Clusters after all they depend on, otherwise in the order of their last nodes."""
-        done: set[int] = set()
-        result: list[_Cluster] = []
-        for cluster in dict.fromkeys(self.cluster_of):
-            stack = [cluster]
-            while stack:
-                top = stack[-1]
-                if id(top) in done:
-                    stack.pop()
-                    continue
-                waiting = [
-                    self.cluster_of[number]
-                    for number in sorted(top.predecessors)
-                    if self.cluster_of[number] is not top
-                    and id(self.cluster_of[number]) not in done
-                ]
-                if waiting:
-                    stack.extend(reversed(list(dict.fromkeys(waiting))))
-                    continue
-                done.add(id(top))
-                result.append(top)
-                stack.pop()
-        return result
 
 
 def _limit(node: Node) -> int:
@@ -313,93 +187,6 @@ def _limit(node: Node) -> int:
     extents = [dim for dim in dims if isinstance(dim, int)]
     is_large = len(extents) == len(dims) and prod(extents) >= LEAST_LARGE
     return MAX_NODES_OF_LARGE if is_large else MAX_NODES
-
-
-def _all_inputs(node: Node) -> Iterable[Value]:
-    yield from node.inputs
-    for block in node.blocks:
-        yield from block.returns
-        for inner in block.nodes:
-            yield from _all_inputs(inner)
-
-
-def _make_group(block: Block, nodes: list[Node]) -> Node:
-    """Append a ``prim::FusionGroup`` that holds these nodes."""
-    inside = set(nodes)
-    views = _views_beside(block, nodes)
-    graph = Graph()
-    mapping: dict[Value, Value] = {}
-    inputs: list[Value] = []
-    for node in nodes:
-        for value in node.inputs:
-            if value.node in inside or value in mapping:
-                continue
-            if value.constant is not None and not _is_array_constant(value):
-                copied = copy_node(value.constant, graph.block, mapping)
-                mapping[value] = copied.output
-                continue
-            inputs.append(value)
-            mapping[value] = graph.block.add_param(value.type, value.name)
-    for node in nodes:
-        copy_node(node, graph.block, mapping)
-    outputs = [
-        value
-        for node in nodes
-        for value in node.outputs
-        if any(use.user not in inside for use in value.uses)
-    ]
-    for value in outputs:
-        graph.block.add_return(mapping[value])
-    made = block.append(
-        "prim::FusionGroup",
-        inputs,
-        {"graph": graph},
-        outputs=[value.type for value in outputs],
-        names=[value.name for value in outputs],
-        source=nodes[-1].source,
-    )
-    for old, new in zip(outputs, made.outputs, strict=True):
-        outside = [use for use in old.uses if use.user not in inside]
-        for use in outside:
-            if isinstance(use.user, Node):
-                use.user.set_input(use.index, new)
-            else:
-                use.user.set_return(use.index, new)
-    for node in nodes:
-        node.drop_inputs()
-    block.nodes.extend(views)
-    return made
-
-
-def _views_beside(block: Block, nodes: list[Node]) -> list[Node]:
-    """Copies, for the users outside, of the views among the nodes.
-
-    A kernel returns new arrays, so a view that is needed outside is made there.
-    """
-    inside = set(nodes)
-    leaving: list[Node] = []
-    for node in reversed(nodes):
-        if node.kind == "np::view" and any(
-            use.user not in inside or use.user in leaving for use in node.output.uses
-        ):
-            leaving.append(node)
-    mapping: dict[Value, Value] = {}
-    copies = []
-    for node in reversed(leaving):
-        copies.append(copy_node(node, block, mapping))
-        for use in list(node.output.uses):
-            if use.user in inside or use.user in copies:
-                continue
-            if isinstance(use.user, Node):
-                use.user.set_input(use.index, mapping[node.output])
-            else:
-                use.user.set_return(use.index, mapping[node.output])
-    del block.nodes[len(block.nodes) - len(copies) :]
-    return copies
-
-
-def _is_array_constant(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and not value.type.scalar
 
 
 def _note(

@@ -24,8 +24,12 @@ from jitcore.ir.types import (
     INT,
     NONE,
     SLICE,
+    SUPPORTED,
+    KnownType,
     ListType,
+    ObjectListType,
     PrimType,
+    RecordType,
     TensorType,
     TupleType,
     Type,
@@ -61,7 +65,13 @@ _CONTROL = frozenset({"prim::If", "prim::Loop"})
 _ACCESSES = frozenset({"prim::getitem", "prim::setitem", "prim::GetAttr"})
 """What a region that waits for types gains nothing by: a container would only be passed to it."""
 
-_LIST_KINDS = frozenset(f"prim::List{name}" for name in ("Items", "Length", "Write", "Make"))
+_LIST_KINDS = frozenset(
+    f"prim::List{name}"
+    for name in (
+        *("Items", "Length", "Write", "Make"),
+        *("TakeShared", "Memo", "WriteShared", "MakeShared"),
+    )
+)
 """What takes numbers out of lists and puts them in: only in graphs that are all native."""
 
 _LOOPS = frozenset({"prim::Loop", "prim::For"})
@@ -75,17 +85,13 @@ def _is_native_type(type_: Type) -> bool:
     if isinstance(type_, TensorType):
         dtype = type_.dtype
         return (
-            type_.is_complete
-            and dtype is not None
-            and dtype.kind in "biufc"
-            and dtype.isnative
-            and dtype.char not in "egG"
+            type_.is_complete and dtype is not None and dtype.isnative and dtype.char in SUPPORTED
         )
-    if isinstance(type_, TupleType):
+    if isinstance(type_, TupleType | RecordType):
         return all(map(_is_native_type, type_.elements))
     if isinstance(type_, UnionType):
         return all(map(_is_native_type, type_.alternatives))
-    return type_ in _PLAIN or type_ in _INTERNAL
+    return isinstance(type_, KnownType | ObjectListType) or type_ in _PLAIN or type_ in _INTERNAL
 
 
 def _values(node: Node) -> list[Value]:
@@ -159,7 +165,7 @@ def is_native_graph(graph: Graph) -> bool:
     """Whether all of a graph is native, views of arrays among the results excepted."""
     inputs = all(_may_pass(value) or not value.uses for value in graph.inputs)
     nodes = graph.block.nodes
-    return inputs and not any(native_refusal(one) and not _returns_lists(one) for one in nodes)
+    return inputs and not any(native_refusal(one) and not _is_returned(one) for one in nodes)
 
 
 def _may_pass(value: Value) -> bool:
@@ -167,9 +173,14 @@ def _may_pass(value: Value) -> bool:
     return _is_native_type(value.type) or isinstance(value.type, ListType)
 
 
-def _returns_lists(node: Node) -> bool:
-    """Whether a node is a tuple of lists and other values that the function returns."""
-    return node.kind == "prim::TupleConstruct" and all(map(_may_pass, node.inputs))
+def _is_returned(node: Node) -> bool:
+    """Whether a node is a tuple of what may leave a native function: lists, texts, objects too."""
+    if node.kind != "prim::TupleConstruct":
+        return False
+    return all(
+        _may_pass(one) or one.constant is not None or (one.node and _is_returned(one.node))
+        for one in node.inputs
+    )
 
 
 def _deferrable(block: Block) -> set[Node]:

@@ -47,6 +47,11 @@ Locations = frozenset[Location]
 _EMPTY: Locations = frozenset()
 
 
+def _goes_back(node: Node) -> bool:
+    """Whether what is found out later may concern what comes before."""
+    return node.kind in LOOPS or "graph" in node.attributes
+
+
 class AliasAnalysis:
     """What is known about memory in one graph, at the time the analysis was made.
 
@@ -70,6 +75,8 @@ class AliasAnalysis:
         self._values_read: dict[Node, frozenset[Value]] = {}
         self._positions: dict[Node, int] = {}
         self._changed = True
+        # Else a value is known before anything reads it, and only memory may change afterwards.
+        self._goes_back = any(map(_goes_back, graph.nodes()))
         self._distinct_inputs = distinct_inputs
         for value in graph.inputs:
             self._point(value, {self._input_location(value)})
@@ -212,7 +219,7 @@ class AliasAnalysis:
         known = self._points.setdefault(value, set())
         before = len(known)
         known.update(locations)
-        self._changed = self._changed or len(known) > before
+        self._changed = self._changed or (self._goes_back and len(known) > before)
 
     def _keep(self, containers: Iterable[Location], contents: set[Location]) -> None:
         """Let these containers keep these locations too."""

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import abc
 import gc
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any
 
 from jitcore.ir.graph import Capture
 
-__all__ = ["MISSING", "bind_arguments", "class_attribute", "class_captures"]
+__all__ = [
+    "MISSING",
+    "bind_arguments",
+    "class_attribute",
+    "class_captures",
+    "has_plain_attributes",
+    "is_record_class",
+]
 
 
 class _Missing:
@@ -28,7 +38,7 @@ def bind_arguments(
     function: FunctionType,
     positional: Sequence[Any],
     keywords: Mapping[str, Any],
-    default: Callable[[Any], Any],
+    default: Callable[[inspect.Parameter], Any],
     rest: Callable[[Sequence[Any]], Any],
 ) -> list[Any] | None:
     """The values of all parameters in the order of the function's graph, as Python binds them.
@@ -39,7 +49,7 @@ def bind_arguments(
     positional, keywords : sequence, mapping
         The arguments.
     default : callable
-        Makes a value of a parameter's default.
+        Makes a value of the default of a parameter.
     rest : callable
         Makes a value of the arguments that ``*args`` takes.
 
@@ -62,24 +72,27 @@ def bind_arguments(
         elif parameter.name in bound:
             values.append(bound[parameter.name])
         else:
-            values.append(default(parameter.default))
+            values.append(default(parameter))
     return values
 
 
-def class_attribute(class_: type, name: str) -> Any:
-    """What a class or one of its bases defines under a name, undescribed; ``MISSING`` if none."""
-    for owner in class_.__mro__:
+def class_attribute(class_: type, name: str, above: type | None = None) -> Any:
+    """What a class or one of its bases defines under a name, undescribed; ``MISSING`` if none.
+
+    With ``above``, only the bases after that one are asked, as ``super`` does.
+    """
+    for owner in _owners(class_, above):
         if name in vars(owner):
             return vars(owner)[name]
     return MISSING
 
 
-def class_captures(class_: type, name: str) -> Iterator[Capture]:
+def class_captures(class_: type, name: str, above: type | None = None) -> Iterator[Capture]:
     """What must stay the same for ``class_attribute`` to give the same again.
 
     Classes that Python code can change are captured: each that is asked for the name, in order.
     """
-    for owner in class_.__mro__:
+    for owner in _owners(class_, above):
         if owner.__flags__ & _HEAP_TYPE:
             path = f"{owner.__qualname__}.{name}"
             (namespace,) = gc.get_referents(vars(owner))
@@ -90,7 +103,43 @@ def class_captures(class_: type, name: str) -> Iterator[Capture]:
             return
 
 
+def _owners(class_: type, above: type | None) -> Sequence[type]:
+    owners = class_.__mro__
+    return owners[owners.index(above) + 1 :] if above in owners else owners
+
+
 _HEAP_TYPE = 1 << 9
+
+
+def has_plain_attributes(class_: Any) -> bool:
+    """Whether reading an attribute of an object of a user's class runs no code but properties."""
+    if type(class_) not in (type, abc.ABCMeta):
+        return False
+    if not all(owner.__flags__ & _HEAP_TYPE for owner in class_.__mro__[:-1]):
+        return False
+    if class_attribute(class_, "__getattr__") is not MISSING:
+        return False
+    return class_.__getattribute__ is object.__getattribute__ and class_ is not object
+
+
+def is_record_class(class_: Any) -> bool:
+    """Whether objects of a class are made by ``__init__`` and have plain attributes."""
+    if not has_plain_attributes(class_) or getattr(class_, "__abstractmethods__", None):
+        return False
+    if class_attribute(class_, "__del__") is not MISSING or class_.__new__ is not object.__new__:
+        return False
+    if not all(map(partial(_is_plain, class_), ("__setattr__", "__delattr__"))):
+        return False
+    return isinstance(class_attribute(class_, "__init__"), FunctionType)
+
+
+def _is_plain(class_: Any, name: str) -> bool:
+    """Whether ``__setattr__`` is Python's own, or raises in a frozen dataclass."""
+    held = class_attribute(class_, name)
+    if held is vars(object)[name]:
+        return True
+    is_generated = isinstance(held, FunctionType) and held.__code__.co_filename == "<string>"
+    return is_generated and is_dataclass(class_)
 
 
 def _reader(class_: type, name: str) -> Callable[[], Any]:

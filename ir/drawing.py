@@ -258,7 +258,7 @@ def _title(node: Node, style: _Style) -> str:
 
 
 def _kind_of(node: Node) -> str:
-    if node.kind.startswith("prim::FusionGroup"):
+    if node.kind in ("prim::FusionGroup", "prim::oneDNNFusionGroup"):
         return "group"
     if node.kind.startswith("prim::NativeGroup"):
         return "native"

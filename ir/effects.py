@@ -19,7 +19,17 @@ from jitcore.ir import types as t
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.ops.special import SpecialFunction
-from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type, UnionType
+from jitcore.ir.types import (
+    DictType,
+    KnownType,
+    ListType,
+    PrimType,
+    RecordType,
+    TensorType,
+    TupleType,
+    Type,
+    UnionType,
+)
 
 __all__ = ["Effects", "is_immutable", "is_plain_array", "node_effects"]
 
@@ -62,6 +72,7 @@ class Effects:
 
 
 NOTHING = Effects()
+_CONTAINERS = (TupleType, RecordType, ListType, DictType)
 _IMMUTABLE = frozenset(
     {
         t.INT,
@@ -83,6 +94,8 @@ def is_immutable(type_: Type) -> bool:
     """Whether values of this type have no memory that anything could write."""
     if isinstance(type_, TensorType):
         return type_.scalar
+    if isinstance(type_, KnownType):
+        return True
     if isinstance(type_, TupleType):
         return all(map(is_immutable, type_.elements))
     if isinstance(type_, UnionType):
@@ -155,7 +168,7 @@ def _iterated(node: Node) -> tuple[int, ...]:
     return tuple(
         number
         for number, value in enumerate(node.inputs[:1] if node.blocks else node.inputs)
-        if not (_are_plain([value]) or isinstance(value.type, TupleType | ListType | DictType))
+        if not (_are_plain([value]) or isinstance(value.type, _CONTAINERS))
     )
 
 
@@ -239,6 +252,19 @@ def _container(node: Node) -> Effects:
 
 def _list_items(node: Node) -> Effects:
     return Effects(reads=(0,))
+
+
+def _list_make_shared(node: Node) -> Effects:
+    # The arrays that say what lists were made already are among the operands.
+    return Effects(reads=_all(node), writes=_all(node)[1:])
+
+
+def _note(node: Node) -> Effects:
+    return Effects(_all(node), observable=True)
+
+
+def _list_write_shared(node: Node) -> Effects:
+    return Effects(_all(node), _all(node), observable=True)
 
 
 def _list_write(node: Node) -> Effects:
@@ -466,7 +492,13 @@ _RULES: dict[str, Callable[[Node], Effects]] = {
     "prim::ListItems": _list_items,
     "prim::ListLength": _list_items,
     "prim::ListMake": _list_items,
+    "prim::ListMakeShared": _list_make_shared,
+    "prim::ListMemo": _list_items,
+    "prim::ListTakeShared": _list_items,
+    "prim::ListWriteShared": _list_write_shared,
     "prim::ListWrite": _list_write,
+    "prim::AttributeNote": _note,
+    "prim::ElementsWrite": _note,
     **dict.fromkeys([f"prim::{name}" for name in _CONSUMERS], _consumer),
     **dict.fromkeys([f"prim::{name}" for name in _COLLECTORS], _collector),
     **dict.fromkeys([f"prim::{name}" for name in _ITERATORS], _iterator),

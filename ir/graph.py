@@ -14,7 +14,18 @@ from typing import Any
 
 from jitcore.ir.types import ANY, Type
 
-__all__ = ["LOOPS", "Block", "Capture", "Constants", "Graph", "Node", "SourceRange", "Use", "Value"]
+__all__ = [
+    "LOOPS",
+    "Block",
+    "Capture",
+    "Constants",
+    "FieldWrite",
+    "Graph",
+    "Node",
+    "SourceRange",
+    "Use",
+    "Value",
+]
 
 LOOPS = frozenset({"prim::Loop", "prim::For"})
 """The kinds whose block is run again and again; the blocks of all others run at most once."""
@@ -347,20 +358,40 @@ class Capture:
     key: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FieldWrite:
+    """An attribute of an argument that one of a graph's results becomes when the call is done.
+
+    Parameters
+    ----------
+    object : int
+        The number of the object among all that are arguments, or attributes of these.
+    name : str
+    """
+
+    object: int
+    name: str
+
+
 class Graph:
     """A function in SSA form.
 
     The inputs are the parameters in order, then one input for each capture that has one.  A graph
-    that ``must_be_native`` says of lists or objects what holds only in one native function.
+    that ``must_be_native`` says of lists or objects what holds only in one native function.  Its
+    last results belong to its ``field_writes``.
     """
 
-    __slots__ = ("_counts", "_names", "block", "captures", "doc", "must_be_native", "name")
+    __slots__ = (
+        *("_counts", "_names", "block", "captures", "doc", "field_writes"),
+        *("must_be_native", "name"),
+    )
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.doc: str | None = None
         self.captures: list[Capture] = []
         self.must_be_native = False
+        self.field_writes: tuple[FieldWrite, ...] = ()
         self._counts: dict[str, int] = {}
         self._names: set[str] = set()
         self.block = Block(self, None)
@@ -417,6 +448,7 @@ class Graph:
         twin = Graph(self.name)
         twin.doc = self.doc
         twin.must_be_native = self.must_be_native
+        twin.field_writes = self.field_writes
         mapping: dict[Value, Value] = {}
         copy_block(self.block, twin.block, mapping)
         twin.captures = [

@@ -15,7 +15,7 @@ from jitcore.ir import types as t
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.reference import IndexSlice, parse_index
-from jitcore.ir.types import Dim, TensorType, TupleType, is_number
+from jitcore.ir.types import Dim, KnownType, RecordType, TensorType, TupleType, is_number
 
 __all__ = ["may_raise", "raises_itself"]
 
@@ -69,7 +69,7 @@ def _is_known(value: Value) -> bool:
     type_ = value.type
     if isinstance(type_, TensorType):
         return type_.is_complete
-    if isinstance(type_, TupleType):
+    if isinstance(type_, TupleType | RecordType | KnownType):
         return True
     return is_number(type_) or type_ in (t.NONE, t.STR, t.DTYPE)
 
@@ -176,7 +176,7 @@ def _tuple(node: Node) -> bool:
 
 def _unpack(node: Node) -> bool:
     type_ = node.inputs[0].type
-    if not isinstance(type_, TupleType) or "star" in node.attributes:
+    if not isinstance(type_, TupleType | RecordType) or "star" in node.attributes:
         return False
     return len(type_.elements) == len(node.outputs)
 
@@ -307,6 +307,9 @@ _ALWAYS_SAFE = frozenset(
         "prim::ListItems",
         "prim::ListLength",
         "prim::ListMake",
+        "prim::ListMakeShared",
+        "prim::ListMemo",
+        "prim::ListTakeShared",
         "prim::UnionConstruct",
         "prim::is_",
         "prim::isnot",

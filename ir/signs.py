@@ -33,21 +33,29 @@ def is_nonnegative(value: Value) -> bool:
         limit = _largest(negative[0])
         if limit is None:
             return False
+        step, most = limit
         coefficient = terms.pop(negative[0])
-        terms, constant = _plus((terms, constant), limit, coefficient)
+        if coefficient % step:
+            return False
+        terms, constant = _plus((terms, constant), most, coefficient // step)
     return constant >= 0 and all(
         coefficient > 0 and _is_never_negative(one) for one, coefficient in terms.items()
     )
 
 
 def _form(value: Value) -> Form:
-    node = value.node
-    if value.constant is not None and node is not None:
-        number = node.attributes["value"]
-        return ({}, number) if type(number) is int else ({value: 1}, 0)
+    node, number = value.node, value.constant_value
+    if type(number) is int:
+        return {}, number
     if node is not None and node.kind in ("prim::add", "prim::sub"):
         x, y = node.inputs
         return _plus(_form(x), _form(y), 1 if node.kind == "prim::add" else -1)
+    if node is not None and node.kind == "prim::mul":
+        (x_terms, x_number), (y_terms, y_number) = map(_form, node.inputs)
+        if not x_terms:
+            return _plus(({}, 0), (y_terms, y_number), x_number)
+        if not y_terms:
+            return _plus(({}, 0), (x_terms, x_number), y_number)
     return {value: 1}, 0
 
 
@@ -60,20 +68,22 @@ def _plus(x: Form, y: Form, factor: int) -> Form:
     return kept, x[1] + factor * y[1]
 
 
-def _largest(value: Value) -> Form | None:
-    """The greatest value of a loop's index."""
+def _largest(value: Value) -> tuple[int, Form] | None:
+    """A number, and what a loop's index is at most when it is multiplied by that."""
     block = value.block
     if not _is_index(value) or block is None or block.owner is None:
         return None
     trips = block.owner.inputs[0]
     length = trips.node
     if length is None or length.kind != "prim::range_length":
-        return _plus(_form(trips), ({}, 1), -1)
+        return 1, _plus(_form(trips), ({}, 1), -1)
     start, stop, step = length.inputs
-    if step.constant is None or step.constant.attributes["value"] != 1:
+    number = step.constant_value
+    if type(number) is not int or number == 0:
         return None
+    first, last = (start, stop) if number > 0 else (stop, start)
     # Inside of the loop the range is not empty.
-    return _plus(_plus(_form(stop), _form(start), -1), ({}, 1), -1)
+    return abs(number), _plus(_plus(_form(last), _form(first), -1), ({}, 1), -1)
 
 
 def _is_index(value: Value) -> bool:

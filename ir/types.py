@@ -10,8 +10,10 @@ never the same type.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
+from types import CellType, FunctionType
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,13 +30,22 @@ __all__ = [
     "OBJECT",
     "SLICE",
     "STR",
+    "SUPPORTED",
     "TENSOR",
     "DictType",
     "Dim",
+    "KnownType",
     "ListType",
     "LocalListType",
+    "ObjectElementType",
+    "ObjectListType",
+    "ObjectMaker",
+    "OpenFunction",
+    "OpenPartial",
+    "Origin",
     "PrimType",
     "RecordType",
+    "SharedListType",
     "TensorType",
     "TupleType",
     "Type",
@@ -100,6 +111,8 @@ _DTYPE_NAMES = {
     "complex64": "Complex64",
     "complex128": "Complex128",
 }
+SUPPORTED = "?bhilqBHILQefdFD"
+"""Type characters of the dtypes that compiled code computes in."""
 DTYPES_BY_NAME = {text: np.dtype(name) for name, text in _DTYPE_NAMES.items()}
 
 
@@ -221,30 +234,221 @@ def _dtypes_in(element: Type) -> Iterator[np.dtype[Any] | None]:
             yield from _dtypes_in(part)
     elif isinstance(element, TensorType) and element.scalar:
         yield element.dtype
+    elif isinstance(element, SharedListType):
+        yield np.dtype(np.int64)
     else:
         known = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
         found = known.get(element) if isinstance(element, PrimType) else None
         yield None if found is None else np.dtype(found)
 
 
+Origin = int | None | Literal["several"]
+
+
 @dataclass(frozen=True, slots=True)
 class RecordType(Type):
-    """An object that only compiled code knows: the values of its attributes, in this order.
+    """An object of a user's class as the values of its attributes, in this order.
 
-    There are none in a typed graph that is finished.
+    In a typed graph that is finished only arguments have such types.
+
+    Parameters
+    ----------
+    class_ : type
+    names : tuple of str
+    elements : tuple of Type
+    origin : int, None or ``"several"``
+        Which object it is: arguments count from 0 upwards, objects that the function makes from -1
+        downwards.  None is one of the latter, ``"several"`` may be an argument or another object.
+    inherited : tuple of str
+        The attributes of an argument that its class has, and the object itself has not.
     """
 
     class_: Any
     names: tuple[str, ...]
     elements: tuple[Type, ...]
+    origin: Origin = field(default=None, compare=False)
+    inherited: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         fields = (f"{name}: {one}" for name, one in zip(self.names, self.elements, strict=True))
         return f"{self.class_.__name__}[{', '.join(fields)}]"
 
+    @property
+    def is_argument(self) -> bool:
+        """Whether it is surely an object that the caller has."""
+        return isinstance(self.origin, int) and self.origin >= 0
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is surely an object that the function has made."""
+        return self.origin != "several" and not self.is_argument
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMaker:
+    """What makes an object of a class with these attributes, in the place of a NamedTuple's class.
+
+    Tuples are of such a class where compiled code returns objects.
+    """
+
+    class_: Any
+    names: tuple[str, ...]
+
+    @property
+    def __name__(self) -> str:
+        name: str = self.class_.__name__
+        return name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenFunction:
+    """The code of a function that is an argument, in the place of a record's class.
+
+    The attributes of such records are the variables around the function, under their names, and the
+    defaults of its parameters, under names that end with ``=``.
+    """
+
+    template: FunctionType
+
+    @classmethod
+    def of(cls, function: FunctionType) -> OpenFunction:
+        """The code of a function, without what it holds."""
+        code = function.__code__
+        defaults = (None,) * len(function.__defaults__ or ())
+        cells = tuple(CellType() for _ in code.co_freevars)
+        return cls(FunctionType(code, function.__globals__, function.__name__, defaults, cells))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables around the function that it reads."""
+        return self.template.__code__.co_freevars
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes of such a record."""
+        code = self.template.__code__
+        parameters = code.co_varnames[: code.co_argcount]
+        count = len(self.template.__defaults__ or ())
+        defaults = parameters[len(parameters) - count :]
+        return (*self.variables, *(f"{name}=" for name in defaults))
+
+    @property
+    def __name__(self) -> str:
+        return self.template.__name__
+
+    @staticmethod
+    def values_of(function: FunctionType) -> list[Any]:
+        """What a function with this code holds under these names; ValueError where it lacks one."""
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        return [*cells, *(function.__defaults__ or ())]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPartial:
+    """A `functools.partial` that is an argument, in the place of a record's class.
+
+    The attributes of such records are the function, the arguments, and those given by name.
+
+    Parameters
+    ----------
+    count : int
+        How many arguments are given by their places.
+    keywords : tuple of str
+    """
+
+    count: int
+    keywords: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes of such a record."""
+        named = (f"{name}=" for name in self.keywords)
+        return ("function", *(f"argument_{number}" for number in range(self.count)), *named)
+
+    @property
+    def __name__(self) -> str:
+        return "partial"
+
+    def values_of(self, function: partial[Any]) -> list[Any]:
+        """What a partial function holds under these names."""
+        named = [function.keywords[name] for name in self.keywords]
+        return [function.func, *function.args, *named]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectListType(Type):
+    """A list of objects of a class, all of them different, that is an argument.
+
+    Parameters
+    ----------
+    class_ : type
+    names : tuple of str
+        The attributes that the program may look at.
+    elements : tuple of Type
+        What these are in all objects: numbers.
+    number : int
+        Which of the lists it is.
+    inherited : tuple of str
+        The attributes that the class has, and the objects themselves have not.
+    """
+
+    class_: Any
+    names: tuple[str, ...]
+    elements: tuple[Type, ...]
+    number: int = 0
+    inherited: tuple[str, ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        return f"List[{RecordType(self.class_, self.names, self.elements)}]"
+
+    @property
+    def dtypes(self) -> tuple[np.dtype[Any], ...]:
+        """Of the arrays in which compiled code gets the attributes."""
+        return LocalListType(TupleType(self.elements)).dtypes
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectElementType(Type):
+    """One of the objects in such a list: its place; there are none in a finished graph."""
+
+    objects: ObjectListType
+
+    def __str__(self) -> str:
+        return f"Element[{self.objects}]"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownType(Type):
+    """An attribute of an argument that is always this: a text, None, a function."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return f"Known[{type(self.value).__name__}]"
+
 
 CHARACTER = RecordType(str, ("code",), (INT,))
 """A character of a text: its code point.  A text that is an argument is a list of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedListType(Type):
+    """A reference to a list that several names or lists may refer to: its place in a heap.
+
+    There are none in a typed graph that is finished.
+
+    Parameters
+    ----------
+    element : Type or None
+        None while nothing is known of the elements of the lists that ``maker`` makes.
+    maker : Node, optional
+    """
+
+    element: Type | None
+    maker: Any = None
+
+    def __str__(self) -> str:
+        return f"SharedList[{self.element}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +476,7 @@ def symbols_in(type_: Type) -> Iterator[Dim]:
     """The symbols among the dims of a type, those in tuples too."""
     if isinstance(type_, TensorType):
         yield from (dim for dim in type_.dims or () if isinstance(dim, str))
-    elif isinstance(type_, TupleType):
+    elif isinstance(type_, TupleType | RecordType):
         for element in type_.elements:
             yield from symbols_in(element)
 

@@ -47,8 +47,8 @@ Tensor = _numpy.ndarray
 if _TYPE_CHECKING:
     from jitcore import cuda as cuda
     from jitcore import nn as nn
-    from jitcore.codegen.runtime.onednn import enable_onednn_fusion as enable_onednn_fusion
-    from jitcore.codegen.runtime.onednn import onednn_fusion_enabled as onednn_fusion_enabled
+    from jitcore.codegen.onednn.switch import enable_onednn_fusion as enable_onednn_fusion
+    from jitcore.codegen.onednn.switch import onednn_fusion_enabled as onednn_fusion_enabled
     from jitcore.freezing import dump_alias_db as dump_alias_db
     from jitcore.freezing import freeze as freeze
     from jitcore.futures import Future as Future
@@ -68,12 +68,12 @@ else:
         "Future": "jitcore.futures",
         "ScriptModule": "jitcore.module",
         "dump_alias_db": "jitcore.freezing",
-        "enable_onednn_fusion": "jitcore.codegen.runtime.onednn",
+        "enable_onednn_fusion": "jitcore.codegen.onednn.switch",
         "fork": "jitcore.futures",
         "freeze": "jitcore.freezing",
         "get_num_interop_threads": "jitcore.futures",
         "load": "jitcore.serialization",
-        "onednn_fusion_enabled": "jitcore.codegen.runtime.onednn",
+        "onednn_fusion_enabled": "jitcore.codegen.onednn.switch",
         "optimize_for_inference": "jitcore.inference",
         "run_frozen_optimizations": "jitcore.optimizing",
         "save": "jitcore.serialization",

@@ -14,14 +14,16 @@ from typing import Any
 from jitcore.codegen.entries.signature import ConstantParam, Param
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
+from jitcore.codegen.lowering.attributes import AttributesNotNoted
 from jitcore.executor import Executor, Specialization, capture_guard, dynamic_key
 from jitcore.fusers.regions import is_light, waits_for_types, works_on_arrays
 from jitcore.ir import log
 from jitcore.ir.extent_inputs import extent_inputs
 from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.passes.objects import OBJECT_TYPES
 from jitcore.ir.passes.same_extents import renamed, same_extents
-from jitcore.ir.passes.specialize import specialize
-from jitcore.ir.types import ListType
+from jitcore.ir.passes.specialize import LayerFunctions, specialize
+from jitcore.ir.types import ListType, Type
 from jitcore.pipeline import compile_host, compile_native, optimize, without_idle_regions
 from jitcore.plans import HostPlan, NativePlan
 from jitcore.signatures import (
@@ -88,6 +90,7 @@ def attempt(
             constants,
             executor.compile_function,
             wanted,
+            layer_functions=_layer_functions(executor),
             is_native=is_native,
             refusals=refusals,
         )
@@ -103,19 +106,38 @@ def attempt(
     log.graph_dump("specialize", f"{executor.name} specialized", lambda: str(typed))
     assumed = typed.captures[len(executor.graph.captures) :]
     plan: NativePlan | HostPlan | None = None
+
+    def typed_again(types: Sequence[Type], *, notes_attributes: bool = False) -> Graph:
+        made = specialize(
+            executor.graph,
+            types,
+            constants,
+            executor.compile_function,
+            set(),
+            layer_functions=_layer_functions(executor),
+            is_native=is_native,
+            notes_attributes=notes_attributes,
+        )
+        optimize(made)
+        return made
+
+    def native(graph: Graph, types: Sequence[Type]) -> NativePlan | None:
+        try:
+            return executor._native_plan(graph, params, assumed)
+        except AttributesNotNoted:
+            return executor._native_plan(typed_again(types, notes_attributes=True), params, assumed)
+
+    given = [type_ for type_, _ in pairs]
     same = same_extents(typed)
     if same:
-        types = [renamed(type_, same) for type_, _ in pairs]
-        narrow = specialize(
-            executor.graph, types, constants, executor.compile_function, set(), is_native=is_native
-        )
-        optimize(narrow)
-        plan = executor._native_plan(narrow, params, assumed)
-    takes_lists = any(isinstance(type_, ListType) for type_, _ in pairs)
+        types = [renamed(type_, same) for type_ in given]
+        narrow = typed_again(types)
+        plan = native(narrow, types)
+    takes_apart = any(isinstance(type_, (ListType, *OBJECT_TYPES)) for type_ in given)
     if plan is not None:
         typed = narrow
-    elif takes_lists or typed.must_be_native:
-        plan = executor._native_plan(typed, params, assumed)
+    elif takes_apart or typed.must_be_native:
+        plan = native(typed, given)
     else:
         plan = executor._plan(typed, params, assumed)
     if plan is None:
@@ -127,6 +149,11 @@ def attempt(
     key = dynamic_key(descriptions, executor.exact) if dynamic else descriptions
     form = tuple(map(structure, descriptions if known else executor.describe(args)))
     return Specialization(kind, key, form, typed, plan, assumed, descriptions)
+
+
+def _layer_functions(executor: Executor) -> LayerFunctions:
+    """Some kernels of layers are for processors only."""
+    return "definitions" if executor.place else "kernels"
 
 
 def _reasons(typed: Graph) -> Iterator[str]:

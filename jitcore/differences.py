@@ -39,6 +39,17 @@ def assumption(description: Description, name: str) -> str:
     if kind == "tuple":
         parts = (assumption(part, f"{name}{n}_") for n, part in enumerate(description[2:]))
         return f"a {_tuple_name(description)} of ({'; '.join(parts)})"
+    if kind in ("object", "objects"):
+        named = zip(description[2], description[4:], strict=True)
+        fields = (f"{one}: {assumption(part, f'{name}_{one}')}" for one, part in named)
+        number = "a" if kind == "object" else "a list of"
+        return f"{number} {_class_name(description)} with {'; '.join(fields)}"
+    if kind == "function":
+        function = description[1]
+        named = zip(function.names, description[2:], strict=True)
+        held = [f"{one} {assumption(part, f'{name}_{one}')}" for one, part in named]
+        text = f"any function {function.__name__}"
+        return f"{text} with {'; '.join(held)}" if held else text
     if kind == "constant":
         return f"exactly {reprlib.repr(description[2])}"
     return f"any {_word(description)}"
@@ -68,6 +79,11 @@ def _tuple_name(description: Description) -> str:
     return "tuple" if description[1] is None else str(description[1].__name__)
 
 
+def _class_name(description: Description) -> str:
+    name: str = description[1].value.__qualname__
+    return name
+
+
 def _word(description: Description) -> str:
     """What kind of thing it is, in one or two words."""
     kind = description[0]
@@ -81,6 +97,10 @@ def _word(description: Description) -> str:
         return _list_name(description[1])
     if kind == "tuple":
         return _tuple_name(description)
+    if kind in ("object", "objects"):
+        return f"{'list of ' * (kind == 'objects')}{_class_name(description)}"
+    if kind == "function":
+        return f"function {description[1].__name__}"
     if kind == "constant":
         return reprlib.repr(description[2])
     return str(kind)
@@ -124,6 +144,9 @@ def difference(assumed: Description, given: Description) -> Iterator[str]:
         yield from _array_difference(assumed, given)
     elif assumed[0] == given[0] == "tuple" and assumed[1] is given[1]:
         yield from _tuple_difference(assumed, given)
+    elif assumed[0] == given[0] == "object" and assumed[:4] == given[:4]:
+        for name, one, two in zip(assumed[2], assumed[4:], given[4:], strict=True):
+            yield from (f"attribute {name}: {text}" for text in difference(one, two))
     elif assumed != given:
         yield f"{_word(given)} instead of {_word(assumed)}"
 

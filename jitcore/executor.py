@@ -19,7 +19,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from jitcore import stored_plans, strategy
-from jitcore.codegen.entries.entry import ABSENT, CaptureGuard, bind
+from jitcore.codegen.entries.entry import ABSENT, LEFT_TO_PYTHON, CaptureGuard, bind
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host.places import at_place
 from jitcore.collector import waiting_collector
@@ -27,8 +27,19 @@ from jitcore.devices import device_number
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.text_inputs import text_inputs
+from jitcore.ir.used_attributes import UsedAttributes
+from jitcore.noted_attributes import set_noted_attributes
 from jitcore.plans import HostPlan, NativePlan, StoredPlan
-from jitcore.signatures import Description, describe_all, describe_text, describe_unknown, structure
+from jitcore.signatures import (
+    Description,
+    describe_all,
+    describe_callable,
+    describe_object,
+    describe_text,
+    describe_unknown,
+    structure,
+    with_parts,
+)
 from jitcore.tracebacks import for_user
 
 if TYPE_CHECKING:
@@ -40,7 +51,10 @@ MAX_FRUITLESS = 16
 """How many calls of a region may find nothing native in it before no more look."""
 
 MAX_CHOICES = 8
-"""How many strings and functions a function is specialized for, in each of its parameters."""
+"""How many texts, functions and forms of objects a parameter is specialized for."""
+
+MAX_KNOWN_INTS = 2
+"""For how many ints that functions read from around them a function is specialized."""
 
 MAX_SPECIALIZATIONS = 256
 """A limit over all structures of arguments, against programs that call with ever new constants."""
@@ -155,6 +169,8 @@ class Executor:
         Whether this is a region made of what had no types before it was called.
     constants : frozenset of int
         The numbers of the inputs whose values are part of a specialization's key.
+    replays : bool
+        Whether calls with arrays on a device are recorded when they come again.
     refusal : str
         Why the lists and texts in the arguments are Python's, while that is compiled.
     extents : frozenset of int
@@ -178,7 +194,8 @@ class Executor:
         idle: set[Any] | None = None,
     ) -> None:
         self.graph = graph
-        captured = {capture.input for capture in graph.captures}
+        captured = {one.input for one in graph.captures if one.input is not None}
+        self._captured_inputs = len(captured)
         self.exact = exact | {n for n, value in enumerate(graph.inputs) if value in captured}
         self.name = name
         self.fallback = fallback
@@ -200,8 +217,11 @@ class Executor:
         self.extents: frozenset[int] = frozenset()
         self._texts: frozenset[int] | None = None
         self._choices: dict[int, set[Description]] = {}
-        self._python_lists: set[_Lists] = set()
+        self._used_attributes: UsedAttributes | None = None
+        self._forms: dict[int, set[Description]] = {}
+        self._python_lists: set[_Apart] = set()
         self.refusal = ""
+        self.replays = False
         self._fruitless = 0
         self._devices: dict[int, Executor] = {}
         self._remade: int | None = None
@@ -281,11 +301,35 @@ class Executor:
         constants = self.constants | self.extents if static else self.constants
         given = describe_all(args, constants)
         found = tuple(map(self._as_list, itertools.count(), given))
-        if _lists_in(found) in self._python_lists:
-            found = given
-        return self._with_known_lists(
-            [self._with_few_choices(number, one) for number, one in enumerate(found)]
-        )
+        if self._takes_objects():
+            found = tuple(map(self._as_object, itertools.count(), found, args))
+        # Lists and objects that a graph captures, or a region gets, are Python's.
+        own = 0 if self.depth else len(found) - self._captured_inputs
+        found = (*found[:own], *map(_as_python_s, found[own:]))
+        if _taken_apart(found) in self._python_lists:
+            found = tuple(map(_as_python_s, given))
+        return tuple(map(self._with_few_choices, itertools.count(), found))
+
+    def _takes_objects(self) -> bool:
+        """Whether objects of users' classes may be taken apart: a region never has one."""
+        return self.depth == 0 and self.compile_function is not None and not self.place
+
+    def _as_object(self, number: int, one: Description, value: Any) -> Description:
+        """The description of what may be an object by its attributes, of a function by its code."""
+        found = describe_callable(value)
+        if found is None and one == describe_unknown():
+            if self._used_attributes is None:
+                assert self.compile_function is not None
+                self._used_attributes = UsedAttributes(self.graph, self.compile_function)
+            names_of, constant = self._used_attributes.of, number in self.constants
+            found = describe_object(value, names_of, constant=constant)
+        if found is None:
+            return one
+        # Trees and lists of nodes have ever new forms.
+        forms = self._forms.setdefault(number, set())
+        if len(forms) < MAX_CHOICES:
+            forms.add(structure(self._with_few_choices(number, found)))
+        return found if structure(self._with_few_choices(number, found)) in forms else one
 
     def _as_list(self, number: int, one: Description) -> Description:
         """The description of a text as a list of characters, where the graph reads it as one."""
@@ -297,8 +341,10 @@ class Executor:
 
     def _with_few_choices(self, number: int, one: Description) -> Description:
         """The description of an argument, without texts and functions that are too many."""
-        if one[0] == "tuple":
-            return (*one[:2], *(self._with_few_choices(number, item) for item in one[2:]))
+        if one[0] in ("tuple", "object"):
+            return with_parts(one, functools.partial(self._with_few_choices, number))
+        if one[0] == "function":
+            return with_parts(one, functools.partial(self._with_few_numbers, number))
         if one[0] != "constant" or one[1] not in (str, FunctionType):
             return one
         known = self._choices.setdefault(number, set())
@@ -306,21 +352,14 @@ class Executor:
             known.add(one)
         return one if one in known else describe_unknown()
 
-    def _with_known_lists(self, found: list[Description]) -> tuple[Description, ...]:
-        """The descriptions, without those of lists that compiled code would not take.
-
-        These are lists that the graph captures or a region gets, and all lists in calls with such
-        lists for which the function was found not to be native from end to end.
-        """
-        lists = _lists_in(found)
-        if not lists:
-            return tuple(found)
-        stay = self.depth > 0 or lists in self._python_lists
-        captured = len(found) - sum(one.input is not None for one in self.graph.captures)
-        return tuple(
-            describe_unknown() if one[0] == "list" and (stay or number >= captured) else one
-            for number, one in enumerate(found)
-        )
+    def _with_few_numbers(self, number: int, one: Description) -> Description:
+        """The description of what a function holds: ints are known while they are few."""
+        if one[0] == "constant" and one[1] in (int, bool) and number not in self.constants:
+            known = self._choices.setdefault(number, set())
+            if len(known) < MAX_KNOWN_INTS:
+                known.add(one)
+            return one if one in known else (one[1].__name__,)
+        return self._with_few_choices(number, one)
 
     def _run_positional(self, *args: Any) -> Any:
         return self.run(args)
@@ -382,7 +421,7 @@ class Executor:
         """Compile for these arguments; lists are taken apart only in functions all native."""
         made = self._attempt(args, kind, is_native=True)
         if made is None:
-            self._python_lists.add(_lists_in(self.describe(args)))
+            self._python_lists.add(_taken_apart(self.describe(args)))
             made = self._attempt(args, kind, is_native=False)
         assert made is not None
         return made
@@ -492,27 +531,36 @@ class Executor:
     def _error_handler(self, found: Specialization) -> Callable[..., Any]:
         """What a native function that could not finish leads to."""
         assert isinstance(found.plan, NativePlan)
-        sites = found.plan.sites
+        sites, signature = found.plan.sites, found.plan.signature
 
         def handle(status: int, payload: int, *args: Any) -> Any:
-            site = sites[status - 1]
-            if not site.after_write:
+            site = None if status == LEFT_TO_PYTHON else sites[status - 1]
+            if site is None or not site.after_write:
                 try:
                     return self.fallback(*args)
                 except Exception as error:
                     raise for_user(error)  # noqa: B904  # it is the same one
             numbers = (ctypes.c_int64 * site.payload).from_address(payload)
+            set_noted_attributes(signature, payload, args)
             raise at_place(site.make(list(numbers)), site.source)
 
         return handle
 
 
-_Lists = tuple[tuple[int, Description], ...]
+_Apart = tuple[tuple[int, Description], ...]
+_APART = frozenset({"list", "object", "objects", "function"})
 
 
-def _lists_in(descriptions: Sequence[Description]) -> _Lists:
-    """The lists among the arguments, by their numbers."""
-    return tuple((number, one) for number, one in enumerate(descriptions) if one[0] == "list")
+def _as_python_s(one: Description) -> Description:
+    """The description of a value where compiled code takes no lists and objects apart."""
+    return describe_unknown() if one[0] in _APART else one
+
+
+def _taken_apart(descriptions: Sequence[Description]) -> _Apart:
+    """The lists and objects among the arguments, by their numbers, whatever arrays these have."""
+    return tuple(
+        (number, structure(one)) for number, one in enumerate(descriptions) if one[0] in _APART
+    )
 
 
 def capture_guard(capture: Capture) -> CaptureGuard | None:
@@ -537,9 +585,7 @@ def _without_extents(description: Description) -> Description:
     if description[0] == "array":
         kind, dtype, shape, layout = description
         return (kind, dtype, tuple(1 if extent == 1 else None for extent in shape), layout)
-    if description[0] == "tuple":
-        return (*description[:2], *(_without_extents(item) for item in description[2:]))
-    return description
+    return with_parts(description, _without_extents)
 
 
 def _identifier(name: str) -> str:

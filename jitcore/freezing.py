@@ -8,6 +8,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from jitcore.errors import Error
+from jitcore.front_end import compile_argument
 from jitcore.frontend.layers import HOOKS
 from jitcore.frozen_attributes import Kept, all_attributes, method_graphs
 from jitcore.frozen_function import FrozenFunction
@@ -21,7 +22,6 @@ from jitcore.module import ScriptModule, compiled_names, expose_methods, interfa
 from jitcore.nn.module import Module
 from jitcore.nn.registry import joined
 from jitcore.optimizing import run_frozen_optimizations
-from jitcore.script import compile_argument
 
 __all__ = ["dump_alias_db", "flat_graph", "freeze"]
 
@@ -129,8 +129,8 @@ def _checked(mod: Module) -> ScriptModule:
         raise Error("Freezing expects a module that is not frozen")
     if mod.training:
         raise Error(
-            "Freezing is only possible for modules in eval mode; call .eval() on this "
-            f"{mod.original_name} before"
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() "
+            f"on your module before freezing: this {mod.original_name} is in training mode"
         )
     return mod
 
@@ -275,7 +275,7 @@ def flat_graph(graph: Graph) -> Graph:
     """
     final = {c.input: c.value for c in graph.captures if isinstance(c.container, Constants)}
     types = [type_of_constant(final[one]) if one in final else ANY for one in graph.inputs]
-    flat = specialize(graph, types, compile_function=compile_argument, keep_layer_functions=True)
+    flat = specialize(graph, types, compile_function=compile_argument, layer_functions="kept")
     dead_code_elimination(flat)
     canonicalize(flat)
     return flat

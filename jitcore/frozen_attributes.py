@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.front_end import compile_argument
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import final_graph, is_constant
 from jitcore.frontend.final_graphs import folded
@@ -21,7 +22,6 @@ from jitcore.ir.passes.specialize import specialize
 from jitcore.ir.types import type_of_constant
 from jitcore.module import ScriptModule
 from jitcore.nn.module import Module
-from jitcore.script import compile_argument
 
 __all__ = ["Kept", "all_attributes", "method_graphs"]
 
@@ -97,7 +97,7 @@ def _specialized(graph: Graph) -> Graph:
         type_of_constant(values[one]) if isinstance(values.get(one), np.ndarray) else one.type
         for one in graph.inputs
     ]
-    return specialize(graph, types, compile_function=compile_argument, keep_layer_functions=True)
+    return specialize(graph, types, compile_function=compile_argument, layer_functions="kept")
 
 
 def _changed(root: ScriptModule, flat: Graph) -> Iterator[tuple[tuple[int, str], str]]:

@@ -59,7 +59,7 @@ class FrozenFunction(ScriptFunction):
     def optimize(self, graph: Graph, step: tuple[str, bool]) -> None:
         """Run another graph from now on.
 
-        Where its inputs have a dtype and a rank, it is run with such arrays only.
+        Where its inputs have a dtype, or a rank as well, it is run with such arrays only.
 
         Parameters
         ----------
@@ -74,8 +74,12 @@ class FrozenFunction(ScriptFunction):
 
     def prepare(self, graph: Graph) -> None:
         """Run a graph from now on that holds what only this machine reads."""
-        self.optimize(graph, ("inference", True))
         self.is_for_this_machine = True
+        self.optimize(graph, ("inference", True))
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._executor.replays = self.is_for_this_machine
 
     def _build(self) -> Graph:
         return self._final
@@ -120,9 +124,9 @@ class FrozenFunction(ScriptFunction):
         return all(
             isinstance(argument, np.ndarray)
             and argument.dtype == value.type.dtype
-            and argument.ndim == value.type.rank
+            and value.type.rank in (None, argument.ndim)
             for value, argument in zip(self._final.inputs, arguments, strict=False)
-            if isinstance(value.type, TensorType) and value.type.is_complete
+            if isinstance(value.type, TensorType) and value.type.dtype is not None
         )
 
     def _as_frozen(self) -> FrozenFunction:
@@ -130,6 +134,7 @@ class FrozenFunction(ScriptFunction):
         if self._unoptimized is None:
             method = self.__wrapped_function__
             self._unoptimized = FrozenFunction(method, self._exact, self.generic, self._numerics)
+            self._unoptimized._executor.replays = self.is_for_this_machine
         return self._unoptimized
 
     def graph_for(self, /, *args: Any, **kwargs: Any) -> Graph:

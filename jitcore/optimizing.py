@@ -26,6 +26,7 @@ from jitcore.ir.passes.frozen.remove_dead_branches import remove_dead_branches
 from jitcore.ir.passes.frozen.remove_dropout import remove_dropout
 from jitcore.ir.passes.frozen.remove_in_place import remove_in_place
 from jitcore.ir.passes.frozen.transpose_linears import transpose_linears
+from jitcore.ir.passes.frozen.weigh_products import weigh_products
 from jitcore.module import ScriptModule
 from jitcore.nn.module import Module
 
@@ -129,6 +130,7 @@ def optimize_frozen_graph(graph: Graph, optimize_numerics: bool) -> Graph:
     _fold_all_constants(graph)
     merge_views(graph)
     if optimize_numerics:
+        weigh_products(graph)
         _fold_into_weights(graph)
         concat_linears(graph)
         transpose_linears(graph)

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
 from typing import Any, Protocol
+
+import numpy as np
 
 from jitcore import config
 from jitcore.codegen.engine import add_symbol, compile_module, vector_bits
@@ -17,9 +21,12 @@ from jitcore.codegen.entries.signature import (
     ArrayParam,
     Layout,
     ListParam,
+    ObjectParam,
     Param,
+    Result,
     Signature,
     TupleParam,
+    TupleResult,
 )
 from jitcore.codegen.host import build_host
 from jitcore.codegen.loop_passes.outline import outline
@@ -27,14 +34,16 @@ from jitcore.codegen.loop_passes.streaming import stream_results
 from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.loops import For, While
 from jitcore.codegen.lower import Lowered, NotNative, lower
+from jitcore.codegen.onednn.constants import note_constant
+from jitcore.codegen.onednn.switch import onednn_fusion_enabled
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
-from jitcore.codegen.printers.numba_cpu import compile_numba
 from jitcore.codegen.runtime.streams import largest_cache
 from jitcore.codegen.targets import CPU, Target
 from jitcore.fusers.groups import Decision, fuse_groups
+from jitcore.fusers.onednn import fuse_onednn_groups
 from jitcore.fusers.regions import MIN_WEIGHT, dissolve, is_native_graph, partition
 from jitcore.ir import log
-from jitcore.ir.graph import Graph
+from jitcore.ir.graph import Constants, FieldWrite, Graph
 from jitcore.ir.passes.channels_last import keep_channels_last
 from jitcore.ir.passes.common_reshapes import read_stored_values, reshape_results
 from jitcore.ir.passes.cse import common_subexpression_elimination
@@ -45,6 +54,7 @@ from jitcore.ir.passes.expand_layers import expand_layers
 from jitcore.ir.passes.list_results import list_results
 from jitcore.ir.passes.loop_products import multiply_before_loops
 from jitcore.ir.passes.plain_linears import use_plain_linears
+from jitcore.ir.passes.plain_windows import use_plain_windows
 from jitcore.ir.passes.selected import compute_selected_in_place
 from jitcore.ir.passes.summed_products import sum_computed_products
 from jitcore.ir.passes.transposed_products import transpose_after_products
@@ -119,6 +129,7 @@ def compile_native(
     unique = f"{name}_{next(_numbers)}" if config.engine() == "numba" else name
     if backend.target.is_device:
         use_plain_linears(fused)
+        use_plain_windows(fused)
     else:
         use_kernels(fused)
         multiply_before_loops(fused)
@@ -133,6 +144,9 @@ def compile_native(
     if not backend.target.is_device and wrap_rolled_arrays(fused):
         dead_code_elimination(fused)
     decisions: list[Decision] = []
+    if onednn_fusion_enabled() and not backend.target.is_device:
+        fuse_onednn_groups(fused, decisions)
+        _note_constants(captures)
     fuse_groups(fused, decisions)
     check_strict_fusion(fused, decisions)
     log.graph_dump("fusion", "after fusion", lambda: str(fused))
@@ -143,7 +157,7 @@ def compile_native(
             raise
         reason.node.origin.host_reason = str(reason)
         return None
-    signature = Signature(_with_writes(known, lowered.written), lowered.result)
+    signature = _signature(known, lowered, fused.field_writes)
     release_gil = _release_gil(fused, lowered, known)
     entry = make_entry(
         signature,
@@ -157,11 +171,34 @@ def compile_native(
     return NativePlan(fused, kernel, entry, signature, decisions, release_gil)
 
 
+def _signature(
+    params: Sequence[Param], lowered: Lowered, writes: Sequence[FieldWrite]
+) -> Signature:
+    """What the entry checks and gives: results that attributes become are the last ones."""
+    marked = _with_writes(params, lowered.written)
+    result, set_at_end = lowered.result, list[tuple[FieldWrite, Result]]()
+    if writes:
+        assert isinstance(result, TupleResult)
+        result, *values = result.elements
+        set_at_end += zip(writes, values, strict=True)
+    late = tuple(number for number, one in enumerate(lowered.sites, start=1) if one.after_write)
+    return Signature(marked, result, tuple(set_at_end), lowered.noted, lowered.element_writes, late)
+
+
+def _note_constants(captures: Sequence[CaptureGuard]) -> None:
+    """Tell of the arrays that frozen modules hold, of which other formats may be kept."""
+    for capture in captures:
+        if isinstance(capture.container, Constants) and capture.is_input and capture.key:
+            value = capture.container.get(capture.key)
+            if isinstance(value, np.ndarray):
+                note_constant(value)
+
+
 def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> ReleaseGil:
     """When a native function may take long: with large arrays, or where only its loops tell."""
     if not any(isinstance(one, For | While) for one in walk(lowered.function.body)):
         return "never"
-    has_arrays = any(isinstance(param, ArrayParam | TupleParam) for param in params)
+    has_arrays = any(isinstance(one, ArrayParam | TupleParam | ObjectParam) for one in params)
     return "large" if has_arrays and not graph.find_all_nodes("prim::Loop") else "always"
 
 
@@ -204,7 +241,9 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         )
     owner: object = None
     if config.engine() == "numba":
-        address, owner, _ = compile_numba(lowered.function, contract=contract)
+        # Few ask for it, and to import what prints and compiles takes time.
+        numba_printer = import_module("jitcore.codegen.printers.numba_cpu")
+        address, owner, _ = numba_printer.compile_numba(lowered.function, contract=contract)
         add_symbol(lowered.function.name, address)
         text = print_declaration(lowered.function)
     else:
@@ -222,7 +261,8 @@ def _layouts(params: Sequence[Param]) -> list[Layout | None]:
     """One entry for each input of the function, tuples taken apart."""
     layouts: list[Layout | None] = []
     for param in params:
-        if isinstance(param, TupleParam):
+        if isinstance(param, TupleParam | ObjectParam):
+            layouts += [None] * isinstance(param, ObjectParam)
             layouts.extend(_layouts(param.elements))
         else:
             layouts.append(param.layout if isinstance(param, ArrayParam) else None)
@@ -237,6 +277,8 @@ def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Para
         if isinstance(param, TupleParam):
             return TupleParam(tuple(mark(element) for element in param.elements), param.named)
         number = next(numbers)
+        if isinstance(param, ObjectParam):
+            return replace(param, elements=tuple(mark(element) for element in param.elements))
         if number in written and isinstance(param, ArrayParam):
             return ArrayParam(param.dtype, param.dims, param.layout, True)
         if number in written and isinstance(param, ListParam):

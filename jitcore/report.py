@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ _SILENT = frozenset(
     f"prim::{name}"
     for name in ("Constant", "TupleConstruct", "Unpack", "UnionConstruct", "Uninitialized")
 )
-_GROUPS = ("prim::FusionGroup", "prim::NativeGroup")
+_GROUPS = ("prim::FusionGroup", "prim::NativeGroup", "prim::oneDNNFusionGroup")
 _VIEW = "a view: it costs nothing, as its array is read in place"
 _NUMBER = "it works on single numbers, which needs no loop"
 
@@ -84,6 +85,9 @@ def _native_lines(plan: NativePlan, indent: int) -> Iterator[str]:
         size = _extents(inside[-1])
         yield f"{margin}fused group {number}: {_count(inside, 'operation')} on {size} elements"
         yield from table(["line", "source", "operations"], list(_by_line(inside)), indent + 2)
+    for number, node in enumerate(plan.graph.find_all_nodes("prim::oneDNNFusionGroup")):
+        yield ""
+        yield from _onednn_lines(f"{margin}oneDNN group {number}", node, indent)
     reasons = {(one.node, one.source): one.reason for one in plan.decisions}
     outside = [
         (node, _why_native(node, reasons))
@@ -100,6 +104,20 @@ def _native_lines(plan: NativePlan, indent: int) -> Iterator[str]:
         yield f"{margin}loops and memory of {plan.kernel.name}, in order"
         for note in plan.kernel.lowered.notes:
             yield from wrapped(f"{margin}  ", note)
+
+
+def _onednn_lines(title: str, node: Node, indent: int) -> Iterator[str]:
+    """What oneDNN computes, by which of its implementations, and whether it has."""
+    inside = [one for one in node.attributes["graph"].nodes() if one.kind not in _SILENT]
+    # Only who has enabled it has such groups.
+    done = import_module("jitcore.codegen.onednn.functions").activity(node.attributes["symbol"])
+    own = f", {_count(done.left, 'call')} left to jitcore's own kernels" if done.left else ""
+    yield f"{title}: {_count(inside, 'operation')}; it computed {_count(done.calls, 'call')}{own}"
+    if done.left:
+        yield from wrapped(f"{' ' * indent}  left, the last time for ", done.reason)
+    yield from table(["line", "source", "operations"], list(_by_line(inside)), indent + 2)
+    names = (_times(count, name) for name, count in done.implementations.items())
+    yield from wrapped(f"{' ' * indent}  primitives: ", ", ".join(names) or "none yet")
 
 
 def _host_lines(plan: HostPlan, indent: int) -> Iterator[str]:
@@ -277,8 +295,9 @@ def _times(count: int, word: str) -> str:
     return word if count == 1 else f"{count} {word}"
 
 
-def _count(things: Sequence[Any] | dict[Any, Any], noun: str) -> str:
-    return f"1 {noun}" if len(things) == 1 else f"{len(things) or 'no'} {noun}s"
+def _count(things: Sequence[Any] | dict[Any, Any] | int, noun: str) -> str:
+    count = things if isinstance(things, int) else len(things)
+    return f"1 {noun}" if count == 1 else f"{count or 'no'} {noun}s"
 
 
 def _extents(node: Node) -> str:

@@ -22,16 +22,15 @@ from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.explain import Explanation, explain_call
-from jitcore.frontend import compile_function, is_library
+from jitcore.front_end import compile_argument, graph_of
+from jitcore.frontend import is_library
 from jitcore.frontend.constants import (
     function_mark,
     is_layer,
     saved_program,
-    wrapped_function,
 )
 from jitcore.grouped import grouped_graph
 from jitcore.ir.graph import Graph
-from jitcore.ir.ops import kind_of
 from jitcore.plans import Kernel, NativePlan
 from jitcore.source import has_source
 from jitcore.tracebacks import for_user, speaks_for_python
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ScriptFunction",
-    "compile_argument",
     "holds",
     "last_executed_optimized_graph",
     "script",
@@ -67,26 +65,6 @@ def _kernels(specializations: Iterable[Specialization]) -> Iterator[Kernel]:
             continue
         for region in one.plan.regions.values():
             yield from _kernels(region.specializations)
-
-
-def _front_end(function: FunctionType | MethodType) -> Graph:
-    return compile_function(function, lookup_op=kind_of)
-
-
-def compile_argument(function: Any) -> Graph | None:
-    """The graph of a Python function that came in as an argument; None of what is left alone."""
-    plain = wrapped_function(function)
-    if plain is None or is_library(plain.__code__.co_filename) or function_mark(plain) == "ignore":
-        return None
-    program = saved_program(plain)
-    if program is not None:
-        graph: Graph = program.graph()
-        return graph
-    try:
-        return _front_end(plain)
-    except CompilationError:
-        # Nobody asked for it to be compiled: Python calls it.
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +169,7 @@ class ScriptFunction:
 
     def _build(self) -> Graph:
         """The graph of the source."""
-        return _front_end(self.__wrapped_function__)
+        return graph_of(self.__wrapped_function__)
 
     def _choose(self) -> None:
         """Take up the graph that fits the globals as they are now; build one if none does."""
@@ -428,7 +406,7 @@ def _checked_class(class_: type) -> type:
             marked = function_mark(function) in ("ignore", "unused")
             if not marked and not is_library(function.__code__.co_filename):
                 if has_source(function):
-                    _front_end(function)
+                    graph_of(function)
     return class_
 
 

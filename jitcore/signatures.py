@@ -7,9 +7,19 @@ shape (``STATIC``) or for all shapes with the same extents of 1 (``DYNAMIC``).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from dis import get_instructions
 from enum import Enum
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from functools import partial
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -20,11 +30,15 @@ from jitcore.codegen.entries.signature import (
     ConstantParam,
     Layout,
     ListParam,
+    ObjectListParam,
+    ObjectParam,
     Param,
+    RowsKind,
     ScalarParam,
     TupleParam,
 )
 from jitcore.frontend.constants import final_graph, wrapped_function
+from jitcore.ir.classes import class_attribute, has_plain_attributes
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -32,8 +46,14 @@ from jitcore.ir.types import (
     COMPLEX,
     FLOAT,
     INT,
+    SUPPORTED,
     Dim,
+    KnownType,
     ListType,
+    ObjectListType,
+    OpenFunction,
+    OpenPartial,
+    RecordType,
     TensorType,
     TupleType,
     Type,
@@ -46,16 +66,22 @@ __all__ = [
     "describe",
     "describe_all",
     "describe_constant",
+    "describe_callable",
+    "describe_object",
     "describe_text",
     "describe_unknown",
     "structure",
     "type_and_param",
+    "with_parts",
 ]
 
 Description = tuple[Any, ...]
 
 MAX_RANK = 8
 """Arrays of higher rank are left to NumPy."""
+
+MAX_NESTING = 4
+"""How many objects may be attributes of one another."""
 
 _NUMBERS: dict[type, tuple[Type, str, Any]] = {
     int: (INT, "int", np.dtype(np.int64)),
@@ -70,13 +96,12 @@ objects have contents, which may change."""
 _CONTAINERS = frozenset({dict, set, frozenset, bytes, bytearray})
 """Whose contents are Python's."""
 
-_ARRAY_DTYPES = {np.dtype(one): np.dtype(np.dtype(one).str) for one in "?bhilqBHILQfdFD"}
+_ARRAY_DTYPES = {np.dtype(one): np.dtype(np.dtype(one).str) for one in SUPPORTED}
 """The dtypes that loops work on, with the one that stands for all of the same numbers."""
 
 _IN_LISTS = frozenset({int, float, bool})
 """The numbers that lists may have."""
 
-_NATIVE_KINDS = frozenset("biufc")
 _FOREIGN: Description = ("any",)
 
 
@@ -115,8 +140,20 @@ def _describe_list(value: list[Any]) -> Description:
     """A list by its first element: whether all others are like it, the entry sees."""
     if not value:
         return ("list", None)
-    kind = _kind_in_list(value[0])
+    kind: Any = _kind_of_rows(value) if type(value[0]) is list else _kind_in_list(value[0])
     return _FOREIGN if kind is None else ("list", kind)
+
+
+def _kind_of_rows(value: list[Any]) -> tuple[Any, ...] | None:
+    """The kind of a list of lists, by the first element of the first of them that has one."""
+    depth = 0
+    while value and type(value[0]) is list and depth < MAX_NESTING:
+        depth += 1
+        value = next((row for row in value if type(row) is not list or row), [])
+        if type(value) is not list:
+            return None
+    kind = _kind_in_list(value[0]) if value else None
+    return None if value and kind is None else ("rows", depth, kind)
 
 
 def _kind_in_list(element: Any) -> str | tuple[str, ...] | None:
@@ -154,7 +191,7 @@ class _Identity:
 
 
 def _is_native(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in _NATIVE_KINDS and dtype.isnative and dtype.char not in "gGe"
+    return dtype.char in SUPPORTED and dtype.isnative
 
 
 def _describe_array(array: np.ndarray[Any, Any]) -> Description:
@@ -195,13 +232,189 @@ def describe_all(values: tuple[Any, ...], constants: frozenset[int]) -> tuple[De
     )
 
 
+def describe_object(
+    value: Any, names_of: Callable[[type], Collection[str]], *, constant: bool = False
+) -> Description:
+    """The description of an object of a user's class by those attributes that are looked at.
+
+    Parameters
+    ----------
+    value : object
+    names_of : callable
+        Gives the names that matter in objects of a class.
+    constant : bool
+        The program must know the numbers among the attributes when it is compiled.
+    """
+    return _describe_attributes(value, names_of, constant, ())
+
+
+def _describe_attributes(
+    value: Any,
+    names_of: Callable[[type], Collection[str]],
+    constant: bool,
+    around: tuple[Any, ...],
+) -> Description:
+    if type(value) is list:
+        return _describe_objects(value, names_of)
+    class_ = type(value)
+    is_cycle = any(value is one for one in around)
+    if is_cycle or len(around) >= MAX_NESTING or not has_plain_attributes(class_):
+        return _FOREIGN
+    names = sorted(names_of(class_))
+    if not names:
+        return _FOREIGN
+    found: dict[str, Description] = {}
+    inherited = []
+    for name in names:
+        held = class_attribute(class_, name)
+        if hasattr(type(held), "__get__") and not isinstance(held, _READ_WITHOUT_CODE):
+            continue
+        try:
+            attribute = getattr(value, name)
+        except AttributeError:
+            continue
+        if _is_inherited(attribute, held):
+            inherited.append(name)
+            continue
+        one = describe_constant(attribute) if constant else _describe_item(attribute)
+        if one == _FOREIGN:
+            one = _describe_attributes(attribute, names_of, constant, (*around, value))
+        if one != _FOREIGN:
+            found[name] = one
+    return ("object", _Identity(class_), tuple(found), tuple(inherited), *found.values())
+
+
+def _describe_objects(
+    values: list[Any], names_of: Callable[[type], Collection[str]]
+) -> Description:
+    """A list of objects of one class by the first: whether others are like it, the entry sees."""
+    if not values or not has_plain_attributes(type(values[0])):
+        return _FOREIGN
+    if any(type(one) is not type(values[0]) for one in values):
+        return _FOREIGN
+    one = _describe_attributes(values[0], names_of, False, ())
+    if one == _FOREIGN:
+        return _FOREIGN
+    _, held, names, inherited, *parts = one
+    numbers = [(name, part) for name, part in zip(names, parts, strict=True) if part in _NUMERIC]
+    kept = tuple(name for name, _ in numbers)
+    return ("objects", held, kept, inherited, *(part for _, part in numbers))
+
+
+_NUMERIC = frozenset({("int",), ("float",), ("bool",)})
+
+_READ_WITHOUT_CODE = (FunctionType, MemberDescriptorType)
+"""What a class may have under a name so that reading the attribute runs nothing."""
+
+
+def describe_callable(value: Any) -> Description | None:
+    """The description of a function, or a partial one, by its code and what it holds.
+
+    None of other objects, and where compiled code needs the very function: nothing is known of what
+    it holds, it assigns that, or somebody has put something into its ``__dict__``.
+    """
+    if type(value) is FunctionType:
+        return _describe_function(value)
+    return _describe_partial(value) if type(value) is partial else None
+
+
+def _describe_function(function: FunctionType, around: tuple[Any, ...] = ()) -> Description | None:
+    is_cycle = any(function is one for one in around)
+    if is_cycle or vars(function) or function.__kwdefaults__ or _assigns_outer(function.__code__):
+        return None
+    try:
+        values = OpenFunction.values_of(function)
+    except ValueError:
+        return None
+    parts = _describe_held(values, (*around, function))
+    return None if parts is None else ("function", _Code(OpenFunction.of(function)), *parts)
+
+
+def _describe_partial(function: partial[Any]) -> Description | None:
+    if vars(function):
+        return None
+    shape = OpenPartial(len(function.args), tuple(sorted(function.keywords)))
+    parts = _describe_held(shape.values_of(function), ())
+    return None if parts is None else ("function", shape, *parts)
+
+
+def _describe_held(
+    values: Sequence[Any], around: tuple[FunctionType, ...]
+) -> list[Description] | None:
+    """The descriptions of what a function holds."""
+    parts = []
+    for value in values:
+        one = describe_constant(value)
+        if type(value) is FunctionType:
+            inner = _describe_function(value, around)
+            one = _FOREIGN if inner is None else inner
+        if one == _FOREIGN or type(value) is list:
+            return None
+        parts.append(one)
+    return parts
+
+
+def _assigns_outer(code: CodeType) -> bool:
+    """Whether a function assigns variables around it, or functions inside it do."""
+    for instruction in get_instructions(code):
+        if instruction.opname in ("STORE_DEREF", "DELETE_DEREF"):
+            if instruction.argval in code.co_freevars:
+                return True
+    return any(_assigns_outer(one) for one in code.co_consts if isinstance(one, CodeType))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Code:
+    """A function, which equals all others with the same code and the same globals."""
+
+    function: OpenFunction
+
+    def __repr__(self) -> str:
+        return f"code of {self.function.__name__}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Code):
+            return False
+        one, two = self.function.template, other.function.template
+        return one.__code__ is two.__code__ and one.__globals__ is two.__globals__
+
+    def __hash__(self) -> int:
+        return id(self.function.template.__code__)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of what such functions hold."""
+        return self.function.names
+
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
+
+def _is_inherited(attribute: Any, held: Any) -> bool:
+    """Whether an attribute comes from the class and not from the object."""
+    if isinstance(held, FunctionType):
+        return isinstance(attribute, MethodType) and attribute.__func__ is held
+    return attribute is held
+
+
 def structure(description: Description) -> Description:
     """The part of a description that has nothing to do with arrays' dtypes and shapes."""
     if description[0] == "array":
         return ("array",)
-    if description[0] == "tuple":
-        return (*description[:2], *(structure(item) for item in description[2:]))
-    return description
+    return with_parts(description, structure)
+
+
+def with_parts(
+    description: Description, change: Callable[[Description], Description]
+) -> Description:
+    """A description with other descriptions of the elements, or attributes, that it has."""
+    start = _PARTS_FROM.get(description[0], len(description))
+    return (*description[:start], *map(change, description[start:]))
+
+
+_PARTS_FROM = {"tuple": 2, "function": 2, "object": 4, "objects": 4}
+"""Where in a description those of the parts begin."""
 
 
 def constant_of(param: Param | None) -> tuple[bool, Any]:
@@ -230,6 +443,16 @@ def type_and_param(
         return _tuple(description, name, dynamic)
     if kind == "list":
         return _list(description)
+    if kind == "object":
+        _, held, names, inherited, *parts = description
+        kept = tuple((one, class_attribute(held.value, one)) for one in inherited)
+        return _object(held.value, names, parts, kept, name, dynamic)
+    if kind == "objects":
+        return _objects(description)
+    if kind == "function":
+        held = description[1]
+        shape = held.function if isinstance(held, _Code) else held
+        return _object(shape, shape.names, description[2:], (), name, dynamic)
     if kind == "any":
         return ANY, None
     type_, python_name, dtype = next(row for row in _NUMBERS.values() if row[1] == kind)
@@ -249,17 +472,56 @@ def _array(description: Description, name: str, dynamic: bool) -> tuple[Type, Pa
 
 def _list(description: Description) -> tuple[Type, Param]:
     kind = description[1]
+    if isinstance(kind, tuple) and kind[0] == "rows":
+        _, depth, inner = kind
+        type_: Type = ListType(_element_type(inner))
+        for _ in range(depth):
+            type_ = ListType(type_)
+        return type_, ListParam(RowsKind(depth, inner))
+    return ListType(_element_type(kind)), ListParam(kind)
+
+
+def _element_type(kind: Any) -> Type:
+    """The type of the elements of a list."""
     if isinstance(kind, tuple):
-        element: Type = TupleType(tuple(map(_number_type, kind)))
-    elif kind == "character":
-        element = CHARACTER
-    else:
-        element = _number_type(kind) if kind else ANY
-    return ListType(element), ListParam(kind)
+        return TupleType(tuple(map(_number_type, kind)))
+    if kind == "character":
+        return CHARACTER
+    return _number_type(kind) if kind else ANY
 
 
 def _number_type(name: str) -> Type:
     return next(type_ for type_, python_name, _ in _NUMBERS.values() if python_name == name)
+
+
+def _objects(description: Description) -> tuple[Type, Param]:
+    _, held, names, inherited, *parts = description
+    kinds = tuple(part[0] for part in parts)
+    kept = tuple((one, class_attribute(held.value, one)) for one in inherited)
+    types = tuple(map(_number_type, kinds))
+    param = ObjectListParam(held.value, names, kinds, kept)
+    return ObjectListType(held.value, names, types, inherited=inherited), param
+
+
+def _object(
+    class_: Any,
+    names: Sequence[str],
+    parts: Sequence[Description],
+    inherited: tuple[tuple[str, Any], ...],
+    name: str,
+    dynamic: bool,
+) -> tuple[Type, Param | None]:
+    types: list[Type] = []
+    params: list[Param] = []
+    for attribute, part in zip(names, parts, strict=True):
+        type_, param = type_and_param(part, f"{name}.{attribute}.", dynamic=dynamic)
+        if param is None:
+            return ANY, None
+        types.append(KnownType(param.value) if isinstance(param, ConstantParam) else type_)
+        params.append(param)
+    param = ObjectParam(class_, tuple(names), tuple(params), inherited)
+    kept = tuple(one for one, _ in inherited)
+    return RecordType(class_, tuple(names), tuple(types), inherited=kept), param
 
 
 def _tuple(description: Description, name: str, dynamic: bool) -> tuple[Type, Param | None]:

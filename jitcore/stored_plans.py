@@ -29,7 +29,7 @@ import numpy as np
 
 from jitcore import config
 from jitcore.codegen import cache as files
-from jitcore.codegen.engine import cpu_identity, load_stored
+from jitcore.codegen.engine import CompiledModule, cpu_identity, load_library, load_stored
 from jitcore.codegen.entries.entry import ABSENT, CaptureGuard, Entry, ReleaseGil, make_entry
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Signature
@@ -40,7 +40,7 @@ from jitcore.signatures import Description
 
 __all__ = ["StoredConstants", "Subject", "load", "store"]
 
-_VERSION: Final = "1"
+_VERSION: Final = "2"
 _ROOT: Final = Path(__file__).parent
 _IMPORTED: Final = time.time_ns()
 _NOT_PICKLED: Final = (
@@ -53,6 +53,13 @@ _NOT_PICKLED: Final = (
     TypeError,
     ValueError,
 )
+_MAKERS: Final = (
+    "jitcore.codegen.runtime.blas",
+    "jitcore.codegen.runtime.numpy_loops",
+    "jitcore.codegen.lower",
+)
+"""Modules that know how to make functions which machine code calls; the last one knows all."""
+
 _OTHER_VARIABLES: Final = ("JITCORE_CACHE", "JITCORE_NUM_THREADS")
 """What the names of variables begin with that do not change what is compiled."""
 
@@ -181,6 +188,7 @@ class _Record:
 
     name: str
     module: str
+    libraries: tuple[tuple[str, str | None], ...]
     entry: str
     signature: Signature
     release_gil: ReleaseGil
@@ -202,7 +210,7 @@ def is_possible() -> bool:
     """
     is_watched = os.environ.get("JITCORE_LOG") or os.environ.get("JITCORE_DUMP")
     # Who has enabled it has imported it.
-    products = sys.modules.get("jitcore.codegen.runtime.onednn")
+    products = sys.modules.get("jitcore.codegen.onednn.switch")
     by_onednn = products is not None and products.onednn_fusion_enabled()
     return not (is_watched or config.engine() != "llvm" or by_onednn)
 
@@ -246,16 +254,30 @@ def _loaded(record: _Record, subject: Subject, sources: Sequence[str]) -> Stored
     )
     if _hash(entry) != record.entry:
         return None
-    module = load_stored(record.module, name=record.name)
-    if module is None:
-        # It may call a function of ours whose maker is not known yet.
-        import_module("jitcore.codegen.lower")
-        module = load_stored(record.module, name=record.name)
+    module = _module(record)
     if module is None:
         return None
     entry.fill(module)
     sites = tuple(_with_file(site, lambda number: sources[int(number)]) for site in record.sites)
     return StoredPlan(module, entry, record.signature, sites)
+
+
+def _module(record: _Record) -> CompiledModule | None:
+    """The machine code, with that of the libraries it calls."""
+    module = _known_module(record)
+    for maker in _MAKERS:
+        if module is None:
+            import_module(maker)
+            module = _known_module(record)
+    return module
+
+
+def _known_module(record: _Record) -> CompiledModule | None:
+    """The same, or None where it calls a function of ours whose maker is not known yet."""
+    for symbol, key in record.libraries:
+        if key is not None:
+            load_library(symbol, key)
+    return load_stored(record.module, name=record.name)
 
 
 def _hash(entry: Entry) -> str:
@@ -292,6 +314,7 @@ def _record(plan: NativePlan, sources: list[str]) -> _Record | None:
     return _Record(
         plan.entry.name,
         module,
+        tuple(plan.kernel.module.libraries()),
         _hash(plan.entry),
         plan.signature,
         plan.release_gil,

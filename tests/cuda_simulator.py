@@ -18,7 +18,7 @@ import math
 import operator
 import re
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -145,9 +145,34 @@ cuda = _Cuda()
 # Memory ----------------------------------------------------------------------------------
 
 
+class _Type:
+    """A type of Numba, which in compiled code makes a number of any size one of its own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._dtype = _dtype(name)
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __call__(self, value):
+        if isinstance(value, int) and self._dtype.kind in "iu":
+            value = np.uint64(value & (1 << 64) - 1)
+        return np.asarray(value).astype(self._dtype)[()]
+
+
 def _dtype(type_: Any) -> np.dtype[Any]:
     name = str(type_)
     return np.dtype("bool" if name == "boolean" else name)
+
+
+TYPES = {
+    name: _Type(name)
+    for name in (
+        *("boolean", "float32", "float64"),
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    )
+}
 
 
 def _place(address: Any, index: Any, dtype: np.dtype[Any], count: int = 1) -> Any:
@@ -182,6 +207,43 @@ def store_vector(address, index, values):
     _place(address, index, dtype, len(values))[:] = values
 
 
+def load_half(address, index):
+    return np.float32(load(address, index, "float16"))
+
+
+def store_half(address, index, value):
+    store(address, index, half_of(value))
+
+
+def load_halves(address, index, width):
+    return tuple(map(np.float32, load_vector(address, index, "float16", width)))
+
+
+def store_halves(address, index, values):
+    store_vector(address, index, tuple(map(half_of, values)))
+
+
+def half_of(x):
+    """A value that float16 represents, as such."""
+    assert isinstance(x, np.float32), "a float16 is a float32 in a kernel"
+    made = np.float16(x)
+    assert made == x or x != x, f"{x} was not rounded to float16"
+    return made
+
+
+def half(x):
+    """Rounded to float16, which is a float32 here as on a GPU."""
+    return np.float32(np.float16(x))
+
+
+def half_bits(x):
+    return half_of(x).view(np.uint16)
+
+
+def half_from_bits(x):
+    return np.float32(np.uint16(x).view(np.float16))
+
+
 def select(condition, x, y):
     return x if condition else y
 
@@ -208,6 +270,14 @@ def minimum(x, y):
 
 def maximum(x, y):
     return x if x != x else (x if x > y else y)
+
+
+def minimum_half(x, y):
+    return x if x != x else (x if x <= y else y)
+
+
+def maximum_half(x, y):
+    return x if x != x else (x if x >= y else y)
 
 
 # What threads tell each other -------------------------------------------------------------
@@ -314,27 +384,22 @@ def popcount(x):
     return type(x)(int(x & np.array(-1).astype(x.dtype)).bit_count())
 
 
-def _simulated(function: Any) -> Any:
-    """A device function of the library, with the primitives of this module."""
+def _simulated(function: Any, fetch: Any) -> Any:
+    """A product of matrices of the library, with the primitives of this module."""
     code = function.py_func.__code__
-    return FunctionType(code, {**vars(matmul), **globals()})
+    return FunctionType(code, {**vars(matmul), **globals()}, closure=(CellType(fetch),))
 
 
-put_row = _simulated(matmul.put_row)
-matmul_tile = _simulated(matmul.matmul_tile)
-
-
-def _without_cuda(line: re.Match[str]) -> str:
-    names = [name for name in line[1].split(", ") if name != "cuda"]
-    return f"from numba import {', '.join(names)}" if names else ""
+sums_of_floats = _simulated(matmul.sums_of_floats, load)
+sums_of_halves = _simulated(matmul.sums_of_halves, lambda x, n, _: load_half(x, n))
 
 
 def add_kernel(driver: FakeDriver, name: str, source: str, parameters: tuple[str, ...]) -> None:
     """Make printed source a kernel of a fake driver."""
-    body = re.sub(r"^from numba import (.*)$", _without_cuda, source, flags=re.MULTILINE)
+    body = re.sub(r"^from numba import .*$", "", source, flags=re.MULTILINE)
     for module in ("primitives", "cuda.primitives", "cuda.matmul"):
         body = body.replace(f"from jitcore.codegen.{module} import", f"from {__name__} import")
-    namespace: dict[str, Any] = {"cuda": cuda, "__name__": "simulated"}
+    namespace: dict[str, Any] = {"cuda": cuda, "__name__": "simulated", **TYPES}
     exec(compile(body, f"<kernel {name}>", "exec"), namespace)
     kernel = namespace[name]
 

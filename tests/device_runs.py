@@ -17,6 +17,7 @@ import jitcore
 from jitcore.codegen.cuda import driver, memory
 from jitcore.codegen.cuda.compiler import compiling_by
 from jitcore.codegen.cuda.kernels import Kernel
+from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.entries.entry import bind
 from jitcore.codegen.lower import NotNative
 from jitcore.cuda.compile import DeviceCode, compile_device
@@ -86,7 +87,12 @@ def _to_host(fake: FakeDriver, value: Any) -> Any:
 
 
 def _compiled(
-    fake: FakeDriver, function: Callable[..., Any], args: tuple[Any, ...], *, dynamic: bool
+    fake: FakeDriver,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    *,
+    dynamic: bool,
+    tuning: Tuning = DEFAULT,
 ) -> NativePlan:
     """Compile a function for the current driver."""
     script = jitcore.script(function)
@@ -100,7 +106,8 @@ def _compiled(
     optimize(typed)
     try:
         params = [param for _, param in pairs]
-        plan = compile_device(typed, params, (), name=function.__name__, contract=False)
+        name = function.__name__
+        plan = compile_device(typed, params, (), name=name, contract=False, tuning=tuning)
     except NotNative as reason:
         raise NotOnDevice(str(reason)) from None
     if plan is None:
@@ -127,7 +134,11 @@ def compile_on_device(
 
 
 def run_on_device(
-    function: Callable[..., Any], args: tuple[Any, ...], *, dynamic: bool = False
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    *,
+    dynamic: bool = False,
+    tuning: Tuning = DEFAULT,
 ) -> DeviceRun:
     """Compile a function for arguments like these and call it with them.
 
@@ -138,7 +149,7 @@ def run_on_device(
     """
     args = copy.deepcopy(args)
     with fake_machine() as fake:
-        plan = _compiled(fake, function, args, dynamic=dynamic)
+        plan = _compiled(fake, function, args, dynamic=dynamic, tuning=tuning)
 
         def miss(*_):
             raise AssertionError("the entry did not take the call it was made for")

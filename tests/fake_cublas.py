@@ -18,10 +18,17 @@ __all__ = ["FakeCublas"]
 _PTR, _I32, _I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 _CREATE = ctypes.CFUNCTYPE(_I32, ctypes.POINTER(_PTR))
 _SET_STREAM = ctypes.CFUNCTYPE(_I32, _PTR, _PTR)
-_MATRICES = (_PTR, _I32, _I64)
+_MATRICES = (_PTR, _I32, _I32, _I64)
 _GEMM = ctypes.CFUNCTYPE(
-    _I32, _PTR, *[_I32] * 5, _PTR, *_MATRICES, *_MATRICES, _PTR, *_MATRICES, _I32
+    _I32, _PTR, *[_I32] * 5, _PTR, *_MATRICES, *_MATRICES, _PTR, *_MATRICES, *[_I32] * 3
 )
+_SET_MODE = ctypes.CFUNCTYPE(_I32, _PTR, _I32)
+_KINDS: dict[int, tuple[Any, Any, int]] = {
+    2: (np.float16, np.float32, 68),
+    0: (np.float32, np.float32, 68),
+    1: (np.float64, np.float64, 70),
+}
+"""By cuBLAS's number of a dtype: it, in what its sums are kept, and cuBLAS's number of that."""
 
 _HANDLE = 4711
 _INVALID_VALUE = 7
@@ -51,8 +58,8 @@ class FakeCublas:
     def __post_init__(self) -> None:
         self.cublasCreate_v2 = _CREATE(self._create)
         self.cublasSetStream_v2 = _SET_STREAM(self._set_stream)
-        self.cublasSgemmStridedBatched = _GEMM(self._multiply(np.float32))
-        self.cublasDgemmStridedBatched = _GEMM(self._multiply(np.float64))
+        self.cublasSetMathMode = _SET_MODE(self._set_mode)
+        self.cublasGemmStridedBatchedEx = _GEMM(self._gemm)
 
     def _create(self, place):
         place[0] = _HANDLE
@@ -63,17 +70,18 @@ class FakeCublas:
         self.stream = stream or 0
         return 0
 
-    def _multiply(self, dtype):
-        def multiply(handle, *args):
-            return self._gemm(np.dtype(dtype), *args)
+    def _set_mode(self, handle, mode):
+        assert handle == _HANDLE and mode == 16
+        return 0
 
-        return multiply
-
-    def _gemm(self, dtype, form_a, form_b, m, n, k, alpha, *rest):
+    def _gemm(self, handle, form_a, form_b, m, n, k, alpha, *rest):
         """``c = op(a) @ op(b)`` by columns, with the checks of the library."""
-        a, a_apart, a_batch, b, b_apart, b_batch, beta, c, c_apart, c_batch, count = rest
-        assert np.frombuffer(_raw(alpha, dtype.itemsize), dtype)[0] == 1
-        assert np.frombuffer(_raw(beta, dtype.itemsize), dtype)[0] == 0
+        a, of_a, a_apart, a_batch, b, of_b, b_apart, b_batch, beta, *others = rest
+        c, of_c, c_apart, c_batch, count, computed_in, _ = others
+        assert of_a == of_b == of_c and computed_in == _KINDS[of_a][2]
+        dtype, wide = map(np.dtype, _KINDS[of_a][:2])
+        assert np.frombuffer(_raw(alpha, wide.itemsize), wide)[0] == 1
+        assert np.frombuffer(_raw(beta, wide.itemsize), wide)[0] == 0
         a_shape = (k, m) if form_a else (m, k)
         b_shape = (n, k) if form_b else (k, n)
         if a_apart < a_shape[0] or b_apart < b_shape[0] or c_apart < m:
@@ -85,7 +93,14 @@ class FakeCublas:
         right = _matrices(b, dtype, b_shape, b_apart, b_batch, count)
         left = left.swapaxes(1, 2) if form_a else left
         right = right.swapaxes(1, 2) if form_b else right
-        _matrices(c, dtype, (m, n), c_apart, c_batch, count)[...] = left @ right
+        target = _matrices(c, dtype, (m, n), c_apart, c_batch, count)
+
+        def work() -> None:
+            target[...] = left.astype(wide) @ right.astype(wide)
+
+        fake = driver.current()
+        assert isinstance(fake, FakeDriver)
+        fake._do(work, self.stream or 0)
         return 0
 
 

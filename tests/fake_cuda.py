@@ -350,6 +350,8 @@ class FakeDriver:
             ctypes.memmove(self.host_address(target, size), source, size)
 
     def copy_to_host(self, target: int, source: int, size: int, stream: int = 0) -> None:
+        if stream in self._streams and self._streams[stream].captured is not None:
+            raise DriverError("nobody can wait for a stream that is captured", 900)
         if size:
             ctypes.memmove(target, self.host_address(source, size), size)
 

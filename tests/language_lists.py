@@ -309,7 +309,49 @@ def of_ranges(a, b, step):
     return total, len(range(a, b, step)), sum(range(a, b, step))
 
 
+def paths_through_table(n):
+    ways = [[1] * n for _ in range(n)]
+    for i in range(1, n):
+        for j in range(1, n):
+            ways[i][j] = ways[i - 1][j] + ways[i][j - 1]
+    return ways
+
+
+def distances(edges, n):
+    neighbours: list[list[int]] = [[] for _ in range(n)]
+    for a, b in edges:
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    found = [-1] * n
+    found[0] = 0
+    queue = [0]
+    for node in queue:
+        for other in neighbours[node]:
+            if found[other] < 0:
+                found[other] = found[node] + 1
+                queue.append(other)
+    return found, neighbours
+
+
+def changed_rows(rows, v):
+    first = rows[0]
+    first.append(v)
+    rows.append(first)
+    rows[-1][0] = v
+    return first is rows[-1], rows.pop(0)
+
+
+def equal_rows(rows):
+    return rows[0] == rows[1], rows == [[1], [1]]
+
+
 PROGRAMS: Table = {
+    "lists of lists in loops": [
+        (paths_through_table, [(1,), (5,)]),
+        (distances, [([(0, 1), (1, 2), (4, 2)], 5), ([(0, 7)], 2)]),
+        (changed_rows, [([[1], [2]], 9), ([[1]], 2), ([[]], 2), ([], 3)]),
+        (equal_rows, [([[1], [1]],), ([[1], [1.5]],)]),
+    ],
     "lists of numbers in loops": [
         (stack, LENGTHS),
         (queue, LENGTHS),

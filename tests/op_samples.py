@@ -34,7 +34,7 @@ FULLY = 2
 TRANSCENDENTAL = 8
 """Both we and NumPy are within 4 units in the last place of the exact value."""
 
-MIXED = ("bH", "if", "?d", "Lq", "fd", "fD", "Bl", "?b")
+MIXED = ("bH", "if", "?d", "Lq", "fd", "fD", "Bl", "?b", "be", "ef", "ei")
 """Pairs of dtypes for operands of different ones."""
 
 
@@ -93,7 +93,8 @@ def samples(info: OpInfo) -> Iterator[Sample]:
             calls = tuple(row[: len(names)] for row in info.numbers) if names else ((),)
             yield Sample(text, source, calls, info.ulp, info.reduction)
             continue
-        dtypes = list(info.dtypes) if number < FULLY else _some(info.dtypes, number, 2)
+        known = _with_halves(info.dtypes)
+        dtypes = list(known) if number < FULLY else _some(known, number, 2)
         if info.mixed and number < FULLY and len(names) > 1:
             dtypes += MIXED
         for pair in dtypes:
@@ -108,6 +109,11 @@ def samples(info: OpInfo) -> Iterator[Sample]:
             yield Sample(
                 f"{text} in {len(layouts)} layouts", source, calls, info.ulp, info.reduction
             )
+
+
+def _with_halves(dtypes: str) -> str:
+    """The dtypes of a row, and float16 where there are other floats."""
+    return dtypes + "e" if set(dtypes) & set("fd") else dtypes
 
 
 def _some(choices: Sequence[str], number: int, count: int) -> list[str]:

@@ -157,7 +157,8 @@ def casts_rows() -> Iterator[OpInfo]:
 
 
 _DTYPE_NAMES = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
+    "float16 float32 float64 complex64 complex128"
 ).split()
 
 

@@ -25,6 +25,7 @@ def layers_rows() -> Iterator[OpInfo]:
         "F.transposed_linear(p, q.T, q[0, :3])", "F.transposed_linear(p, q)",
         "F.transposed_linear(p[0], q.T)", **every,
     )  # fmt: skip
+    yield row("nn::matmul", "F.matmul(p, q.T)", "F.matmul(p, q)", "F.matmul(p[0], q.T)", **every)
     for rank in (1, 2, 3):
         x, w = f"p{_NEW_AXES[rank]}", _KERNELS[rank]
         yield row(
@@ -132,6 +133,22 @@ def layers_rows() -> Iterator[OpInfo]:
         "F.scaled_dot_product_attention(p, q, q, is_causal=True)",
         "F.scaled_dot_product_attention(p, q, q, mask[:, :3], scale=0.5)", dtypes="fd", ulp=64,
         layouts=True, reduction=True,
+    )  # fmt: skip
+    times = "np.stack([p, q, -p, q])"
+    yield row(
+        "nn::lstm_states", f"F.lstm_states({times}, p[:, :1], q[:, :1], q.T[:, :1])",
+        f"F.lstm_states({times}, p[:, :1], q[:, :1], q.T[:, :1], q[0], True)",
+        "F.lstm_states(p[None], p, q, q)", dtypes="fd", ulp=64, layouts=True, reduction=True,
+    )  # fmt: skip
+    yield row(
+        "nn::gru_states", f"F.gru_states({times}[..., :3], p[:, :1], q[:, :1])",
+        f"F.gru_states({times}[..., :3], p[:, :1], q[:, :1], q[0, :3], True)",
+        "F.gru_states(p[None], p, q)", dtypes="fd", ulp=64, layouts=True, reduction=True,
+    )  # fmt: skip
+    yield row(
+        "nn::rnn_states", f"F.rnn_states({times}[..., :3], p[:, :3], q[:, :3])",
+        f"F.rnn_states({times}[..., :3], p[:, :3], q[:, :3], q[0, :3], 'relu', True)",
+        "F.rnn_states(p[None], p, q)", dtypes="fd", ulp=64, layouts=True, reduction=True,
     )  # fmt: skip
 
 

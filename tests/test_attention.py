@@ -191,6 +191,49 @@ def test_broadcast_heads_and_many_keys_are_left_to_the_definition():
     check(plain, draw(2, 4), draw(5000, 4), draw(5000, 2), native=False)
 
 
+def shared(query, key, value, mask=None):
+    return F.scaled_dot_product_attention(query, key, value, mask, enable_gqa=True)
+
+
+def shared_causal(query, key, value):
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+
+
+@pytest.mark.parametrize("function", [shared, shared_causal])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    ("heads", "of_keys"), [((6,), (2,)), ((4,), (1,)), ((2, 6), (2, 3)), ((2, 3, 4), (2, 3, 2))]
+)
+def test_shared_heads(function, dtype, heads, of_keys):
+    query = draw(*heads, 14, 16, dtype=dtype)
+    key = draw(*of_keys, 35, 16, dtype=dtype, seed=1)
+    value = draw(*of_keys, 35, 9, dtype=dtype, seed=2)
+    check(function, query, key, value)
+    apart = np.ascontiguousarray(key.swapaxes(-3, -2)).swapaxes(-3, -2)
+    check(function, query[..., ::-1, :], apart, value[..., ::-1])
+
+
+def test_shared_heads_with_masks_and_extents_that_only_a_call_shows():
+    compiled = script(shared)
+    for heads, length in ((6, 5), (4, 7), (2, 9), (8, 40), (0, 3)):
+        query = draw(3, heads, length, 8)
+        key, value = (draw(3, 2, length, 8, seed=n) for n in (1, 2))
+        for mask in (draw(length, length, seed=3), draw(3, heads, 1, length, seed=4)):
+            np.testing.assert_allclose(
+                compiled(query, key, value, mask), shared(query, key, value, mask), 1e-5, 1e-6
+            )
+    assert compiled.graph_for(query, key, value, mask).find_all_nodes(KIND)
+    with pytest.raises(ValueError, match="heads of key and value must divide"):
+        compiled(draw(3, 5, 7, 8), draw(3, 2, 7, 8), draw(3, 2, 7, 8), draw(7, 7))
+
+
+def test_shared_heads_that_only_the_definition_takes():
+    check(shared, draw(6, 5, 8), draw(2, 4, 8), draw(3, 4, 8), native=False)
+    check(shared, draw(2, 6, 5, 8), draw(1, 2, 4, 8), draw(1, 2, 4, 8), native=False)
+    with pytest.raises(ValueError, match="heads of key and value must divide"):
+        script(shared)(draw(5, 8), draw(5, 8), draw(5, 8))
+
+
 def test_threads_change_no_bit():
     parts = [draw(4, 6, 150, 32, seed=seed) for seed in range(3)]
     compiled = script(plain)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,49 @@ def test_optimized_code_is_another(folder: Path, compilations: list[str]) -> Non
     assert len(compilations) == 2
 
 
+def test_libraries_are_compiled_when_code_needs_them(
+    folder: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lower = "define i64 @jc_test_lower(i64 %x) {\n  %y = mul i64 %x, 5\n  ret i64 %y\n}\n"
+    upper = calling("jc_test_lower", "jc_test_upper")
+    texts = {"jc_test_lower": lower, "jc_test_upper": upper}
+    written = []
+
+    def text(symbol: str) -> str:
+        written.append(symbol)
+        return texts[symbol]
+
+    for symbol in texts:
+        engine.add_library(symbol, partial(text, symbol))
+    assert added(1) == 2
+    assert compilations == ["m"]
+    module = engine.compile_module(calling("jc_test_upper", "f"), name="n")
+    again = engine.compile_module(calling("jc_test_upper", "g"), name="o")
+    assert [UNARY(module.address("f"))(2), UNARY(again.address("g"))(2)] == [12, 12]
+    assert sorted(compilations) == ["jc_test_lower", "jc_test_upper", "m", "n", "o"]
+    assert sorted(written) == sorted(texts)
+    # Another process knows no makers, and finds them by their keys.
+    libraries = list(module.libraries())
+    assert [symbol for symbol, _ in libraries] == ["jc_test_lower", "jc_test_upper"]
+    for table in ("_SYMBOLS", "_MAKERS", "_LIBRARIES"):
+        monkeypatch.setattr(engine, table, dict[str, object]())
+    for symbol, key in libraries:
+        assert key is not None
+        engine.load_library(symbol, key)
+    assert module.key is not None
+    loaded = engine.load_stored(module.key, name="n")
+    assert loaded is not None and UNARY(loaded.address("f"))(3) == 17
+    assert list(loaded.libraries()) == libraries
+    assert engine.library("jc_test_upper").address("jc_test_upper")
+    assert sorted(written) == sorted(texts)
+
+
+def calling(callee: str, name: str) -> str:
+    """A module with a function that gives one more than another one."""
+    body = f"  %y = call i64 @{callee}(i64 %x)\n  %z = add i64 %y, 1\n  ret i64 %z\n"
+    return f"declare i64 @{callee}(i64)\ndefine i64 @{name}(i64 %x) {{\n{body}}}\n"
+
+
 def test_nothing_is_kept_without_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITCORE_CACHE", "0")
     assert added(3) == 4
@@ -97,12 +141,12 @@ def test_another_cpu_version_or_option_has_other_files(
     folder: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     assert added(3) == 4
-    key = engine.Source(add_constant(3), True).key()
+    key = engine.Source(add_constant(3), "loops").key()
     if what == "cpu_identity":
         monkeypatch.setattr(engine, what, lambda: "22.1 another-cpu +avx")
     else:
         monkeypatch.setattr(engine, what, {"opt": 2} if what == "_TARGET" else ())
-    assert engine.Source(add_constant(3), True).key() != key
+    assert engine.Source(add_constant(3), "loops").key() != key
 
 
 def replace_by_folder(path: Path) -> None:

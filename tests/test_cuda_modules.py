@@ -15,6 +15,7 @@ from fake_cuda import FakeDriver
 
 import jitcore
 from jitcore import cuda, nn
+from jitcore.plans import NativePlan
 
 
 @pytest.fixture
@@ -128,6 +129,26 @@ def test_layers(fake: FakeDriver, prepare: str) -> None:
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Sequential(nn.Conv2d(4, 3, 3, padding=1), nn.ReLU()),
+        nn.Conv2d(4, 6, 2, stride=2, groups=2, bias=False),
+        nn.MaxPool2d(2),
+        nn.AvgPool2d(3, 1, 1),
+        nn.AdaptiveAvgPool2d(1),
+    ],
+    ids=lambda layer: str(layer).split("(")[0],
+)
+def test_windows_of_images(fake: FakeDriver, layer: Any) -> None:
+    images = np.random.default_rng(2).normal(size=(2, 4, 4, 4)).astype(np.float32)
+    wanted = layer(images)
+    scripted = jitcore.script(layer).to("cuda")
+    found = scripted(jitcore.to(images, "cuda"))
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    assert all(isinstance(one.plan, NativePlan) for one in scripted.forward.specializations)
+
+
 def test_attention_runs_in_parts_on_the_device(fake: FakeDriver) -> None:
     module = nn.MultiheadAttention(4, 2, batch_first=True).eval()
     x = X[None]
@@ -138,6 +159,18 @@ def test_attention_runs_in_parts_on_the_device(fake: FakeDriver) -> None:
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
     assert fake.launches
     assert "runs in parts: on the device" in str(frozen.explain(given, given, given))
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_run_on_the_device(fake: FakeDriver, layer: Any) -> None:
+    module = layer(4, 3, 2, bidirectional=True).eval()
+    x = X.reshape(2, 1, 4)
+    wanted, _ = module(x)
+    ready = jitcore.optimize_for_inference(jitcore.script(module))
+    found, _ = ready(jitcore.to(x, "cuda"))
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+    assert len(fake.launches) >= 8  # two layers, two directions, two times
+    assert "on the host" not in str(ready.explain(jitcore.to(x, "cuda")))
 
 
 def test_a_saved_module_is_loaded_on_the_host(fake: FakeDriver) -> None:

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from cuda_machine import fake_machine
 from fake_cublas import FakeCublas
+from fake_cublaslt import FakeCublasLt
 from fake_cuda import FakeDriver
 
 import jitcore
 from jitcore import nn
-from jitcore.codegen.cuda import cublas
+from jitcore.codegen.cuda import cublas, cublaslt
 from jitcore.codegen.cuda.driver import DriverError
 
 RNG = np.random.default_rng(0)
@@ -150,3 +152,93 @@ def test_linear(fake, library):
     found = jitcore.script(layer)(jitcore.to(X, "cuda"))
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
     assert library.products == [(1, 0, 7, 6, 5, 1)]
+
+
+@pytest.fixture
+def biased(library: FakeCublas) -> Iterator[FakeCublasLt]:
+    made = FakeCublasLt()
+    with cublaslt.use(cublaslt.CublasLt(made, "cuBLASLt (a fake)")):
+        yield made
+
+
+BIAS = RNG.normal(size=7).astype(np.float32)
+
+
+def with_bias(x, y, bias):
+    return x @ y + bias
+
+
+def with_more(x, y, bias):
+    return np.maximum(bias + x @ y, 0)
+
+
+def moved(*arrays):
+    return [_moved(one) for one in arrays]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("x", "y", "shapes"),
+    [
+        (X, Y, ((7, 5), (5, 6))),
+        (X, Y.T.copy().T, ((5, 7), (5, 6))),
+        (X.T.copy().T, Y, ((7, 5), (6, 5))),
+    ],
+)
+def test_a_bias_is_the_library_s(fake, library, biased, x, y, shapes, dtype):
+    x, y = (
+        one.T.astype(dtype).T if one.flags.f_contiguous else one.astype(dtype) for one in (x, y)
+    )
+    bias = BIAS.astype(dtype)
+    compiled = jitcore.script(with_bias)
+    for number in range(2):
+        found = compiled(*moved(x, y), jitcore.to(bias + dtype(number), "cuda"))
+        wanted = x.astype(np.float64) @ y + bias + number
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=5e-3, atol=5e-3)
+    assert not fake.launches and not library.products
+    assert [one[:2] for one in biased.products] == [shapes] * 2 and biased.chosen == 1
+    text = " ".join(str(compiled.explain(*moved(x, y, bias))).split())
+    assert "where cuBLASLt (a fake) does not take its layout" in text
+
+
+def test_promised_alignments_hold(fake, library, biased):
+    whole = jitcore.to(np.zeros((6, 9), np.float32), "cuda")
+    compiled = jitcore.script(with_bias)
+    y, bias = moved(Y, BIAS)
+    for start in (0, 1, 2):
+        x: Any = whole[:, start : start + 5]
+        compiled(x, y, bias)
+        for address, promised in zip((y.address, x.address), biased.products[-1][2], strict=False):
+            assert address % promised == 0
+    assert biased.chosen == 3
+
+
+@pytest.mark.parametrize("problem", ["refuses", "layout", "not supported"])
+def test_our_kernel_adds_the_bias(fake, library, biased, problem):
+    biased.refuses = problem == "refuses"
+    biased.fails_with = 15 if problem == "not supported" else 0
+    x, bias = jitcore.to(X, "cuda"), jitcore.to(BIAS, "cuda")
+    if problem == "layout":
+        wide = np.zeros((6, 10), np.float32)
+        wide[:, ::2] = X
+        x = jitcore.to(wide, "cuda")[:, ::2]
+    found = jitcore.script(with_bias)(x, jitcore.to(Y, "cuda"), bias)
+    np.testing.assert_allclose(found.numpy(), X @ Y + BIAS, rtol=1e-5, atol=1e-6)
+    assert len(fake.launches) == 1 and not library.products
+
+
+def test_what_follows_otherwise_is_a_kernel_of_its_own(fake, library, biased):
+    found = jitcore.script(with_more)(*moved(X, Y, BIAS))
+    np.testing.assert_allclose(found.numpy(), with_more(X, Y, BIAS), rtol=1e-5, atol=1e-6)
+    assert len(library.products) == 1 and len(fake.launches) == 1 and not biased.products
+    column = jitcore.to(X[:, :1].copy(), "cuda")
+    found = jitcore.script(with_bias)(*moved(X, Y), column)
+    np.testing.assert_allclose(found.numpy(), X @ Y + X[:, :1], rtol=1e-5, atol=1e-6)
+    assert not biased.products
+
+
+def test_the_library_with_a_bias_fails(fake, library, biased):
+    biased.fails_with = 13
+    with pytest.raises(DriverError, match=r"cuBLASLt \(a fake\) failed with status 13"):
+        jitcore.script(with_bias)(*moved(X, Y, BIAS))

@@ -181,3 +181,52 @@ def test_products_of_matrices_use_shared_memory():
     texts = ptx_of(case("np_matmul", 3), (9, 0))
     assert count(r"ld\.shared", texts) > 0
     assert count(r"fma\.rn\.f64", texts) >= 16
+
+
+HALVES = np.ones((64, 1024), np.float16)
+
+
+def polynomial(x, y):
+    return (x * y + x) * x - y
+
+
+def mean_of_columns(x):
+    return x.mean(axis=0)
+
+
+def product_of_rows(x):
+    return x @ x.T
+
+
+def with_bias(x, y, bias):
+    return np.maximum(x @ y.T + bias, 0)
+
+
+def test_halves_are_moved_by_16_bytes_and_never_converted():
+    (text,) = ptx_of((polynomial, (HALVES, HALVES)), (9, 0))
+    # Two vectors of two arrays; a vector is eight numbers.
+    assert count(r"ld\.global\.v4\.u32", [text]) == 4
+    assert count(r"st\.global\.v4\.u32", [text]) == 2
+    assert count(r"mul\.rn\.f16", [text]) and not count(r"cvt\.\S*f16|\.f32|\.f64", [text])
+
+
+@pytest.mark.parametrize("function", [softmax, mean_of_columns, product_of_rows])
+def test_sums_of_halves_are_kept_in_float32(function):
+    texts = ptx_of((function, (HALVES,)), (9, 0))
+    assert count(r"(add|fma)\.rn\.f32", texts)
+    assert not count(r"(add|fma)\.rn\.f16|\.f64|\.local\b", texts)
+
+
+def test_rows_of_halves_are_read_once():
+    (text,) = ptx_of((softmax, (HALVES,)), (9, 0))
+    assert count(r"ld\.global\.v4\.u32", [text]) == 1
+    assert count(r"st\.global\.v4\.u32", [text]) == 1
+
+
+def test_epilogues_are_in_the_kernel_of_the_product():
+    square = np.ones((64, 64), np.float32)
+    (text,) = ptx_of((with_bias, (square, square, square[0])), (9, 0))
+    assert count(r"fma\.rn\.f32", [text]) >= 16 and count(r"bar\.sync", [text])
+    # The sums never leave the registers.
+    assert not count(r"\.local\b|\.f64", [text])
+    assert count(r"st\.global\.f32", [text]) == 16

@@ -68,7 +68,7 @@ def test_the_module_stays_as_it_is():
 def test_errors():
     with pytest.raises(Error, match="expects a ScriptModule as input, found Linear"):
         freeze(nn.Linear(2, 2))
-    with pytest.raises(Error, match=r"eval mode; call \.eval\(\) on this Linear before"):
+    with pytest.raises(Error, match=r"in eval mode\. Please call \.eval\(\) .* this Linear is in"):
         freeze(script(nn.Linear(2, 2)))
     for name in ("nope", "weight.nope", "nope.weight"):
         with pytest.raises(Error, match=f"Unknown name: {name}"):

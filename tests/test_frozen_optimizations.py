@@ -369,6 +369,54 @@ def test_linear_maps_stay_apart_where_they_must():
         assert len(names(frozen)) == (3 if function is branches else 2), function.__name__
 
 
+def test_products_with_constant_matrices_are_joined():
+    def attention(self, x):
+        scores = (x @ self.q) @ np.swapaxes(np.matmul(x, self.k), -1, -2)
+        return np.maximum(scores, 0) @ (x @ self.v)
+
+    def chain(self, x):
+        first = np.tanh(x @ self.q * 0.5 + 1)
+        return np.maximum(first @ self.k, 0) - first @ self.v, x @ self.v
+
+    for function, products in ((attention, 1), (chain, 2)):
+        weights = {name: array(5, 5) * (n + 1) for n, name in enumerate("qkv")}
+        model = applied(function, **weights).eval()
+        frozen = check(model, array(3, 4, 5))
+        assert names(frozen) == ["matmul"] * products
+        packed = optimize_for_inference(frozen)
+        for shape in ((3, 4, 5), (6, 5), (0, 5)) + ((5,),) * (function is chain):
+            x = array(*shape)
+            compare(packed(x), model(x), 1e-4, 1e-5)
+        assert all(node.keywords for node in packed.graph.nodes() if node.kind.startswith("nn::"))
+
+
+def test_products_of_other_dtypes_and_objects_run_as_they_were_frozen():
+    model = applied(lambda self, x: (x @ self.a, x @ self.b), a=array(5, 4), b=array(5, 3)).eval()
+    frozen = check(model, array(6, 5))
+    assert names(frozen) == ["matmul"]
+    for x in (array(6, 5).astype("f8"), np.ones((2, 5), np.int64), [[1.0] * 5], array(2, 6)):
+        try:
+            expected = model(x)
+        except ValueError:
+            assert_same_error(frozen, model, x)
+        else:
+            compare(frozen(x), expected, 1e-6, 1e-6)
+    plain = freeze(script(model), optimize_numerics=False)
+    assert kinds(plain).count("prim::matmul") == 2
+
+
+def test_other_products_stay():
+    for function in (
+        lambda self, x: self.a @ x,
+        lambda self, x: x @ self.stack,
+        lambda self, x: x @ self.vector,
+        lambda self, x: x @ self.a.astype(np.int64),
+        lambda self, x: np.matmul(x, self.a, dtype=np.float64),
+    ):
+        model = applied(function, a=array(5, 5), stack=array(2, 5, 5), vector=array(5)).eval()
+        assert names(check(model, array(5, 5))) == []
+
+
 def test_weights_that_are_no_constants_are_not_transposed():
     model = applied(lambda self, x, w: F.linear(x, w, self.b), b=array(4)).eval()
     assert names(check(model, array(3, 5), array(4, 5))) == ["linear"]

@@ -29,6 +29,7 @@ from jitcore.ir.passes.frozen.remove_dead_branches import remove_dead_branches
 from jitcore.ir.passes.frozen.remove_dropout import remove_dropout
 from jitcore.ir.passes.frozen.remove_in_place import remove_in_place
 from jitcore.ir.passes.frozen.transpose_linears import transpose_linears
+from jitcore.ir.passes.frozen.weigh_products import weigh_products
 from jitcore.ir.types import TensorType
 from jitcore.ir.verifier import verify
 
@@ -54,6 +55,7 @@ PASSES: tuple[Pass, ...] = (
     fold_linear_batch_norm,
     fold_constants,
     cancel_transposes,
+    weigh_products,
     concat_linears,
     transpose_linears,
     remove_in_place,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import jitcore
 from jitcore import cuda, nn, script
-from jitcore.codegen.cuda import driver
+from jitcore.codegen.cuda import cublas, cublaslt, driver
 from jitcore.pipeline import NativePlan
 
 pytestmark = pytest.mark.gpu
@@ -186,3 +187,129 @@ def test_modules() -> None:
     wanted = model(X)
     found = jitcore.script(model).to("cuda")(jitcore.to(X, "cuda"))
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-3, atol=1e-4)
+
+
+def half_chain(x, y):
+    return (x * y + x) / (y - 3) - x * 0.5
+
+
+def total_and_mean(x):
+    return x.sum(axis=1), x.mean(), x.max(axis=0)
+
+
+def test_float16_is_numpy_s() -> None:
+    x, y = (np.linspace(-9, 9, X.size).astype(np.float16).reshape(X.shape) * s for s in (1, -0.7))
+    x, y = x.astype(np.float16), y.astype(np.float16)
+    found = script(half_chain)(*(jitcore.to(one, "cuda") for one in (x, y)))
+    np.testing.assert_array_equal(found.numpy(), half_chain(x, y))
+    sums = script(total_and_mean)(jitcore.to(x, "cuda"))
+    for one, wanted in zip(sums, total_and_mean(x), strict=True):
+        assert one.dtype == np.float16
+        np.testing.assert_allclose(one.numpy(), wanted, rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch", "jax"])
+def test_float16_of_libraries(name: str) -> None:
+    x = (X / 4).astype(np.float16)
+    found = jitcore.to(script(soft)(LIBRARIES[name](x), LIBRARIES[name](x[:1].copy())), "cpu")
+    np.testing.assert_allclose(found, soft(x, x[:1]), rtol=4e-3, atol=1e-3)
+
+
+def linear(x, weight, bias):
+    return np.maximum(x @ weight.T + bias, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("with_library", [False, True])
+def test_products_and_what_follows(
+    dtype: Any, with_library: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_library:
+        monkeypatch.setattr(cublas, "available", lambda: None)
+    elif cublas.available() is None:
+        pytest.skip("there is no cuBLAS")
+    rng = np.random.default_rng(0)
+    shapes = (300, 257), (130, 257), (130,)
+    arguments = [(rng.standard_normal(shape) / 8).astype(dtype) for shape in shapes]
+    compiled = script(linear)
+    found = compiled(*(jitcore.to(one, "cuda") for one in arguments)).numpy()
+    wanted = linear(*(one.astype(np.float64) for one in arguments))
+    tolerance = {2: 4e-3, 4: 1e-5, 8: 1e-13}[np.dtype(dtype).itemsize]
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+    notes = str(compiled.explain(*(jitcore.to(one, "cuda") for one in arguments)))
+    assert ("computes with the sums" in " ".join(notes.split())) != with_library
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.Conv2d(8, 8, 3, stride=2, groups=4),
+        nn.MaxPool2d(3, 2, 1),
+        nn.AvgPool2d(2),
+        nn.AdaptiveAvgPool2d(2),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_windows_of_images(layer: Any) -> None:
+    images = np.random.default_rng(1).standard_normal((4, 8, 20, 22)).astype(np.float32)
+    images = images[..., :20]
+    wanted = layer(images)
+    compiled = script(layer).to("cuda")
+    found = compiled(jitcore.to(images, "cuda"))
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-5)
+    assert all(isinstance(one.plan, NativePlan) for one in compiled.forward.specializations)
+
+
+def test_autotune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITCORE_CACHE_DIR", str(tmp_path))
+    x, y = jitcore.to(X, "cuda"), jitcore.to(X[:1], "cuda")
+    with cuda.autotune():
+        found = script(soft)(x, y)
+        again = script(soft)(x, y)
+    np.testing.assert_allclose(found.numpy(), soft(X, X[:1]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found.numpy(), again.numpy())
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            *(nn.Sequential(nn.Linear(32, 32), nn.LayerNorm(32), nn.ReLU()) for _ in range(6))
+        )
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_replays(name: str) -> None:
+    model = Layers().eval()
+    ready = jitcore.optimize_for_inference(script(model))
+    for number in range(6):
+        x = X[:, :32] * np.float32(number)
+        found = jitcore.to(ready(LIBRARIES[name](x.copy())), "cpu")
+        np.testing.assert_allclose(found, model(x), rtol=1e-3, atol=1e-4)
+    report = str(ready.explain(LIBRARIES[name](X[:, :32].copy())))
+    assert "where calls are replays of CUDA graphs" in " ".join(report.split())
+
+
+def biased(x, weight, bias):
+    return x @ weight.T + bias
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_bias_is_cublaslt_s(dtype: Any) -> None:
+    library = cublaslt.available()
+    if library is None or cublas.available() is None:
+        pytest.skip("there is no cuBLASLt")
+    rng = np.random.default_rng(0)
+    shapes = (304, 256), (136, 256), (136,)
+    arguments = [(rng.standard_normal(shape) / 8).astype(dtype) for shape in shapes]
+    known = len(library._plans)
+    found = script(biased)(*(jitcore.to(one, "cuda") for one in arguments)).numpy()
+    wanted = biased(*(one.astype(np.float64) for one in arguments))
+    tolerance = 4e-3 if dtype == np.float16 else 1e-5
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+    assert len(library._plans) == known + 1 and None not in library._plans.values()

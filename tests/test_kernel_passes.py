@@ -17,6 +17,7 @@ from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.expand_layers import expand_layers
 from jitcore.ir.passes.plain_linears import use_plain_linears
+from jitcore.ir.passes.plain_windows import use_plain_windows
 from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.verifier import verify
 
@@ -31,6 +32,7 @@ assert jitcore.nn, "it says what the functions of layers are"
         transpose_after_products,
         fuse_epilogues,
         use_plain_linears,
+        use_plain_windows,
     ],
 )
 def test_docstring(function: Pass) -> None:
@@ -206,3 +208,66 @@ columns=16, low=-inf, high=inf](%2, %q, %0, %0)
           return (%3)
     """
     check_unchanged(transpose_after_products, text)
+
+
+def _conv(stride: int, padding: str, dilation: int, groups: int) -> str:
+    return (
+        f"nn::conv2d[stride=({stride}, {stride}), padding={padding}, "
+        f"dilation=({dilation}, {dilation}), groups={groups}]"
+    )
+
+
+SAME = '"same"'
+_POOL = "kernel_size=(3, 2), stride=({0}, {0}), padding=({1}, {1}), ceil_mode=False"
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        f"Float32[2, 6, 9, 8] = {_conv(1, '(1, 1)', 1, 1)}(%x, %w, %b)",
+        f"Float32[2, 6, 4, 3] = {_conv(2, '(0, 0)', 1, 1)}(%x, %w, %none)",
+        f"Float32[2, 6, 9, 8] = {_conv(1, SAME, 2, 1)}(%x, %w, %b)",
+        f"Float32[2, 6, 7, 6] = {_conv(1, '(0, 0)', 1, 2)}(%x, %g, %b)",
+        f"Float32[2, 4, 4, 4] = nn::max_pool2d[{_POOL.format(2, 0)}, dilation=(1, 1)](%x)",
+        f"Float32[2, 4, 7, 8] = nn::max_pool2d[{_POOL.format(1, 1)}, dilation=(2, 2)](%x)",
+        f"Float32[2, 4, 5, 5] = nn::avg_pool2d[{_POOL.format(2, 1)}, count_include_pad=True](%x)",
+        "Float32[2, 4, 3, 2] = nn::adaptive_avg_pool2d[output_size=(3, 2)](%x)",
+    ],
+)
+def test_windows_without_kernels(node: str) -> None:
+    graph = parsed(
+        f"""
+        graph(%x : Float32[2, 4, 9, 8], %w : Float32[6, 4, 3, 3], %g : Float32[6, 2, 3, 3],
+              %b : Float32[6]):
+          %none : None = prim::Constant[value=None]()
+          %r : {node}
+          return (%r)
+        """
+    )
+    inputs = [array(2, 4, 9, 8), array(6, 4, 3, 3), array(6, 2, 3, 3), array(6)]
+    expected = run(graph.copy(), inputs)
+    assert use_plain_windows(graph)
+    verify(graph)
+    assert not any(kind.startswith("nn::") for kind in kinds(graph))
+    found = run(graph, inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "nn::avg_pool2d[kernel_size=(2, 2), stride=(2, 2), padding=(1, 1), ceil_mode=False, "
+        "count_include_pad=False](%x)",
+        "nn::max_pool2d[kernel_size=(2, 2), stride=(2, 2), padding=(1, 1), ceil_mode=True, "
+        "dilation=(1, 1)](%x)",
+    ],
+)
+def test_windows_that_are_not_all_alike_stay(node: str) -> None:
+    check_unchanged(
+        use_plain_windows,
+        f"""
+        graph(%x : Float32[2, 4, 8, 8]):
+          %0 : Float32[2, 4, 5, 5] = {node}
+          return (%0)
+        """,
+    )

@@ -50,7 +50,48 @@ def cubic(x):
     return F.interpolate(x, scale_factor=(0.5, 1.5), mode="bicubic")
 
 
-FUNCTIONS = (transposed, transposed_with_gaps, means, maxima, doubled, nearly_kept, resized, cubic)
+def maxima_over_the_end(x):
+    return F.max_pool2d(x, 3, 2, 1, ceil_mode=True)
+
+
+def dilated_maxima_over_the_end(x):
+    return F.max_pool2d(x, (2, 1), (1, 3), (1, 0), (2, 1), True)
+
+
+def means_over_the_end(x):
+    return F.avg_pool2d(x, (2, 3), (3, 2), (1, 0), ceil_mode=True)
+
+
+def means_of_pixels_over_the_end(x):
+    return F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)
+
+
+def mirrored(x):
+    return F.pad(x, (1, 2, 0, 3), "reflect")
+
+
+def stretched(x):
+    return F.pad(x, (4, 0, 9, 1), "replicate")
+
+
+def repeated(x):
+    return F.pad(x, (3, 2, 4, 4), "circular")
+
+
+def sampled(x):
+    return F.grid_sample(x, x[:, :2].transpose(0, 2, 3, 1) * 0.7)
+
+
+def nearest_reflected(x):
+    return F.grid_sample(x, x[:, 1:3, ::2].transpose(0, 2, 3, 1), "nearest", "reflection", True)
+
+
+FUNCTIONS = (
+    *(transposed, transposed_with_gaps, means, maxima, doubled, nearly_kept, resized, cubic),
+    *(maxima_over_the_end, dilated_maxima_over_the_end),
+    *(means_over_the_end, means_of_pixels_over_the_end),
+    *(mirrored, stretched, repeated, sampled, nearest_reflected),
+)
 
 
 def is_compiled(compiled, x):
@@ -84,6 +125,41 @@ def test_images_without_pixels(function):
         function(x)
     with pytest.raises(ValueError, match=re.escape(str(expected.value))):
         compiled(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (dilated_maxima_over_the_end, (2, 4, 5, 0)),
+        (mirrored, (2, 4, 3, 9)),
+        (mirrored, (2, 4, 9, 2)),
+        (stretched, (2, 4, 0, 5)),
+        (repeated, (2, 4, 3, 5)),
+        (repeated, (2, 4, 5, 2)),
+        (sampled, (2, 4, 0, 5)),
+    ],
+)
+def test_extents_that_are_too_small(function, shape):
+    compiled = script(function)
+    for length in LENGTHS:
+        compiled(rng.standard_normal((2, 4, length, length + 1)).astype("f4"))
+    x = np.ones(shape, np.float32)
+    with pytest.raises(ValueError, match="pad|pool|grid_sample") as expected:
+        function(x)
+    with pytest.raises(ValueError, match=re.escape(str(expected.value))):
+        compiled(x)
+
+
+def test_grids_of_other_batches():
+    @script
+    def at(x, grid):
+        return F.grid_sample(x, grid)
+
+    for length in LENGTHS:
+        x, grid = np.ones((length, 2, 5, length), "f4"), np.zeros((length, 3, 3, 2), "f4")
+        np.testing.assert_array_equal(at(x, grid), np.ones((length, 2, 3, 3)))
+    with pytest.raises(ValueError, match="a grid of shape .* has not a part for each image"):
+        at(x, grid[1:])
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])

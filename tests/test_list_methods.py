@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jitcore import script
@@ -281,9 +282,20 @@ def test_lists_that_become_the_next_ones():
 
 def test_names_of_one_list():
     check(with_other_name, (5,), (1,))
-    check(changed_under_another_name, (3,), (1,), native=False)
-    check(returned_twice, (3,), (1,), native=False)
-    check(swapped, (4,), (0,), native=False)
-    check(is_still_the_same, (3,), (0,), native=False)
-    check(greatest_row, (5,), (40,), native=False)
+    check(changed_under_another_name, (3,), (1,))
+    check(returned_twice, (3,), (1,))
+    check(swapped, (4,), (0,))
+    check(is_still_the_same, (3,), (0,))
+    check(greatest_row, (5,), (40,))
     check(grown_rows, (50,), (1,))
+
+
+def single_tuples(n):
+    found = []
+    for i in range(n):
+        found.append((i,))
+    return found, np.array(found)
+
+
+def test_tuples_of_one_element():
+    check(single_tuples, (3,), (50,), native=False)

@@ -317,26 +317,56 @@ def test_classes_that_look_at_attributes_stay_python_s() -> None:
         def __setattr__(self, name, value):
             object.__setattr__(self, name, value * 2)
 
-    class Frozen:
-        __slots__ = ("x",)
-
-        def __init__(self, x):
-            self.x = x
-
     def doubled(n):
         found = Logged(1.0)
         for _ in range(n):
             found.x = found.x + 1.0
         return found.x
 
+    check(doubled, (3,), native=False)
+
+
+def test_slots_and_frozen_dataclasses() -> None:
+    class Slotted:
+        __slots__ = ("x",)
+
+        def __init__(self, x):
+            self.x = x
+
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        x: float
+        y: float = 2.0
+
+        def moved(self, dx):
+            return Frozen(self.x + dx, self.y)
+
     def slotted(n):
-        found = Frozen(1.0)
+        found = Slotted(1.0)
         for _ in range(n):
             found.x = found.x + 1.0
         return found.x
 
-    check(doubled, (3,), native=False)
-    check(slotted, (3,), native=False)
+    def frozen(n):
+        found = Frozen(1.0)
+        for i in range(n):
+            found = found.moved(i * 0.5)
+        return found.x + found.y
+
+    def set_anew(n):
+        found = Frozen(1.0)
+        found.x = n  # type: ignore[misc]
+        return found.x
+
+    def without_a_slot(n):
+        found = Slotted(1.0)
+        found.y = n  # type: ignore[attr-defined]
+        return found.x
+
+    check(slotted, (3,), (0,))
+    check(frozen, (3,), (0,))
+    check(set_anew, (3,), native=False)
+    check(without_a_slot, (3,), native=False)
 
 
 def _random_body(numbers: random.Random, depth: int) -> list[str]:

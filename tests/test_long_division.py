@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from checking import check
 from jitcore import script
+from jitcore.codegen.engine import library
 from jitcore.codegen.vecmath.long_division import MODERATE
 
 LONG = ["int64", "uint64"]
@@ -106,5 +109,9 @@ def test_among_other_operations_and_sums() -> None:
 def test_no_integers_are_divided(dtype: str) -> None:
     compiled = script(lambda x, y: x // y)
     compiled(np.ones(1000, dtype), np.ones(1000, dtype))
-    assert "fdiv" in compiled.kernels[0].module.llvm
-    assert f"@jcm_floor_divide_{dtype}_x" in compiled.kernels[0].module.llvm
+    module = compiled.kernels[0].module
+    assert f"@jcm_floor_divide_{dtype}_x" in module.llvm
+    (name,) = (name for name, _ in module.libraries() if name.startswith("jcm_floor_divide"))
+    assert " fdiv <" in library(name).llvm
+    for text in (module.llvm, library(name).llvm):
+        assert not re.search(r" [su]div <", text)

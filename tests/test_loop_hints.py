@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +13,18 @@ import pytest
 from checking import check
 from jitcore import script
 from jitcore.codegen import engine
-from jitcore.codegen.loops import Assign, Binary, Const, Expr, For, Stmt, Var
+from jitcore.codegen.loops import Assign, Binary, Const, Expr, For, Let, Load, Stmt, Store, Var
+from jitcore.codegen.printers.llvm_module import Module
 from jitcore.codegen.printers.loop_hints import loop_hints
 from jitcore.codegen.printers.loop_metadata import (
     MASKED,
     NOT_UNROLLED,
-    SEVERAL_AT_A_TIME,
+    PARTLY_UNROLLED_AFTERWARDS,
     UNMASKED,
+    several_at_a_time,
+    vector_width,
 )
+from jitcore.codegen.printers.side_by_side import MOST_OPERATIONS, side_by_side
 
 LENGTHS = [5, 6, 7, 9, 12, 15, 31, 33, 62, 100, 255, 257]
 
@@ -74,7 +79,7 @@ def test_masks_are_asked_for_where_a_loop_is_short() -> None:
     assert MASKED in text(62)
     assert MASKED not in text(64)
     assert MASKED not in text(4)
-    assert MASKED not in text(1001)
+    assert MASKED not in text(1024)
 
 
 @pytest.mark.parametrize("has_masks", [True, False])
@@ -127,10 +132,83 @@ def hints_of(function: Callable[..., Any], dtype: str, shape: tuple[int, ...]) -
     return source.text
 
 
+def longer_chain(x, y):
+    z = x
+    for _ in range(20):
+        z = z * y - x * z
+    return z
+
+
+def many_values(x, y):
+    a, b, c, d, e = x + y, x - y, x * y, y - x * 2, x * 3 + y
+    f, g, h, i, j = a * b, b + c, c - d, d * e, e - a
+    first = a * b + c * d + e * f + g * h + i * j
+    return first - (a - j) * (b - i) * (c - h) * (d - g) * (e - f)
+
+
+def vectors_in(text: str) -> int:
+    return max((count for count in (2, 4, 8) if several_at_a_time(count) in text), default=1)
+
+
 def test_long_chains_are_computed_side_by_side() -> None:
-    assert SEVERAL_AT_A_TIME in hints_of(long_chain, "float64", (3000,))
-    assert SEVERAL_AT_A_TIME not in hints_of(long_chain, "float64", (100,))
-    assert SEVERAL_AT_A_TIME not in hints_of(short_chain, "float64", (3000,))
+    assert vectors_in(hints_of(long_chain, "float64", (3000,))) == 8
+    assert vectors_in(hints_of(long_chain, "float64", (100,))) == 1
+    assert vectors_in(hints_of(short_chain, "float64", (3000,))) == 1
+
+
+def test_functions_that_are_inlined_are_computed_side_by_side_too() -> None:
+    def wave(x, y):
+        return np.exp(-x * x) * y
+
+    assert vectors_in(hints_of(wave, "float32", (3000,))) == 4
+    assert vectors_in(hints_of(wave, "float64", (3000,))) == 4
+
+
+def test_powers_of_float32_fill_registers_though_they_are_computed_in_float64() -> None:
+    assert vector_width(engine.vector_bits() // 32) in hints_of(
+        lambda x, y: np.abs(x) ** 2.5 * y, "float32", (3000,)
+    )
+
+
+def test_fewer_are_where_a_step_is_longer_or_needs_more_registers() -> None:
+    assert vectors_in(hints_of(longer_chain, "float64", (3000,))) == 4
+    assert vectors_in(hints_of(many_values, "float64", (3000,))) <= 2
+
+
+def step_of(operations: int) -> For:
+    """A loop with a long step."""
+    k, pointer = Var("k", "int64"), Var("x", "ptr")
+    values = [Var(f"v{number}", "float64") for number in range(operations + 1)]
+    body: list[Stmt] = [Let(values[0], Load(pointer, k, "float64", "x"))]
+    for before, after in itertools.pairwise(values):
+        body.append(Let(after, Binary("mul", before, before, "float64")))
+    body.append(Store(pointer, k, values[-1], "x"))
+    return For(k, Const(0, "int64"), Const(10_000, "int64"), body)
+
+
+def test_a_module_has_only_so_many_of_them() -> None:
+    module = Module(512, lambda *_: "")
+    found = [module.side_by_side(step_of(60)) for _ in range(9)]
+    vectors = [1 if one is None else one.vectors for one in found]
+    assert vectors[0] == 4 and vectors[-1] == 1
+    assert sum(count * 60 for count in vectors if count > 1) <= MOST_OPERATIONS
+
+
+def test_processors_with_fewer_registers_compute_fewer() -> None:
+    loop = step_of(20)
+    wide, narrow = (side_by_side(loop, bits, 1000, is_inlined=True) for bits in (512, 256))
+    assert wide is not None and wide.together == 64
+    assert narrow is not None and narrow.together == 32
+
+
+@pytest.mark.parametrize("length", [257, 300, 511, 1000, 4097, 40_001])
+@pytest.mark.parametrize("function", [long_chain, longer_chain, many_values])
+def test_the_rest_of_a_long_chain(function: Callable[..., Any], length: int) -> None:
+    random = np.random.default_rng(length)
+    for dtype in ("float64", "float32", "int32", "int8"):
+        x, y = random.integers(-3, 4, (2, length)).astype(dtype)
+        check(function, x, y)
+        check(function, x[::-1], y[::-1])
 
 
 def test_what_is_added_up_fills_whole_registers() -> None:
@@ -138,6 +216,21 @@ def test_what_is_added_up_fills_whole_registers() -> None:
     assert "llvm.loop.vectorize.width" not in hints_of(exponentials, "float32", (5, 20))
     assert "llvm.loop.vectorize.width" not in hints_of(exponentials, "float64", (5, 300))
     assert "llvm.loop.vectorize.width" not in hints_of(sums, "float32", (5, 300))
+
+
+def centred(x, y):
+    return x - x.mean(axis=1, keepdims=True)
+
+
+def products(x, y):
+    return (x * y[0]).sum(axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_long_rows_that_are_read_again_stay_in_memory(dtype: str) -> None:
+    assert PARTLY_UNROLLED_AFTERWARDS in hints_of(centred, dtype, (5, 300))
+    assert PARTLY_UNROLLED_AFTERWARDS not in hints_of(centred, dtype, (5, 100))
+    assert PARTLY_UNROLLED_AFTERWARDS not in hints_of(products, dtype, (5, 300))
 
 
 def loop(stop: int, *body: Stmt, step: int = 1) -> For:

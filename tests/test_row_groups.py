@@ -50,6 +50,16 @@ def counted(x):
     return np.where(x > x.mean(axis=1, keepdims=True), x, 0).sum(axis=1), (x > 0).any(axis=1)
 
 
+def two_powers(x):
+    up, down = np.exp(x), np.exp(-x)
+    total = up.sum(axis=1, keepdims=True)
+    return up / total - down / (down.sum(axis=1, keepdims=True) + total)
+
+
+def summary(x):
+    return x.mean(), x.std(), x.max(), x.min(), (x > 0.5).sum(), x.argmax(), (x > 9).any()
+
+
 ONE_KERNEL = [
     softmax,
     softmax_of_all,
@@ -59,6 +69,8 @@ ONE_KERNEL = [
     log_sum_exp,
     nearest,
     counted,
+    two_powers,
+    summary,
 ]
 SHAPES = [(7, 33), (1, 5), (5, 1), (6, 6), (64, 130), (1, 1)]
 
@@ -167,6 +179,21 @@ def test_a_mean_and_a_variance_add_the_elements_up_once() -> None:
     compiled = script(layer_norm)
     compiled(np.ones((4, 40), np.float32))
     assert compiled.kernels[0].source.count("accumulate_add(total") == 2
+
+
+def three_sums(x, y):
+    pull = x / np.sqrt(y * y + 0.5)
+    return (x * pull).sum(axis=1), (y * pull).sum(axis=1), pull.max(axis=1)
+
+
+@pytest.mark.parametrize("shape", [(40, 64), (3, 70), (1, 40000), (40000, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_reductions_of_the_same_elements_take_one_walk(shape: tuple[int, ...], dtype: str) -> None:
+    scripted = script(three_sums)
+    x, y = _inputs(shape, dtype), _inputs(shape, dtype)[::-1]
+    check(three_sums, x, y, script=lambda _: scripted, reduction=True)
+    (kernel,) = scripted.kernels
+    assert kernel.source.count("accumulate_add(") == 2 * kernel.source.count("= sqrt(")
 
 
 def test_a_view_of_a_result_shares_its_memory() -> None:

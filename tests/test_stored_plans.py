@@ -279,7 +279,9 @@ import sys
 import numpy as np
 from jitcore import script
 import subject
-print(script(subject.f)(np.arange(4.0)).tolist(), "jitcore.compilation" in sys.modules)
+print(script(subject.f)(np.arange(4.0)).tolist())
+compiler = ("jitcore.compilation", "jitcore.codegen.lower", "jitcore.codegen.onednn")
+print(any(name.startswith(compiler) for name in sys.modules))
 """
 
 
@@ -293,10 +295,12 @@ def test_another_process_does_without_the_compiler(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, check=True, env=environment, text=True)
         return done.stdout
 
-    assert printed("x * 2") == "[0.0, 2.0, 4.0, 6.0] True\n"
-    assert printed("x * 2") == "[0.0, 2.0, 4.0, 6.0] False\n"
-    assert printed("x * 3") == "[0.0, 3.0, 6.0, 9.0] True\n"
-    assert printed("x * 3") == "[0.0, 3.0, 6.0, 9.0] False\n"
-    by_blas = "np.outer(x, np.ones(300)) @ np.ones(300)"
-    assert printed(by_blas) == "[0.0, 300.0, 600.0, 900.0] True\n"
-    assert printed(by_blas) == "[0.0, 300.0, 600.0, 900.0] False\n"
+    for line, result in (
+        ("x * 2", "[0.0, 2.0, 4.0, 6.0]"),
+        ("x * 3", "[0.0, 3.0, 6.0, 9.0]"),
+        ("np.outer(x, np.ones(300)) @ np.ones(300)", "[0.0, 300.0, 600.0, 900.0]"),
+        ("x + 0 * np.cos(np.arange(1000.0)).max()", "[0.0, 1.0, 2.0, 3.0]"),
+        ("x + np.ones((40, 9))[np.arange(40.0) > 7].sum(axis=1)[:4]", "[9.0, 10.0, 11.0, 12.0]"),
+    ):
+        assert printed(line) == f"{result}\nTrue\n"
+        assert printed(line) == f"{result}\nFalse\n"

@@ -13,6 +13,7 @@ import pytest
 
 from checking import check, function_from_source
 from jitcore import script
+from jitcore.codegen import engine
 from jitcore.codegen.printers.llvm import print_module
 from jitcore.codegen.printers.loop_metadata import MASKED
 
@@ -83,11 +84,33 @@ def test_each_function_is_there_once() -> None:
     compiled = script(function)
     compiled(x, y)
     text = print_module([compiled.kernels[0].lowered.function])
-    assert len(re.findall(r"^define .*@jcm_sin_float64\(", text, re.MULTILINE)) == 1
-    assert len(re.findall(r"^define .*@jcm_sin_float64_x32\(", text, re.MULTILINE)) == 1
-    assert len(re.findall(r"call double @jcm_sin_moderate_float64\(", text)) == 2
+    assert len(re.findall(r"^declare .*@jcm_sin_float64_x32\(", text, re.MULTILINE)) == 1
     # Those of the loop over whole vectors and of the one over the rest.
     assert len(re.findall(r"call double @jcm_sin_float64_lane32\(", text)) == 80
+    assert "@jcm_sin_moderate_float64(" not in text
+
+
+def test_functions_of_one_process_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    make = engine._compiled
+
+    def counting(source: Any, name: str) -> Any:
+        compiled.append(name)
+        return make(source, name)
+
+    monkeypatch.setattr(engine, "_compiled", counting)
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    monkeypatch.setattr(engine, "_SYMBOLS", _without_vector_math(engine._SYMBOLS))
+    x = np.linspace(-3, 3, 500)
+    for source in ("np.cos(x) * 3", "np.cos(x + 1)", "np.cos(x) + np.cos(2 * x)"):
+        check(function_from_source(f"def f(x):\n    return {source}\n"), x, ulp=4)
+    vectors = [name for name in compiled if name.startswith("jcm_cos_float64_x")]
+    assert len(vectors) == 1
+    assert len(compiled) > 3
+
+
+def _without_vector_math(symbols: dict[str, int]) -> dict[str, int]:
+    return {name: address for name, address in symbols.items() if not name.startswith("jcm_")}
 
 
 @pytest.mark.parametrize(("length", "masked"), [(64, [False]), (20, [True]), (100, [False, True])])

@@ -7,75 +7,45 @@
 
 cuBLAS takes matrices one of whose strides is 1, and whose other one is no less than the extent of
 the axis whose stride is 1.  All others are not taken: our own kernel computes these.  float32 is
-multiplied as float32, never as TF32, which is cuBLAS's default.
+multiplied as float32, never as TF32, which is cuBLAS's default; sums of float16 are kept in float32
+to their end, which is not its default.
 
-The library is loaded at the first product that is compiled: from where the loader finds it, which
-is also the one that PyTorch or CuPy have loaded, or from NVIDIA's packages for Python.
+The library is loaded at the first product that is compiled.
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jitcore.codegen.cuda import driver, memory
 from jitcore.codegen.cuda.libcuda import LibCuda
+from jitcore.codegen.cuda.vendor import (
+    DONE,
+    DTYPES,
+    FAILED,
+    LARGEST,
+    NOT_TAKEN,
+    REFUSED,
+    Kind,
+    MatrixBatch,
+    batches_of,
+    load_library,
+    read_as,
+)
 from jitcore.codegen.engine import add_maker, add_symbol
 from jitcore.ir import log
 
-__all__ = ["DONE", "DTYPES", "FAILED", "NOT_TAKEN", "Cublas", "available", "gemm_symbol", "use"]
+__all__ = ["Cublas", "available", "gemm_symbol", "use"]
 
-DTYPES = {"float32": "S", "float64": "D"}
-"""cuBLAS's letters."""
-
-DONE, NOT_TAKEN, FAILED = 0, 1, 2
-"""What the native function gives."""
-
-_LARGEST = 2**31 - 1
-_AS_IT_IS, _TRANSPOSED = 0, 1  # cublasOperation_t
-_REFUSED = frozenset({8, 15})  # of cublasStatus_t: no such device, not supported
+_EXACT_SUMS = 16  # cublasMath_t: no sums in the dtype of the result
+_ANY_ALGORITHM = -1  # cublasGemmAlgo_t
 
 _PTR, _I32, _I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
-
-
-@dataclass(frozen=True, slots=True)
-class _Matrices:
-    """A batch of matrices: address, strides of the batch, rows and columns, and extents."""
-
-    address: int
-    batch: int
-    row_stride: int
-    column_stride: int
-    rows: int
-    columns: int
-
-    @property
-    def transposed(self) -> _Matrices:
-        return _Matrices(
-            self.address,
-            self.batch,
-            self.column_stride,
-            self.row_stride,
-            self.columns,
-            self.rows,
-        )
-
-    @property
-    def row_distance(self) -> int:
-        """How far apart rows of neighbouring elements are; 0 where this is not the layout."""
-        if self.columns > 1 and self.column_stride != 1:
-            return 0
-        if self.rows == 1:
-            return self.columns
-        return self.row_stride if self.row_stride >= self.columns else 0
 
 
 class Cublas:
@@ -94,10 +64,6 @@ class Cublas:
         self._library = library
         self._handles: dict[int, int] = {}
         self._lock = threading.Lock()
-        self._multiply = {
-            dtype: getattr(library, f"cublas{letter}gemmStridedBatched")
-            for dtype, letter in DTYPES.items()
-        }
 
     def begin(self, device: int) -> int:
         """Make a handle for the thread's current device; cuBLAS's status."""
@@ -106,44 +72,41 @@ class Cublas:
                 return 0
             handle = _PTR()
             status: int = self._library.cublasCreate_v2(ctypes.byref(handle))
+            status = status or self._library.cublasSetMathMode(handle, _EXACT_SUMS)
             if not status:
                 self._handles[device] = handle.value or 0
             return status
 
-    def multiply(self, dtype: str, x: _Matrices, y: _Matrices, z: _Matrices, batches: int) -> int:
+    def multiply(
+        self, dtype: str, x: MatrixBatch, y: MatrixBatch, z: MatrixBatch, batches: int
+    ) -> int:
         """``z = x @ y`` on the running call's stream and the thread's current device."""
         if not z.row_distance:
             x, y, z = y.transposed, x.transposed, z.transposed
-        left, right = _form(x), _form(y)
+        left, right = read_as(x), read_as(y)
         distances = left[1], right[1], z.row_distance
         extents = z.columns, z.rows, x.columns
-        if not all(0 < one <= _LARGEST for one in (*distances, *extents, batches)):
+        if not all(0 < one <= LARGEST for one in (*distances, *extents, batches)):
             return NOT_TAKEN
-        number = ctypes.c_float if dtype == "float32" else ctypes.c_double
-        one, zero = number(1), number(0)
+        kind = DTYPES[dtype]
+        one, zero = kind.factor(1), kind.factor(0)
         handle = _PTR(self._handles[driver.current().device()])
         stream = memory.running_call().stream
         self._check(self._library.cublasSetStream_v2(handle, _PTR(stream)), dtype)
         # cuBLAS counts by columns: matrices by rows are their transposes to it.
-        status = self._multiply[dtype](
+        status = self._library.cublasGemmStridedBatchedEx(
             handle,
             _I32(right[0]),
             _I32(left[0]),
             *map(_I32, extents),
             ctypes.byref(one),
-            _PTR(y.address),
-            _I32(right[1]),
-            _I64(y.batch),
-            _PTR(x.address),
-            _I32(left[1]),
-            _I64(x.batch),
+            *_given(kind, y, right[1]),
+            *_given(kind, x, left[1]),
             ctypes.byref(zero),
-            _PTR(z.address),
-            _I32(z.row_distance),
-            _I64(z.batch),
-            _I32(batches),
+            *_given(kind, z, z.row_distance),
+            *map(_I32, (batches, kind.computed_in, _ANY_ALGORITHM)),
         )
-        if status in _REFUSED:
+        if status in REFUSED:
             return NOT_TAKEN
         self._check(status, dtype)
         return DONE
@@ -155,11 +118,9 @@ class Cublas:
             )
 
 
-def _form(matrices: _Matrices) -> tuple[int, int]:
-    """How cuBLAS has to read matrices, and how far apart their rows or columns are; 0: not."""
-    if matrices.row_distance:
-        return _AS_IT_IS, matrices.row_distance
-    return _TRANSPOSED, matrices.transposed.row_distance
+def _given(kind: Kind, matrices: MatrixBatch, distance: int) -> tuple[Any, ...]:
+    """A batch of matrices as cuBLAS's arguments."""
+    return _PTR(matrices.address), _I32(kind.number), _I32(distance), _I64(matrices.batch)
 
 
 def gemm_symbol(dtype: str) -> str:
@@ -201,42 +162,18 @@ def _current() -> Cublas | None:
 
 @cache
 def _installed(newest: int) -> Cublas | None:
-    """The newest library that a driver for CUDA of a major version runs."""
-    for version in range(newest, 10, -1):
-        name = f"cublas64_{version}.dll" if sys.platform == "win32" else f"libcublas.so.{version}"
-        for path in (name, *_packaged(name)):
-            try:
-                return Cublas(ctypes.CDLL(path), f"cuBLAS ({name})")
-            except OSError as error:
-                log.debug("cuda", str(error))
-    return None
-
-
-def _packaged(name: str) -> list[str]:
-    """Where NVIDIA's packages for Python have a library."""
-    spec = importlib.util.find_spec("nvidia")
-    places = [] if spec is None else spec.submodule_search_locations or []
-    folder = "bin/**" if sys.platform == "win32" else "lib"
-    return [str(one) for place in places for one in sorted(Path(place).glob(f"*/{folder}/{name}"))]
+    found = load_library("cublas", newest)
+    return None if found is None else Cublas(found[0], f"cuBLAS ({found[1]})")
 
 
 def _function(dtype: str) -> Callable[..., int]:
-    size = 4 if dtype == "float32" else 8
-
     def multiply(*numbers: int | None) -> int:
         try:
             library = _current()
             if library is None:
                 return NOT_TAKEN
             values = [number or 0 for number in numbers]
-            rows, columns, terms, batches = values[15:]
-            shapes = (rows, terms), (terms, columns), (rows, columns)
-            groups = values[:5], values[5:10], values[10:15]
-            x, y, z = (
-                _Matrices(address + start * size, batch, row, column, *shape)
-                for (address, start, batch, row, column), shape in zip(groups, shapes, strict=True)
-            )
-            return library.multiply(dtype, x, y, z, batches)
+            return library.multiply(dtype, *batches_of(dtype, values), values[18])
         except BaseException as error:
             # Native code has called, which goes to its error site; the call raises this.
             memory.running_call().error = error

@@ -137,7 +137,7 @@ class Kernel:
     ----------
     name : str
     params : sequence of Var
-        What it reads from the host; no float16 among them.
+        What it reads from the host.
     body : list of Stmt
     launch : Launch
     mapping : str

@@ -15,7 +15,7 @@ import numba.cuda
 from jitcore.codegen import primitives
 from jitcore.codegen.cuda.products import THREADS, TILE
 
-__all__ = ["matmul_tile", "put_row"]
+__all__ = ["sums_of_floats", "sums_of_halves"]
 
 STEP = 16
 """Terms that are in shared memory at a time."""
@@ -23,98 +23,88 @@ STEP = 16
 cuda: Any = numba.cuda
 fma: Any = primitives.fma
 load: Any = primitives.load
-store: Any = primitives.store
+load_half: Any = primitives.load_half
 
 
-@cuda.jit(device=True)
-def matmul_tile(  # type: ignore[no-untyped-def]
-    x, x_start, x_batch, x_row, x_column,
-    y, y_start, y_batch, y_row, y_column,
-    z, z_start, z_batch, z_row, z_column,
-    rows, columns, terms, batches, dtype,
-):  # fmt: skip
-    """One block's part of ``z = x @ y`` for a batch of matrices.
+def _sums(fetch: Any) -> Any:
+    """A device function that computes what one thread has of a product.
 
-    The arguments are those of ``products.MATMUL``, and the dtype.
+    ``fetch`` reads an element.
     """
-    left = cuda.shared.array((STEP, TILE), dtype)
-    right = cuda.shared.array((STEP, TILE), dtype)
-    across = (columns + TILE - 1) // TILE
-    down = (rows + TILE - 1) // TILE
-    tile = cuda.blockIdx.x
-    batch = tile // (across * down)
-    if batch >= batches:
-        return
-    tile -= batch * (across * down)
-    first_row = (tile // across) * TILE
-    first_column = (tile % across) * TILE
-    thread = cuda.threadIdx.x
-    own_row = (thread // 16) * 4
-    own_column = (thread % 16) * 4
-    c00 = c01 = c02 = c03 = dtype(0)
-    c10 = c11 = c12 = c13 = dtype(0)
-    c20 = c21 = c22 = c23 = dtype(0)
-    c30 = c31 = c32 = c33 = dtype(0)
-    k = 0
-    while k < terms:
-        place = thread
-        while place < STEP * TILE:
-            # Neighbouring threads read neighbouring elements, whichever axis those lie along.
-            if x_column == 1:
-                term, row = place % STEP, place // STEP
-            else:
-                term, row = place // TILE, place % TILE
-            if k + term < terms and first_row + row < rows:
-                index = x_start + batch * x_batch + (first_row + row) * x_row
-                index += (k + term) * x_column
-                left[term, row] = load(x, index, dtype)
-            else:
-                left[term, row] = dtype(0)
-            if y_column == 1:
-                term, column = place // TILE, place % TILE
-            else:
-                term, column = place % STEP, place // STEP
-            if k + term < terms and first_column + column < columns:
-                index = y_start + batch * y_batch + (k + term) * y_row
-                index += (first_column + column) * y_column
-                right[term, column] = load(y, index, dtype)
-            else:
-                right[term, column] = dtype(0)
-            place += THREADS
-        cuda.syncthreads()
-        for term in range(STEP):
-            a0, a1 = left[term, own_row], left[term, own_row + 1]
-            a2, a3 = left[term, own_row + 2], left[term, own_row + 3]
-            b0, b1 = right[term, own_column], right[term, own_column + 1]
-            b2, b3 = right[term, own_column + 2], right[term, own_column + 3]
-            c00, c01 = fma(a0, b0, c00), fma(a0, b1, c01)
-            c02, c03 = fma(a0, b2, c02), fma(a0, b3, c03)
-            c10, c11 = fma(a1, b0, c10), fma(a1, b1, c11)
-            c12, c13 = fma(a1, b2, c12), fma(a1, b3, c13)
-            c20, c21 = fma(a2, b0, c20), fma(a2, b1, c21)
-            c22, c23 = fma(a2, b2, c22), fma(a2, b3, c23)
-            c30, c31 = fma(a3, b0, c30), fma(a3, b1, c31)
-            c32, c33 = fma(a3, b2, c32), fma(a3, b3, c33)
-        cuda.syncthreads()
-        k += STEP
-    row, column = first_row + own_row, first_column + own_column
-    start = z_start + batch * z_batch + row * z_row + column * z_column
-    left_rows, left_columns = rows - row, columns - column
-    put_row(z, start, z_column, left_rows > 0, left_columns, c00, c01, c02, c03)
-    put_row(z, start + z_row, z_column, left_rows > 1, left_columns, c10, c11, c12, c13)
-    put_row(z, start + 2 * z_row, z_column, left_rows > 2, left_columns, c20, c21, c22, c23)
-    put_row(z, start + 3 * z_row, z_column, left_rows > 3, left_columns, c30, c31, c32, c33)
+
+    @cuda.jit(device=True)
+    def sums(  # type: ignore[no-untyped-def]
+        x, x_first, x_row, x_column,
+        y, y_first, y_row, y_column,
+        first_row, first_column, rows, columns, terms, dtype,
+    ):  # fmt: skip
+        """16 sums, by rows; the arguments are those of ``products.SUMS``, and the sums' dtype."""
+        left = cuda.shared.array((STEP, TILE), dtype)
+        right = cuda.shared.array((STEP, TILE), dtype)
+        thread = cuda.threadIdx.x
+        own_row = (thread // 16) * 4
+        own_column = (thread % 16) * 4
+        c00 = c01 = c02 = c03 = dtype(0)
+        c10 = c11 = c12 = c13 = dtype(0)
+        c20 = c21 = c22 = c23 = dtype(0)
+        c30 = c31 = c32 = c33 = dtype(0)
+        k = 0
+        while k < terms:
+            place = thread
+            while place < STEP * TILE:
+                # Neighbouring threads read neighbouring elements, whichever axis those lie along.
+                if x_column == 1:
+                    term, row = place % STEP, place // STEP
+                else:
+                    term, row = place // TILE, place % TILE
+                if k + term < terms and first_row + row < rows:
+                    index = x_first + (first_row + row) * x_row + (k + term) * x_column
+                    left[term, row] = fetch(x, index, dtype)
+                else:
+                    left[term, row] = dtype(0)
+                if y_column == 1:
+                    term, column = place // TILE, place % TILE
+                else:
+                    term, column = place % STEP, place // STEP
+                if k + term < terms and first_column + column < columns:
+                    index = y_first + (k + term) * y_row + (first_column + column) * y_column
+                    right[term, column] = fetch(y, index, dtype)
+                else:
+                    right[term, column] = dtype(0)
+                place += THREADS
+            cuda.syncthreads()
+            for term in range(STEP):
+                a0, a1 = left[term, own_row], left[term, own_row + 1]
+                a2, a3 = left[term, own_row + 2], left[term, own_row + 3]
+                b0, b1 = right[term, own_column], right[term, own_column + 1]
+                b2, b3 = right[term, own_column + 2], right[term, own_column + 3]
+                c00, c01 = fma(a0, b0, c00), fma(a0, b1, c01)
+                c02, c03 = fma(a0, b2, c02), fma(a0, b3, c03)
+                c10, c11 = fma(a1, b0, c10), fma(a1, b1, c11)
+                c12, c13 = fma(a1, b2, c12), fma(a1, b3, c13)
+                c20, c21 = fma(a2, b0, c20), fma(a2, b1, c21)
+                c22, c23 = fma(a2, b2, c22), fma(a2, b3, c23)
+                c30, c31 = fma(a3, b0, c30), fma(a3, b1, c31)
+                c32, c33 = fma(a3, b2, c32), fma(a3, b3, c33)
+            cuda.syncthreads()
+            k += STEP
+        return (
+            c00, c01, c02, c03, c10, c11, c12, c13,
+            c20, c21, c22, c23, c30, c31, c32, c33,
+        )  # fmt: skip
+
+    return sums
 
 
 @cuda.jit(device=True)
-def put_row(z, start, step, is_row, count, c0, c1, c2, c3):  # type: ignore[no-untyped-def]
-    """Write what there is room for of four elements."""
-    if is_row:
-        if count > 0:
-            store(z, start, c0)
-        if count > 1:
-            store(z, start + step, c1)
-        if count > 2:
-            store(z, start + 2 * step, c2)
-        if count > 3:
-            store(z, start + 3 * step, c3)
+def _fetch(address, index, dtype):  # type: ignore[no-untyped-def]
+    return load(address, index, dtype)
+
+
+@cuda.jit(device=True)
+def _fetch_half(address, index, _dtype):  # type: ignore[no-untyped-def]
+    return load_half(address, index)
+
+
+sums_of_floats = _sums(_fetch)
+sums_of_halves = _sums(_fetch_half)

@@ -85,12 +85,15 @@ class Call:
         Temporaries by their address.
     error : BaseException or None
         What went wrong in a function that native code called.
+    has_waited : bool
+        Whether the host has waited for a number of the device.
     """
 
     allocator: Allocator
     stream: int
     blocks: dict[int, Any] = field(default_factory=dict)
     error: BaseException | None = None
+    has_waited: bool = False
 
 
 class _Holder:
@@ -233,6 +236,7 @@ def _free(address: int | None) -> None:
 
 def _read(target: int, source: int, size: int) -> int:
     call = _running.pop()
+    call.has_waited = True
     _lock.release()
     try:
         driver.current().copy_to_host(target, source, size, call.stream)

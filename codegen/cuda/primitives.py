@@ -23,15 +23,19 @@ __all__ = [
     "column_mul",
     "column_or",
     "fabs",
+    "load_halves",
     "load_vector",
     "maximum",
+    "maximum_half",
     "minimum",
+    "minimum_half",
     "negative",
     "rint",
     "scan_add",
     "scan_max",
     "scan_min",
     "scan_mul",
+    "store_halves",
     "store_vector",
     "trunc",
     "warp_add",
@@ -43,7 +47,8 @@ __all__ = [
 ]
 
 cuda: Any = numba.cuda
-_BYTE = ir.IntType(8)
+_BYTE, _WORD = ir.IntType(8), ir.IntType(32)
+_PAIR = ir.VectorType(ir.HalfType(), 2)
 _ALL_LANES = 0xFFFFFFFF
 
 
@@ -105,6 +110,8 @@ def _extremum(comparison: str) -> Any:
 
 minimum = _extremum("<")
 maximum = _extremum(">")
+minimum_half = _extremum("<=")
+maximum_half = _extremum(">=")
 
 
 # Vectors ----------------------------------------------------------------------------------
@@ -167,6 +174,57 @@ def store_vector(_context: Any, address: Any, index: Any, values: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, values), code
+
+
+@intrinsic(prefer_literal=True)
+def load_halves(_context: Any, address: Any, index: Any, width: Any) -> Any:
+    """Like `load_vector`, of float16: an even number of them, as float32."""
+    if not isinstance(width, types.IntegerLiteral):
+        return None
+    count = width.literal_value
+    result: Any = types.UniTuple(types.float32, count)  # type: ignore[no-untyped-call]
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
+        loaded = builder.load(pointer, align=2 * count, typ=vector)
+        lanes = []
+        for number in range(count // 2):
+            word = builder.extract_element(loaded, _WORD(number))
+            pair = builder.bitcast(word, _PAIR)
+            halves = (builder.extract_element(pair, _WORD(lane)) for lane in range(2))
+            lanes += [builder.fpext(half, ir.FloatType()) for half in halves]
+        return context.make_tuple(builder, result, lanes)
+
+    return result(types.int64, types.int64, width), code
+
+
+@intrinsic
+def store_halves(_context: Any, address: Any, index: Any, values: Any) -> Any:
+    """Like `store_vector`, of float32 that float16 represents: an even number of them."""
+    count = values.count
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
+        whole = vector(ir.Undefined)
+        for number in range(count // 2):
+            pair = _PAIR(ir.Undefined)
+            for lane in range(2):
+                value = builder.extract_value(args[2], 2 * number + lane)
+                half = builder.fptrunc(value, ir.HalfType())
+                pair = builder.insert_element(pair, half, _WORD(lane))
+            whole = builder.insert_element(whole, builder.bitcast(pair, _WORD), _WORD(number))
+        builder.store(whole, pointer, align=2 * count)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, values), code
+
+
+def _pairs_pointer(builder: Any, address: Any, index: Any, count: int) -> Any:
+    """A pointer to so many float16, as words of two: vectors of halves are moved one by one."""
+    pointer = builder.inttoptr(address, ir.HalfType().as_pointer())
+    place = builder.gep(pointer, [index], inbounds=True, source_etype=ir.HalfType())
+    vector = ir.VectorType(_WORD, count // 2)
+    return builder.bitcast(place, vector.as_pointer()), vector
 
 
 # Blocks -----------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from jitcore.codegen.cuda.nests import (
     flat,
     jumps,
 )
+from jitcore.codegen.cuda.tuning import DEFAULT
 from jitcore.codegen.cuda.vectors import by_vectors
 from jitcore.codegen.loop_passes.rewriting import numbered, with_blocks
 from jitcore.codegen.loop_passes.traversal import bound_names, expressions, variables, walk
@@ -164,7 +165,11 @@ def share_reduction(
 
 
 def make_parts(
-    loop: For, scratch: Var, new_slots: Callable[[int], int], names: set[str]
+    loop: For,
+    scratch: Var,
+    new_slots: Callable[[int], int],
+    names: set[str],
+    threads: int = DEFAULT.element_threads,
 ) -> tuple[Mapped, Parts]:
     """The kernel in which each block makes its part of a reduction, and where the parts are.
 
@@ -178,11 +183,13 @@ def make_parts(
         Takes so many slots, and gives the number of the first.
     names : set of str
         The names that are taken; gets the new ones.
+    threads : int
+        Of a block.
     """
     found = reductions_of(loop)
     check_nest(loop)
     loop = _as_one_loop(loop, names)
-    blocks = blocks_for(extent_of(loop), ELEMENT_THREADS * 4, TOTAL_BLOCKS)
+    blocks = blocks_for(extent_of(loop), threads * 4, TOTAL_BLOCKS)
     parts = Parts(scratch, blocks, tuple(new_slots(TOTAL_BLOCKS) for _ in found))
     body: list[Stmt] = [
         Let(one.var, identity(one.op, np.dtype(one.var.dtype)), mutable=True) for one in found
@@ -194,7 +201,7 @@ def make_parts(
         for number, one in enumerate(found)
     ]
     body.append(by_first_thread(stores))
-    launch = Launch(blocks, integer(ELEMENT_THREADS))
+    launch = Launch(blocks, integer(threads))
     return Mapped(body, launch, "parts of a total, a block each"), parts
 
 

@@ -36,6 +36,7 @@ from jitcore.codegen.cuda.kernels import (
 )
 from jitcore.codegen.cuda.linear import depends_on
 from jitcore.codegen.cuda.nests import extent_of
+from jitcore.codegen.cuda.tuning import DEFAULT
 from jitcore.codegen.cuda.vectors import Place, are_aligned, by_vectors, place_of, places_of
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
 from jitcore.codegen.loop_passes.traversal import bound_names, loads_in, variables, walk
@@ -82,9 +83,6 @@ MOST_ELEMENTS = 16
 MOST_UNKNOWN = 8
 """The same for rows of any length, whose kernels have the ordinary loops, too."""
 
-FEW_THREADS = 128
-"""Threads have several vectors before a block has more threads than this: fewer have to meet."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
@@ -100,7 +98,12 @@ class _Accesses:
 
 
 def resident_row(
-    body: Sequence[Stmt], outer: set[str], team: Team, names: set[str], writes: Expr = TRUE
+    body: Sequence[Stmt],
+    outer: set[str],
+    team: Team,
+    names: set[str],
+    writes: Expr = TRUE,
+    few_threads: int = DEFAULT.row_threads,
 ) -> ResidentRow | None:
     """What of a row can stay in registers; None where nothing of it is needed twice.
 
@@ -115,6 +118,8 @@ def resident_row(
         The names that are taken; gets the new ones.
     writes : Expr
         Which threads write.
+    few_threads : int
+        Of a block, whose threads get more elements before it gets more threads.
     """
     first = next((n for n, one in enumerate(body) if isinstance(one, For)), len(body))
     changing = bound_names(body[first:]) | {
@@ -136,7 +141,8 @@ def resident_row(
     loaded = {place for one in own.values() for place in one.loads}
     shared = [place for place, count in counts.items() if count > 1 and place in loaded]
     kept = {number: one for number, one in own.items() if one.places.keys() & set(shared)}
-    shape = _shape(extent, shared, [p for one in kept.values() for p in one.places], team)
+    places = [place for one in kept.values() for place in one.places]
+    shape = _shape(extent, shared, places, team, few_threads)
     return None if shape is None else ResidentRow(body, kept, shared, shape, team, names, writes)
 
 
@@ -212,7 +218,7 @@ class _Shape:
 
 
 def _shape(
-    extent: Expr, shared: Sequence[Place], places: Sequence[Place], team: Team
+    extent: Expr, shared: Sequence[Place], places: Sequence[Place], team: Team, few_threads: int
 ) -> _Shape | None:
     size = sum(max(one.itemsize, 4) for one in shared)
     if not size or (isinstance(extent, Const) and extent.value < 1):
@@ -236,7 +242,7 @@ def _shape(
         return _Shape(extent, width, vectors, integer(WARP)) if vectors <= most else None
     if isinstance(extent, Const):
         whole = -(-extent.value // width)
-        vectors = min(most, -(-whole // FEW_THREADS))
+        vectors = min(most, -(-whole // few_threads))
         threads = min(most_threads, -(-whole // vectors) + WARP - 1 & -WARP)
         return _Shape(extent, width, vectors, integer(threads))
     each = width * most

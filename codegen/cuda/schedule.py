@@ -49,6 +49,7 @@ from jitcore.codegen.cuda.resident import ResidentRow, resident_row
 from jitcore.codegen.cuda.scans import is_scan
 from jitcore.codegen.cuda.teams import TeamWork, is_shareable
 from jitcore.codegen.cuda.tiles import by_tiles
+from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.cuda.vectors import by_vectors
 from jitcore.codegen.loop_passes.rewriting import numbered
 from jitcore.codegen.loop_passes.traversal import (
@@ -83,9 +84,6 @@ from jitcore.codegen.lowering.arithmetic import (
 
 __all__ = ["map_nest"]
 
-COLUMN_THREADS = 512
-"""Threads of a block that takes 32 columns: 16 groups, which share the rows."""
-
 LINES = 8
 """Warps of a block that takes a row with each."""
 
@@ -96,8 +94,15 @@ SERIAL_EXTENT = 16
 """Rows of at most this many elements are one thread's work."""
 
 
-def map_nest(nest: For, names: set[str]) -> Mapped | None:
+def map_nest(nest: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped | None:
     """Map an independent loop nest to threads; None where it is not independent.
+
+    Parameters
+    ----------
+    nest : For
+    names : set of str
+        The names that are taken; gets the new ones.
+    tuning : Tuning
 
     Raises
     ------
@@ -109,27 +114,28 @@ def map_nest(nest: For, names: set[str]) -> Mapped | None:
     check_nest(nest)
     loops, body = collapsed(*chain(nest, is_independent))
     if not _has_shared_loops(body):
-        return by_tiles(loops, body, names) or _elements(loops, body, names)
+        return by_tiles(loops, body, names) or _elements(loops, body, names, tuning)
     inner = [one for one in body if isinstance(one, For)]
     if any(_is_by_columns(loops[-1], one) for one in inner):
         # A branch may go another way in each column, and those who join parts have to be all.
         if any(is_scan(one) for one in inner) or any(map(_joins_in_branch, body)):
-            return _elements(loops, body, names)
+            return _elements(loops, body, names, tuning)
         if not any(reductions_of(one) and _writes(one) for one in inner):
-            return _columns(loops, body, names)
+            return _columns(loops, body, names, tuning)
     if _are_short_rows(body):
         return _lines(loops, body, names)
-    return _rows(loops, body, names)
+    return _rows(loops, body, names, tuning)
 
 
 # Elements ---------------------------------------------------------------------------------
 
 
-def _elements(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
+def _elements(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:
     size, counter, bindings = flat(loops, names)
     loop = ThreadFor(counter, ZERO, size, [*bindings, *body], scope="grid")
-    statements, width = by_vectors(loop, names)
-    launch = Launch(blocks_for(size, ELEMENT_THREADS * width), integer(ELEMENT_THREADS))
+    statements, width = by_vectors(loop, names, tuning.vectors)
+    threads = tuning.element_threads
+    launch = Launch(blocks_for(size, threads * width), integer(threads))
     each = "a thread per element" if width == 1 else f"a thread per {width} elements"
     return Mapped(statements, launch, each)
 
@@ -168,9 +174,9 @@ def _is_by_columns(outer: For, inner: For) -> bool:
     return any(one == ONE and two != ONE for one, two in strides)
 
 
-def _rows(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
+def _rows(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:
     rows, counter, bindings = flat(loops, names)
-    row = resident_row(body, _counters(loops), BLOCK, names)
+    row = resident_row(body, _counters(loops), BLOCK, names, few_threads=tuning.row_threads)
     inside = TeamWork(names, BLOCK, row=row).statements(body)
     loop = ThreadFor(counter, ZERO, rows, [*bindings, *inside], scope="blocks")
     blocks = minimum(maximum(rows, ONE), integer(MAX_BLOCKS))
@@ -239,7 +245,7 @@ def _row_threads(loops: Sequence[For], body: Sequence[Stmt]) -> Expr:
     return minimum(maximum(warps, integer(32)), integer(MAX_THREADS))
 
 
-def _columns(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
+def _columns(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:
     """Neighbouring threads take neighbouring columns, and several groups of them share the rows.
 
     Threads beyond the last column read what those of that column do, and write nothing.
@@ -259,5 +265,5 @@ def _columns(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
     ]
     count = Binary("quot", add(size, integer(WARP - 1)), integer(WARP), "int64")
     loop = ThreadFor(groups, ZERO, count, body, scope="blocks")
-    launch = Launch(blocks_for(size, WARP), integer(COLUMN_THREADS))
+    launch = Launch(blocks_for(size, WARP), integer(tuning.column_threads))
     return Mapped([loop], launch, f"a block per {WARP} columns")

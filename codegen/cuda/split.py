@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jitcore.codegen.cuda.chunks import CHUNKS, can_chunk, scan_by_chunks
-from jitcore.codegen.cuda.cublas import NOT_TAKEN
+from jitcore.codegen.cuda.epilogues import with_epilogues
 from jitcore.codegen.cuda.host_part import (
     COUNTING,
     HOST_CALLS,
@@ -40,12 +40,23 @@ from jitcore.codegen.cuda.host_part import (
     on_host,
 )
 from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by_first_thread
+from jitcore.codegen.cuda.library_products import (
+    NO_LIBRARIES,
+    Libraries,
+)
 from jitcore.codegen.cuda.nests import check_nest
-from jitcore.codegen.cuda.products import call_of_library, is_product, map_product
+from jitcore.codegen.cuda.products import (
+    as_nest,
+    is_product,
+    map_product,
+    product_in,
+)
 from jitcore.codegen.cuda.reductions import Parts, join_parts, make_parts, reductions_of
 from jitcore.codegen.cuda.results import FETCHED, host_slots, with_device_scalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
 from jitcore.codegen.cuda.schedule import map_nest
+from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
+from jitcore.codegen.cuda.vendor import NOT_TAKEN
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_blocks, with_expressions
 from jitcore.codegen.loop_passes.traversal import (
@@ -111,28 +122,32 @@ def launch_symbol(kernel: Kernel) -> str:
     return f"launch_{kernel.name}"
 
 
-def split(lowered: Lowered, library: str = "") -> DeviceFunction:
+def split(
+    lowered: Lowered, libraries: Libraries = NO_LIBRARIES, tuning: Tuning = DEFAULT
+) -> DeviceFunction:
     """Split a function that was lowered for a device.
 
     Parameters
     ----------
     lowered : Lowered
-    library : str
-        The name of the cuBLAS that multiplies matrices; empty where there is none.
+    libraries : Libraries
+        Who multiplies matrices.
+    tuning : Tuning
+        How kernels are launched.
 
     Raises
     ------
     NotNative
         The host would have to read an element, or threads cannot share a loop over elements.
     """
-    splitter = _Splitter(lowered, library)
+    splitter = _Splitter(lowered, libraries, tuning)
     body = splitter.body(lowered.function)
     made = replace(
         lowered,
         function=replace(lowered.function, body=body),
         result=with_device_scalars(lowered.result, splitter.device_slots),
         sites=tuple(splitter.sites),
-        notes=(*lowered.notes, *(f"{one.name}: {one.mapping}" for one in splitter.kernels)),
+        notes=(*lowered.notes, *splitter.notes()),
     )
     return DeviceFunction(made, tuple(splitter.kernels))
 
@@ -140,8 +155,8 @@ def split(lowered: Lowered, library: str = "") -> DeviceFunction:
 class _Splitter:
     """Walks the host's statements in order."""
 
-    def __init__(self, lowered: Lowered, library: str) -> None:
-        self._library = library
+    def __init__(self, lowered: Lowered, libraries: Libraries, tuning: Tuning) -> None:
+        self._libraries, self._tuning = libraries, tuning
         self._name = lowered.function.name
         params = {param.name for param in lowered.function.params}
         self._names = bound_names(lowered.function.body) | params
@@ -160,7 +175,8 @@ class _Splitter:
 
     def body(self, function: Function) -> list[Stmt]:
         """The host function's statements."""
-        body = [*self.block(function.body), *self._flush()]
+        statements = with_epilogues(function.body, self._libraries.leave)
+        body = [*self.block(statements), *self._flush()]
         if not self._size:
             return body
         size = integer(SLOT * self._size)
@@ -169,6 +185,12 @@ class _Splitter:
         failed = self._site(MemoryError)
         is_missing = If(compare("eq", self._scratch, NULL), [Return(failed)], unlikely=True)
         return [allocate, is_missing, *before_returns(body, free)]
+
+    def notes(self) -> Iterator[str]:
+        """For reports: how loops became threads."""
+        yield from (f"{one.name}: {one.mapping}" for one in self.kernels)
+        if self._tuning != DEFAULT:
+            yield f"measured launch configuration: {self._tuning}"
 
     # The host's statements ----------------------------------------------------------------
 
@@ -194,7 +216,7 @@ class _Splitter:
                 yield from self._flush()
                 yield statement
             case Do(call) if is_product(statement):
-                yield from self._product(call)
+                yield from self._product(call, as_nest(call, set(self._names)))
             case Do(call):
                 if call.name not in HOST_CALLS and call.name not in COUNTING:
                     raise NotNative(f"the C function {call.name} on the device's memory")
@@ -208,6 +230,9 @@ class _Splitter:
 
     def _shared(self, loop: For) -> Iterator[Stmt] | None:
         """The launches in the place of a loop over elements; None where the host has to run it."""
+        call = product_in(loop)
+        if call is not None:
+            return self._product(call, loop)
         if reductions_of(loop):
             return self._reduce(loop)
         if loop.parallel:
@@ -438,7 +463,7 @@ class _Splitter:
     # Kernels ------------------------------------------------------------------------------
 
     def _nest(self, nest: For) -> Iterator[Stmt]:
-        mapped = map_nest(nest, set(self._names))
+        mapped = map_nest(nest, set(self._names), self._tuning)
         if mapped is None:
             yield from self._control(nest)
             return
@@ -459,7 +484,8 @@ class _Splitter:
                 raise NotNative(f"the variable {one.var.name} moves to the device")
             initial.append(self._initial[one.var.name])
         yield from self._flush()
-        parts, count = make_parts(loop, self._scratch, self._new_slots, set(self._names))
+        names, threads = set(self._names), self._tuning.element_threads
+        parts, count = make_parts(loop, self._scratch, self._new_slots, names, threads)
         yield from self._launch(parts)
         for one in found:
             if one.var.name not in self._slots:
@@ -502,14 +528,18 @@ class _Splitter:
         elif single:
             yield from self._launch(Mapped(single, Launch(ONE, ONE), "one thread"))
 
-    def _product(self, call: Call) -> Iterator[Stmt]:
-        """A product by the library, or by a kernel where the library does not take it."""
+    def _product(self, call: Call, nest: For) -> Iterator[Stmt]:
+        """A product by the library, or by a kernel where the library does not take it.
+
+        The nest is what a kernel has to do with the product's elements.
+        """
         yield from self._flush()
-        asked = call_of_library(call) if self._library else None
-        if asked is None or any(map(self._is_of_device, call.args)):
-            yield from self._launch(map_product(call))
+        names = set(self._names) | bound_names([nest])
+        asked, library = self._libraries.asked(call, nest)
+        if asked is None or any(map(self._is_of_device, asked.args)):
+            yield from self._launch(map_product(nest, names))
             return
-        own = list(self._launch(map_product(call, self._library)))
+        own = list(self._launch(map_product(nest, names, library)))
         status = Var(numbered("status", self._names), "int64")
         yield Let(status, asked)
         is_refused = compare("eq", status, integer(NOT_TAKEN))
@@ -519,8 +549,6 @@ class _Splitter:
         body = [*self._bindings(mapped.body), *mapped.body]
         params = free_variables(body)
         name = f"{self._name}_kernel{len(self.kernels)}"
-        if any(param.dtype == "float16" for param in params):
-            raise NotNative("a float16 scalar as an argument of a kernel")
         kernel = Kernel(name, params, body, mapped.launch, mapped.mapping)
         self.kernels.append(kernel)
         args = (*params, mapped.launch.blocks, mapped.launch.threads)

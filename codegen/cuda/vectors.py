@@ -1,7 +1,7 @@
 """Loops of threads over neighbouring elements, several at a time: by instructions of 16 bytes.
 
 Memory answers late, so many bytes have to be on their way.  Where a thread of the grid reads
-little, it therefore takes two vectors, and asks for both before it waits for the first.
+little, it therefore takes several vectors, and asks for all before it waits for the first.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from jitcore.codegen.cuda.kernels import WARP, ThreadFor, vector_width
 from jitcore.codegen.cuda.linear import depends_on, offset_from
+from jitcore.codegen.cuda.tuning import DEFAULT
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced
 from jitcore.codegen.loop_passes.traversal import expressions, loads
 from jitcore.codegen.loops import (
@@ -62,7 +63,9 @@ class Place:
         return np.dtype(self.dtype).itemsize
 
 
-def by_vectors(loop: ThreadFor, names: set[str]) -> tuple[list[Stmt], int]:
+def by_vectors(
+    loop: ThreadFor, names: set[str], vectors_each: int = DEFAULT.vectors
+) -> tuple[list[Stmt], int]:
     """The loop, and before it one that takes several elements at once, where that can be.
 
     Also gives how many elements that takes, which is 1 where there is none.
@@ -73,6 +76,8 @@ def by_vectors(loop: ThreadFor, names: set[str]) -> tuple[list[Stmt], int]:
         Its iterations are independent, but for the steps of reductions.
     names : set of str
         The names that are taken; gets the new ones.
+    vectors_each : int
+        Vectors of each place that a thread takes at once where there are few places.
 
     Notes
     -----
@@ -83,7 +88,7 @@ def by_vectors(loop: ThreadFor, names: set[str]) -> tuple[list[Stmt], int]:
     if loop.start != ZERO or not places:
         return [loop], 1
     width = vector_width(max(place.itemsize for place in places))
-    count = _vectors_of_thread(loop, places)
+    count = vectors_each if _reads_little(loop) else 1
     if not _has_whole(loop, width, count):
         count = 1
     if width < 2 or not _has_whole(loop, width, count):
@@ -106,8 +111,8 @@ def by_vectors(loop: ThreadFor, names: set[str]) -> tuple[list[Stmt], int]:
     return made, width * count
 
 
-def _vectors_of_thread(loop: ThreadFor, places: Sequence[Place]) -> int:
-    """How many vectors of each place a thread takes at once."""
+def _reads_little(loop: ThreadFor) -> bool:
+    """Whether a thread needs more than a vector of each place to have enough bytes on their way."""
     name = loop.var.name
     inner = {one.var.name for one in loop.body if isinstance(one, Let)}
     read = (
@@ -116,7 +121,7 @@ def _vectors_of_thread(loop: ThreadFor, places: Sequence[Place]) -> int:
         for load in _loads(statement)
     )
     loaded = len({place for place in read if place is not None})
-    return 2 if loop.scope == "grid" and 0 < loaded <= FEW_LOADS else 1
+    return loop.scope == "grid" and 0 < loaded <= FEW_LOADS
 
 
 def _has_whole(loop: ThreadFor, width: int, count: int) -> bool:

@@ -8,18 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.entries.guards import EntryCode
+from jitcore.codegen.entries.entry_code import EntryCode
+from jitcore.codegen.entries.guards import Arguments
 from jitcore.codegen.entries.signature import (
     ArrayResult,
     ConstantResult,
     InputResult,
     Result,
     ScalarResult,
+    Signature,
     TupleResult,
     UnionResult,
 )
+from jitcore.ir.types import ObjectMaker
 
-__all__ = ["box", "count_slots"]
+__all__ = ["box_results", "count_slots"]
+
+_NEW: Any = object.__new__
+"""One object, of which entries hold the address."""
 
 
 def count_slots(result: Result) -> int:
@@ -33,15 +39,14 @@ def count_slots(result: Result) -> int:
     return 1 if isinstance(result, ArrayResult) else 0
 
 
-def box(code: EntryCode, result: Result, objects: Sequence[str], results: str) -> str:
-    """Write the boxing of a result.
+def box_results(code: EntryCode, signature: Signature, found: Arguments, results: str) -> str:
+    """Write the boxing of a result, and of what attributes of arguments become.
 
     Parameters
     ----------
     code : EntryCode
-    result : Result
-    objects : sequence of str
-        The flattened arguments.
+    signature : Signature
+    found : Arguments
     results : str
         The address of the first slot.
 
@@ -50,7 +55,15 @@ def box(code: EntryCode, result: Result, objects: Sequence[str], results: str) -
     str
         The address of a new reference; null with an exception set where there is no memory.
     """
-    return _Boxes(code, objects, results).box(result)
+    boxes = _Boxes(code, found.objects, results)
+    result = boxes.box(signature.result)
+    if not signature.writes:
+        return result
+    values = code.words([boxes.box(value) for _, value in signature.writes])
+    objects = code.words([found.instances[write.object] for write, _ in signature.writes])
+    names = code.words([code.constant_name(write.name) for write, _ in signature.writes])
+    operands = (f"i64 {len(signature.writes)}", *(f"ptr {one}" for one in (objects, names, values)))
+    return code.call("ptr", "jc_set_attributes", f"ptr {result}", *operands)
 
 
 class _Boxes:
@@ -90,16 +103,24 @@ class _Boxes:
 
     def _tuple(self, result: TupleResult) -> str:
         code = self._code
-        items = code.alloca(f"[{max(1, len(result.elements))} x ptr]")
-        for number, element in enumerate(result.elements):
-            value = self.box(element)
-            code.effect(f"store ptr {value}, ptr {code.offset(items, 8 * number)}")
+        items = code.words([self.box(element) for element in result.elements])
         operands = (f"i64 {len(result.elements)}", f"ptr {items}")
+        if isinstance(result.named, ObjectMaker):
+            return self._object(result.named, operands)
         if result.named is list:
             return code.call("ptr", "jc_list", *operands)
         if result.named is None:
             return code.call("ptr", "jc_tuple", *operands)
         return code.call("ptr", "jc_named_tuple", f"ptr {code.constant(result.named)}", *operands)
+
+    def _object(self, maker: ObjectMaker, items: tuple[str, str]) -> str:
+        code = self._code
+        names = code.words([code.constant_name(name) for name in maker.names])
+        new = code.constant(_NEW)
+        class_ = code.constant(maker.class_)
+        return code.call(
+            "ptr", "jc_new_object", f"ptr {new}", f"ptr {class_}", f"ptr {names}", *items
+        )
 
     def _array(self, argument: int | None) -> str:
         """The array in the slot, or the argument that it may be.

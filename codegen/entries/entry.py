@@ -24,19 +24,29 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from jitcore.codegen.entries import layout
-from jitcore.codegen.entries.boxing import box, count_slots
+from jitcore.codegen.entries.boxing import box_results, count_slots
+from jitcore.codegen.entries.entry_code import EntryCode
 from jitcore.codegen.entries.guards import (
     Arguments,
-    EntryCode,
+    check_different,
     check_disjoint,
     check_param,
     free_lists,
     read_lists,
 )
-from jitcore.codegen.entries.signature import Signature
+from jitcore.codegen.entries.object_lists import write_elements
+from jitcore.codegen.entries.signature import ScalarResult, Signature
 from jitcore.codegen.runtime.functions import ensure_runtime
 
-__all__ = ["ABSENT", "CaptureGuard", "Entry", "ReleaseGil", "bind", "make_entry"]
+__all__ = [
+    "ABSENT",
+    "LEFT_TO_PYTHON",
+    "CaptureGuard",
+    "Entry",
+    "ReleaseGil",
+    "bind",
+    "make_entry",
+]
 
 _METH_FASTCALL_KEYWORDS = 0x80 | 0x02
 _NEXT, _HANDLER = layout.TUPLE_ITEMS, layout.TUPLE_ITEMS + 8
@@ -47,8 +57,20 @@ ReleaseGil = Literal["never", "large", "always"]
 _ELEMENTS_PER_ITERATION = 16
 """So many elements are read from a list in the time that Python takes for one iteration."""
 
+_ELEMENTS_FOR_AN_ATTRIBUTE = 10
+"""So many elements are read from a list of numbers in the time for an attribute of an object."""
+
+_CALLS_BETWEEN_TRIALS = 64
+"""How many calls are left to Python before one is taken again."""
+
+LEFT_TO_PYTHON = -1
+"""The status of calls that are left to Python, of which there is no error site."""
+
 _FREE_ELEMENTS = 1 << 16
 """As many may be read before there has to be work for them."""
+
+_TAG = ScalarResult("int", np.dtype(np.int64))
+"""What stands before the values that an attribute may have."""
 
 _LARGE = 1024
 """With so many elements a call takes longer than giving up the GIL, which costs some 50 ns."""
@@ -189,16 +211,20 @@ class _EntryWriter:
     def entry(self, native_symbol: str, *, release_gil: ReleaseGil, check_errstate: bool) -> Entry:
         """The whole entry."""
         code, found = self._code, self._found
+        # What classes have been seen to be is checked before attributes are read.
+        captured = self._look_captures_up()
         self._check_arguments()
-        captured = self._check_captures()
+        self._check_captured(captured)
         check_disjoint(code, found.arrays)
+        check_different(code, found, {write.object for write, _ in self._signature.writes})
         if check_errstate:
             matters = code.call("i1", "jc_float_errors_matter")
             code.guard(code.value(f"xor i1 {matters}, true"))
         work = self._check_work()
         lists = read_lists(code, found)
         code.call("void", "jc_note_call", "ptr %self")
-        slots = max(_MIN_SLOTS, 1 + count_slots(self._signature.result))
+        noted = [one for note in self._signature.noted for one in (_TAG, *note.types)]
+        slots = max(_MIN_SLOTS + sum(map(count_slots, noted)), 1 + self._count_slots())
         results = code.alloca(f"[{slots} x i64]")
         operands = ", ".join([*found.operands, f"ptr {results}"])
         call = f"call i64 @{native_symbol}({operands})"
@@ -207,12 +233,19 @@ class _EntryWriter:
         state = self._save_thread(release_gil)
         status = code.value(call)
         self._restore_thread(state)
+        failed = self._write_elements(status)
         free_lists(code, lists)
         self._write_error(status, results, captured)
+        self._write_failure(failed, captured)
         self._note_work(work, results)
-        self._write_return(box(code, self._signature.result, found.objects, results), captured)
+        self._write_return(box_results(code, self._signature, found, results), captured)
         types = tuple(operand.split()[0] for operand in [*found.operands, "ptr results"])
         return Entry(self._name, code.declarations, self._text(), tuple(code.constants), types)
+
+    def _count_slots(self) -> int:
+        """How many slots the results take, those that attributes become among them."""
+        signature = self._signature
+        return sum(map(count_slots, [signature.result, *(one for _, one in signature.writes)]))
 
     def _check_arguments(self) -> None:
         code = self._code
@@ -221,8 +254,8 @@ class _EntryWriter:
         for number, param in enumerate(self._signature.params[: self._nargs]):
             check_param(code, param, code.load("ptr", "%args", 8 * number), self._found)
 
-    def _check_captures(self) -> list[str]:
-        """Check all captures; gives the objects that are passed on."""
+    def _look_captures_up(self) -> list[str]:
+        """Check what all captures are; gives the objects that are passed on."""
         by_container: dict[int, list[CaptureGuard]] = {}
         for capture in self._captures:
             by_container.setdefault(id(capture.container), []).append(capture)
@@ -232,11 +265,12 @@ class _EntryWriter:
                 self._check_dict(group, objects)
             else:
                 self._check_cell(group, objects)
-        captured = [objects[capture] for capture in self._captures if capture.is_input]
+        return [objects[capture] for capture in self._captures if capture.is_input]
+
+    def _check_captured(self, captured: Sequence[str]) -> None:
         params = self._signature.params[self._nargs :]
         for param, value in zip(params, captured, strict=True):
             check_param(self._code, param, value, self._found)
-        return captured
 
     def _check_cell(self, group: list[CaptureGuard], objects: dict[CaptureGuard, str]) -> None:
         code = self._code
@@ -296,28 +330,49 @@ class _EntryWriter:
     def _check_work(self) -> str | None:
         """Leave calls to Python once those before had much to read from lists and little to do.
 
-        A search by bisection has that.  Gives the place of the number of iterations so far.
+        A search by bisection has that.  Now and then a call is taken, as there may be more to do.
+        Gives the place of the number of iterations so far.
         """
         code = self._code
         lengths = [one.length for one in self._found.lists if one.param.kind is not None]
+        for objects in self._found.object_lists:
+            # To read an attribute takes as long as many elements of a list of numbers.
+            weight = _ELEMENTS_FOR_AN_ATTRIBUTE * len(objects.param.names)
+            lengths.append(code.value(f"mul i64 {objects.length}, {weight}"))
         if not lengths:
             return None
         read, work = self._remembered(), self._remembered()
         before = code.load("i64", read)
         allowed = code.value(f"mul i64 {code.load('i64', work)}, {_ELEMENTS_PER_ITERATION}")
         limit = code.value(f"add i64 {allowed}, {_FREE_ELEMENTS}")
-        code.guard(code.value(f"icmp ule i64 {before}, {limit}"))
+        count = "0"
         for length in lengths:
-            before = code.value(f"add i64 {before}, {length}")
-        code.effect(f"store i64 {before}, ptr {read}")
+            count = code.value(f"add i64 {count}, {length}")
+        take, leave = code.new_label("take"), code.new_label("leave")
+        pays = code.value(f"icmp sle i64 {before}, {limit}")
+        code.effect(f"br i1 {pays}, label %{take}, label %{leave}")
+        code.start(leave)
+        part = code.value(f"sdiv i64 {count}, {_CALLS_BETWEEN_TRIALS}")
+        less = code.value(f"sub i64 {code.value(f'sub i64 {before}, {part}')}, 1")
+        code.effect(f"store i64 {less}, ptr {read}")
+        self._write_return(self._handled(str(LEFT_TO_PYTHON), "null"), [])
+        code.start(take)
+        code.effect(f"store i64 {code.value(f'add i64 {before}, {count}')}, ptr {read}")
         return work
+
+    def _handled(self, status: str, results: str) -> str:
+        """What the handler gives for a status of the native function, or another one."""
+        code = self._code
+        handler = code.load("ptr", "%self", _HANDLER)
+        operands = (f"ptr {handler}", f"i64 {status}", f"ptr {results}", "ptr %args", "i64 %nargs")
+        return code.call("ptr", "jc_error", *operands)
 
     def _note_work(self, work: str | None, results: str) -> None:
         """Add the iterations that the native function has left after its results."""
         if work is None:
             return
         code = self._code
-        done = code.load("i64", results, 8 * count_slots(self._signature.result))
+        done = code.load("i64", results, 8 * self._count_slots())
         total = code.value(f"add i64 {code.load('i64', work)}, {done}")
         code.effect(f"store i64 {total}, ptr {work}")
 
@@ -356,15 +411,47 @@ class _EntryWriter:
         code.jump(done)
         code.start(done)
 
+    def _write_elements(self, status: str) -> str | None:
+        """Set attributes of objects in lists, but where Python begins anew.
+
+        Gives the place of what says whether that has failed.
+        """
+        code, writes = self._code, self._signature.element_writes
+        if not writes:
+            return None
+        failed = code.alloca("i32")
+        code.effect(f"store i32 0, ptr {failed}")
+        write, done = code.new_label("write"), code.new_label("written")
+        numbers = (0, *self._signature.late_errors)
+        writes_now = code.any_of([code.same(status, str(one), "i64") for one in numbers])
+        code.effect(f"br i1 {writes_now}, label %{write}, label %{done}")
+        code.start(write)
+        for one in write_elements(code, self._found.object_lists, writes):
+            before = code.load("i32", failed)
+            code.effect(f"store i32 {code.value(f'or i32 {before}, {one}')}, ptr {failed}")
+        code.jump(done)
+        code.start(done)
+        return failed
+
+    def _write_failure(self, failed: str | None, captured: list[str]) -> None:
+        """Return with the exception that setting attributes has met."""
+        if failed is None:
+            return
+        code = self._code
+        stop, go_on = code.new_label("stop"), code.new_label("set")
+        is_well = code.same(code.load("i32", failed), "0", "i32")
+        code.effect(f"br i1 {is_well}, label %{go_on}, label %{stop}")
+        code.start(stop)
+        self._write_return("null", captured)
+        code.start(go_on)
+
     def _write_error(self, status: str, results: str, captured: list[str]) -> None:
         code = self._code
         success, error = code.new_label("success"), code.new_label("error")
         likely = code.value(f"call i1 @llvm.expect.i1(i1 {code.same(status, '0', 'i64')}, i1 true)")
         code.effect(f"br i1 {likely}, label %{success}, label %{error}")
         code.start(error)
-        handler = code.load("ptr", "%self", _HANDLER)
-        operands = (f"ptr {handler}", f"i64 {status}", f"ptr {results}", "ptr %args", "i64 %nargs")
-        self._write_return(code.call("ptr", "jc_error", *operands), captured)
+        self._write_return(self._handled(status, results), captured)
         code.start(success)
 
     def _write_return(self, value: str, captured: list[str]) -> None:
@@ -374,7 +461,17 @@ class _EntryWriter:
         """
         for held in captured:
             self._code.call("void", "Py_DecRef", f"ptr {held}")
+        self._code.drop_held()
         self._code.effect(f"ret ptr {value}")
+
+    def _miss(self) -> list[str]:
+        """The lines of the block ``miss``."""
+        code, written = self._code, len(self._code.lines)
+        code.start("miss")
+        code.drop_held()
+        lines = code.lines[written:]
+        del code.lines[written:]
+        return [*lines, _MISS.format(next=_NEXT)]
 
     def _text(self) -> str:
         code = self._code
@@ -389,14 +486,14 @@ class _EntryWriter:
             "  br label %checks",
             "checks:",
             *code.lines,
-            _MISS.format(next=_NEXT),
+            *self._miss(),
         ]
         return "\n".join(parts) + "\n"
 
 
 _PARAMS = "ptr %self, ptr %args, i64 %nargs, ptr %kwnames"
 
-_MISS = """miss:
+_MISS = """\
   %next.slot = getelementptr i8, ptr %self, i64 {next}
   %next = load ptr, ptr %next.slot
   %other = musttail call ptr @PyObject_Vectorcall(ptr %next, ptr %args, i64 %nargs, ptr %kwnames)

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from jitcore.ir.graph import SourceRange
 
-__all__ = ["ErrorSite"]
+__all__ = ["MAX_PAYLOAD", "ErrorSite"]
+
+MAX_PAYLOAD: Final = 16
+"""How many numbers a payload has at most: the result slots every entry has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,119 +6,50 @@ code reads them from the entry's table of constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.entries import layout
-from jitcore.codegen.entries.signature import ArrayParam, ListParam, Param, ScalarParam, TupleParam
-from jitcore.codegen.printers.llvm_instructions import Instructions, memory_type
+from jitcore.codegen.entries.entry_code import EntryCode
+from jitcore.codegen.entries.object_lists import (
+    ObjectListFields,
+    check_object_list,
+    check_objects_apart,
+    read_object_lists,
+)
+from jitcore.codegen.entries.signature import (
+    ArrayParam,
+    ListKind,
+    ListParam,
+    ObjectListParam,
+    ObjectParam,
+    Param,
+    RowsKind,
+    ScalarParam,
+    TupleParam,
+)
+from jitcore.codegen.printers.llvm_instructions import memory_type
+from jitcore.codegen.runtime.shared_lists import TYPES
+from jitcore.ir.types import OpenFunction, OpenPartial
 
-__all__ = ["Arguments", "EntryCode", "check_disjoint", "check_param", "free_lists", "read_lists"]
+__all__ = [
+    "Arguments",
+    "check_different",
+    "check_disjoint",
+    "check_param",
+    "free_lists",
+    "read_lists",
+]
 
 _RICH_COMPARE_EQ = 2
 _SWAPPED_AND_NUMBER = -1 << 32 | 0x02 << 16
 """The bits of the word at ``DTYPE_KIND`` that decide: the type number, and that bit of the byte
 order which ``>`` has set, and none of ``<``, ``=`` and ``|``, which are native."""
-
-
-class EntryCode(Instructions):
-    """The lines of an entry function, what they declare, and the constants they read.
-
-    Parameters
-    ----------
-    table : str
-        The symbol of the table of constants.
-    """
-
-    def __init__(self, table: str) -> None:
-        super().__init__({})
-        self.table = table
-        self.constants: list[Any] = []
-        self.allocas: list[str] = []
-        self.block = "checks"
-        self._places: dict[int, int] = {}
-        self._labels = 0
-
-    def constant(self, value: Any) -> str:
-        """The address of a Python object, read from the table."""
-        if id(value) not in self._places:
-            self._places[id(value)] = len(self.constants)
-            self.constants.append(value)
-        return self.load("ptr", f"@{self.table}", 8 * self._places[id(value)])
-
-    def load(self, type_: str, base: str, offset: int = 0) -> str:
-        """Read from ``offset`` bytes after ``base``."""
-        return self.value(f"load {type_}, ptr {self.offset(base, offset)}")
-
-    def offset(self, base: str, offset: int) -> str:
-        """The address ``offset`` bytes after ``base``."""
-        return self.value(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
-
-    def alloca(self, type_: str) -> str:
-        """Space on the stack for the whole call."""
-        name = f"%stack.{len(self.allocas)}"
-        self.allocas.append(f"  {name} = alloca {type_}, align 16")
-        return name
-
-    def call(self, result: str, symbol: str, *operands: str) -> str:
-        """Call a function of the runtime; an operand is its type and its value."""
-        types = ", ".join(operand.split()[0] for operand in operands)
-        self.declare(symbol, result, types)
-        call = f"call {result} @{symbol}({', '.join(operands)})"
-        if result == "void":
-            self.effect(call)
-            return ""
-        return self.value(call)
-
-    def product(self, first: str, factors: Sequence[str]) -> str:
-        """The product of int64s."""
-        for factor in factors:
-            first = self.value(f"mul i64 {first}, {factor}")
-        return first
-
-    def same(self, value: str, other: str, type_: str = "ptr") -> str:
-        """Whether two values are equal."""
-        return self.value(f"icmp eq {type_} {value}, {other}")
-
-    def any_of(self, conditions: Sequence[str]) -> str:
-        """Whether one of the conditions holds."""
-        result = conditions[0]
-        for condition in conditions[1:]:
-            result = self.value(f"or i1 {result}, {condition}")
-        return result
-
-    def guard(self, *conditions: str) -> None:
-        """Go on where all conditions hold, else to the block ``miss``."""
-        if not conditions:
-            return
-        holds = conditions[0]
-        for condition in conditions[1:]:
-            holds = self.value(f"and i1 {holds}, {condition}")
-        likely = self.value(f"call i1 @llvm.expect.i1(i1 {holds}, i1 true)")
-        label = self.new_label("checked")
-        self.effect(f"br i1 {likely}, label %{label}, label %miss")
-        self.start(label)
-
-    def guard_type(self, value: str, type_: type) -> None:
-        """Go on where ``value`` is an instance of exactly this type."""
-        self.guard(self.same(self.load("ptr", value, layout.OBJECT_TYPE), self.constant(type_)))
-
-    def new_label(self, name: str) -> str:
-        """A label that no block has yet."""
-        self._labels += 1
-        return f"{name}.{self._labels}"
-
-    def start(self, label: str) -> None:
-        """Begin a block; the one before must have ended."""
-        self.lines.append(f"{label}:")
-        self.block = label
-
-    def jump(self, label: str) -> None:
-        """End the block and go to another."""
-        self.effect(f"br label %{label}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +84,20 @@ class Arguments:
         One register for each flattened argument.
     arrays : list of _ArrayFields
         All arrays, for the check that written ones share no memory with others.
+    instances : list of str
+        All objects of users' classes, in the order of `ir.graph.FieldWrite`.
     lists : list of _ListFields
         All lists, whose numbers are read when everything else is known to fit.
+    object_lists : list of ObjectListFields
+        All lists of objects, in the order of `ir.graph.FieldWrite`.
     """
 
     operands: list[str] = field(default_factory=list)
     objects: list[str] = field(default_factory=list)
     arrays: list[_ArrayFields] = field(default_factory=list)
+    instances: list[str] = field(default_factory=list)
     lists: list[_ListFields] = field(default_factory=list)
+    object_lists: list[ObjectListFields] = field(default_factory=list)
 
 
 def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> None:
@@ -172,10 +109,14 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
             check_param(code, element, item, found)
         return
     found.objects.append(value)
-    if isinstance(param, ArrayParam):
+    if isinstance(param, ObjectParam):
+        _check_object(code, param, value, found)
+    elif isinstance(param, ArrayParam):
         _check_array(code, param, value, found)
     elif isinstance(param, ScalarParam):
         found.operands += _SCALARS[param.kind](code, param, value)
+    elif isinstance(param, ObjectListParam):
+        found.object_lists.append(check_object_list(code, param, value, found.operands))
     elif isinstance(param, ListParam):
         _check_list(code, param, value, found)
     else:
@@ -187,6 +128,81 @@ def _items(code: EntryCode, value: str, count: int, named: type | None = None) -
     code.guard_type(value, named or tuple)
     code.guard(code.same(code.load("i64", value, layout.TUPLE_SIZE), str(count), "i64"))
     return [code.load("ptr", value, layout.TUPLE_ITEMS + 8 * item) for item in range(count)]
+
+
+# Objects
+
+
+def _check_object(code: EntryCode, param: ObjectParam, value: str, found: Arguments) -> None:
+    found.instances.append(value)
+    if isinstance(param.class_, OpenFunction):
+        attributes = _held_by_function(code, param.class_, value)
+    elif isinstance(param.class_, OpenPartial):
+        attributes = _held_by_partial(code, param.class_, value)
+    else:
+        code.guard_type(value, param.class_)
+        _check_inherited(code, param, value)
+        attributes = [code.attribute(value, name) for name in param.names]
+    for attribute, element in zip(attributes, param.elements, strict=True):
+        check_param(code, element, attribute, found)
+
+
+def _check_inherited(code: EntryCode, param: ObjectParam, value: str) -> None:
+    for name, held in param.inherited:
+        attribute = code.attribute(value, name)
+        if isinstance(held, FunctionType):
+            code.guard_type(attribute, MethodType)
+            attribute = code.load("ptr", attribute, layout.METHOD_FUNCTION)
+        code.guard(code.same(attribute, code.constant(held)))
+
+
+def _held_by_function(code: EntryCode, function: OpenFunction, value: str) -> list[str]:
+    """What a function with this code holds for variables around it, and for defaults."""
+    template = function.template
+    code.guard_type(value, FunctionType)
+    code.guard(
+        code.same(code.load("ptr", value, layout.FUNCTION_CODE), code.constant(template.__code__)),
+        code.same(
+            code.load("ptr", value, layout.FUNCTION_GLOBALS), code.constant(template.__globals__)
+        ),
+        code.same(code.load("ptr", value, layout.FUNCTION_KEYWORD_DEFAULTS), "null"),
+    )
+    found = []
+    for number in range(len(function.variables)):
+        closure = code.load("ptr", value, layout.FUNCTION_CLOSURE)
+        cell = code.load("ptr", closure, layout.TUPLE_ITEMS + 8 * number)
+        found.append(code.load("ptr", cell, layout.CELL_CONTENTS))
+        code.guard(code.value(f"icmp ne ptr {found[-1]}, null"))
+    defaults = code.load("ptr", value, layout.FUNCTION_DEFAULTS)
+    if not template.__defaults__:
+        code.guard(code.same(defaults, "null"))
+        return found
+    code.guard(code.value(f"icmp ne ptr {defaults}, null"))
+    return found + _items(code, defaults, len(template.__defaults__))
+
+
+def _held_by_partial(code: EntryCode, function: OpenPartial, value: str) -> list[str]:
+    """The function and the arguments that a partial function holds."""
+    code.guard_type(value, partial)
+    called, args = code.attribute(value, "func"), code.attribute(value, "args")
+    named = code.attribute(value, "keywords")
+    code.guard_type(named, dict)
+    size = code.call("i64", "PyDict_Size", f"ptr {named}")
+    code.guard(code.same(size, str(len(function.keywords)), "i64"))
+    found = [called, *_items(code, args, function.count)]
+    for name in function.keywords:
+        key = code.constant_name(name)
+        found.append(code.call("ptr", "PyDict_GetItem", f"ptr {named}", f"ptr {key}"))
+        code.guard(code.value(f"icmp ne ptr {found[-1]}, null"))
+    return found
+
+
+def check_different(code: EntryCode, found: Arguments, written: Collection[int]) -> None:
+    """Check that no object that gets other attributes is another argument as well."""
+    for number, one in enumerate(found.instances):
+        for other in range(number):
+            if number in written or other in written:
+                code.guard(code.value(f"icmp ne ptr {one}, {found.instances[other]}"))
 
 
 # Arrays
@@ -362,7 +378,20 @@ def _check_list(code: EntryCode, param: ListParam, value: str, found: Arguments)
         return
     if not is_text:
         code.guard(code.value(f"xor i1 {is_empty}, true"))
+    if isinstance(param.kind, RowsKind):
+        number = _type_number(param.kind.element)
+        operands = (f"ptr {value}", f"i64 {1 + param.kind.depth}", f"i64 {number}")
+        code.guard(code.call("i1", "jc_begins_with", *operands))
+        return
     found.operands += [*("ptr null" for _ in param.readers), f"i64 {length}"]
+
+
+def _type_number(kind: ListKind) -> int:
+    """What ``jc_begins_with`` knows the type of an element by."""
+    if kind is None:
+        return -1
+    name = "tuple" if isinstance(kind, tuple) else kind
+    return [one.__name__ for one in TYPES].index(name)
 
 
 def read_lists(code: EntryCode, found: Arguments) -> list[str]:
@@ -374,7 +403,8 @@ def read_lists(code: EntryCode, found: Arguments) -> list[str]:
         for other in found.lists[:number]:
             if one.param.written or other.param.written:
                 code.guard(code.value(f"icmp ne ptr {one.value}, {other.value}"))
-    memory = []
+    check_objects_apart(code, found.object_lists, found.instances)
+    memory = read_object_lists(code, found.object_lists, found.operands)
     for one in found.lists:
         for column, reader in enumerate(one.param.readers):
             operands = [f"ptr {one.value}"]

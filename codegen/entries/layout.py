@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
-from types import CellType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,12 @@ __all__ = [
     "INT_SIZE",
     "LIST_ITEMS",
     "LIST_SIZE",
+    "METHOD_FUNCTION",
+    "FUNCTION_CLOSURE",
+    "FUNCTION_CODE",
+    "FUNCTION_DEFAULTS",
+    "FUNCTION_GLOBALS",
+    "FUNCTION_KEYWORD_DEFAULTS",
     "OBJECT_TYPE",
     "SCALAR_VALUE",
     "TEXT_LENGTH",
@@ -58,6 +64,12 @@ COMPLEX_REAL = 16
 COMPLEX_IMAG = 24
 TUPLE_SIZE = 16
 TUPLE_ITEMS = tuple.__basicsize__
+METHOD_FUNCTION = 16
+FUNCTION_GLOBALS = 16
+FUNCTION_CODE = 48
+FUNCTION_DEFAULTS = 56
+FUNCTION_KEYWORD_DEFAULTS = 64
+FUNCTION_CLOSURE = 72
 LIST_SIZE = 16
 LIST_ITEMS = 24
 TEXT_LENGTH = 16
@@ -178,9 +190,20 @@ def _wrong_in_scalars() -> list[str]:
     return wrong
 
 
+def _with_closure(value: Any) -> FunctionType:
+    """A function with a closure and defaults of both kinds."""
+
+    def function(one: Any = value, *, other: Any = value) -> Any:
+        return value, one, other
+
+    assert isinstance(function, FunctionType)
+    return function
+
+
 def _wrong_in_python() -> list[str]:
     real, number, pair, cell = 2.75, complex(1.5, -2.5), (object(), object()), CellType(object())
-    listed = [pair, cell]
+    function = _with_closure(pair)
+    listed, method = [pair, cell], MethodType(verify_layout, pair)
     checks = {
         "float": _double(id(real) + FLOAT_VALUE) == real,
         "complex.real": _double(id(number) + COMPLEX_REAL) == number.real,
@@ -190,6 +213,13 @@ def _wrong_in_python() -> list[str]:
         "list.size": word_at(id(listed) + LIST_SIZE) == 2,
         "list.items": word_at(word_at(id(listed) + LIST_ITEMS) + 8) == id(cell),
         "str.length": word_at(id("\u20acuro") + TEXT_LENGTH) == 4,
+        "function.globals": word_at(id(function) + FUNCTION_GLOBALS) == id(globals()),
+        "function.code": word_at(id(function) + FUNCTION_CODE) == id(function.__code__),
+        "function.defaults": word_at(id(function) + FUNCTION_DEFAULTS) == id(function.__defaults__),
+        "function.kwdefaults": word_at(id(function) + FUNCTION_KEYWORD_DEFAULTS)
+        == id(function.__kwdefaults__),
+        "function.closure": word_at(id(function) + FUNCTION_CLOSURE) == id(function.__closure__),
+        "method.function": word_at(id(method) + METHOD_FUNCTION) == id(verify_layout),
         "cell": word_at(id(cell) + CELL_CONTENTS) == id(cell.cell_contents),
     }
     return [name for name, holds in checks.items() if not holds]

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jitcore.ir.graph import FieldWrite
+
 __all__ = [
     "ArrayParam",
     "ArrayResult",
@@ -15,8 +17,12 @@ __all__ = [
     "InputResult",
     "Layout",
     "ListParam",
+    "NotedAttribute",
+    "ObjectListParam",
+    "ObjectParam",
     "Param",
     "Result",
+    "RowsKind",
     "ScalarParam",
     "ScalarResult",
     "Signature",
@@ -85,8 +91,37 @@ class TupleParam:
     named: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectParam:
+    """An object of exactly this class: the object, then the values of its attributes.
+
+    Parameters
+    ----------
+    class_ : type
+    names : tuple of str
+        The attributes that are passed on.
+    elements : tuple of Param
+        What these are.
+    inherited : tuple of (str, object)
+        Methods and constants of the class that the object must not have under the same name.
+    """
+
+    class_: Any
+    names: tuple[str, ...]
+    elements: tuple[Param, ...]
+    inherited: tuple[tuple[str, Any], ...] = ()
+
+
 NumberKind = Literal["int", "float", "bool"]
 ListKind = NumberKind | Literal["character"] | tuple[NumberKind, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsKind:
+    """The kind of lists whose elements are lists, ``depth`` deep, of elements of ``element``."""
+
+    depth: int
+    element: ListKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +133,15 @@ class ListParam:
 
     Parameters
     ----------
-    kind : str, tuple of str or None
+    kind : str, tuple of str, RowsKind or None
         A tuple has the kinds of the numbers in each element.  ``"character"`` is an exact ``str``,
         whose numbers are its code points.  None is for a list without elements, of which only the
-        object is passed on.
+        object is passed on; so it is of lists of lists, which the function reads by itself.
     written : bool
         The function writes to it: it must not be another argument as well.
     """
 
-    kind: ListKind
+    kind: ListKind | RowsKind
     written: bool = False
 
     @property
@@ -114,10 +149,42 @@ class ListParam:
         """The functions of the runtime that read the numbers, one for each in an element."""
         if isinstance(self.kind, tuple):
             return tuple(f"jc_read_{one}_column" for one in self.kind)
-        return () if self.kind is None else (f"jc_read_{self.kind}s",)
+        is_passed = self.kind is None or isinstance(self.kind, RowsKind)
+        return () if is_passed else (f"jc_read_{self.kind}s",)
 
 
-Param = ArrayParam | ScalarParam | ConstantParam | TupleParam | ListParam
+@dataclass(frozen=True, slots=True)
+class ObjectListParam:
+    """An exact list of objects of exactly this class, all of them different, and not none.
+
+    It is passed on as the object, the addresses of the attributes of all objects, one for each
+    name, and the count of the objects; attributes are read after all other checks.
+
+    Parameters
+    ----------
+    class_ : type
+    names : tuple of str
+    kinds : tuple of str
+        What the attributes of these names are: ``"int"``, ``"float"`` or ``"bool"``.
+    inherited : tuple of (str, object)
+        Methods and constants of the class that no object must have under the same name.
+    """
+
+    class_: Any
+    names: tuple[str, ...]
+    kinds: tuple[NumberKind, ...]
+    inherited: tuple[tuple[str, Any], ...] = ()
+
+
+Param = (
+    ArrayParam
+    | ScalarParam
+    | ConstantParam
+    | TupleParam
+    | ObjectParam
+    | ListParam
+    | ObjectListParam
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +226,8 @@ class InputResult:
 
 @dataclass(frozen=True, slots=True)
 class TupleResult:
-    """A tuple, a NamedTuple of class ``named``, or a new list, of the results that follow."""
+    """A tuple, a NamedTuple of class ``named``, a new list, or what an `ObjectMaker` makes, of the
+    results that follow."""
 
     elements: tuple[Result, ...]
     named: Any = None
@@ -176,8 +244,38 @@ Result = ArrayResult | ScalarResult | ConstantResult | InputResult | TupleResult
 
 
 @dataclass(frozen=True, slots=True)
+class NotedAttribute:
+    """What an attribute of an argument is where an exception ends a native function.
+
+    Slots behind the payload have 0 where it was not set yet, or the number of its type from 1, and
+    then the values of all types.
+    """
+
+    write: FieldWrite
+    types: tuple[ScalarResult | ConstantResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
-    """All parameters in order, and the one result."""
+    """All parameters in order, and the one result.
+
+    Parameters
+    ----------
+    params : tuple of Param
+    result : Result
+    writes : tuple of (FieldWrite, Result)
+        What attributes of arguments become at the end; their slots follow those of the result.
+    noted : tuple of NotedAttribute
+        What they are at exceptions after arrays were written.
+    element_writes : tuple of FieldWrite
+        The attributes of objects in lists that are written; the lists have the numbers.
+    late_errors : tuple of int
+        The statuses of exceptions after arrays were written: such attributes are set all the same.
+    """
 
     params: tuple[Param, ...]
     result: Result
+    writes: tuple[tuple[FieldWrite, Result], ...] = ()
+    noted: tuple[NotedAttribute, ...] = ()
+    element_writes: tuple[FieldWrite, ...] = ()
+    late_errors: tuple[int, ...] = ()

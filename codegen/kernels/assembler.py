@@ -93,6 +93,10 @@ class Function:
         """``x - y`` on int64."""
         return self.binary("sub", x, y)
 
+    def quotient(self, x: Number, y: Number) -> Number:
+        """``x / y`` on int64, rounded up."""
+        return self.binary("sdiv", self.sub(self.add(x, y), 1), y)
+
     def smaller(self, x: Number, y: Number) -> Number:
         """The smaller of two int64 numbers."""
         return self.let(f"call i64 @llvm.smin.i64(i64 {x}, i64 {y})")
@@ -108,6 +112,12 @@ class Function:
     def place(self, pointer: Word, index: Number, element: str = "i64") -> Word:
         """The address of an element."""
         return self.let(f"getelementptr {element}, ptr {pointer}, i64 {index}")
+
+    def place_unless_null(self, pointer: Word, index: Number, element: str) -> Word:
+        """The address of an element, or null for a null pointer."""
+        place = self.place(pointer, index, element)
+        is_null = self.let(f"icmp eq ptr {pointer}, null")
+        return self.let(f"select i1 {is_null}, ptr null, ptr {place}")
 
     def open_arrays(self, element: str, *names: str) -> None:
         """Define the addresses of arrays, such as ``%x``, given by ``array_parameters``."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
-from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+from jitcore.codegen.engine import add_library
 from jitcore.codegen.kernels import softmax
 from jitcore.codegen.kernels.assembler import (
     Function,
@@ -22,11 +22,13 @@ from jitcore.codegen.kernels.assembler import (
     array_parameters,
     split,
 )
+from jitcore.codegen.kernels.packing import pack_panel
 from jitcore.codegen.kernels.tiles import (
     Lanes,
     Tile,
     call_tile,
     declarations,
+    fill_table,
     lanes_of,
     write_tile,
 )
@@ -40,6 +42,7 @@ MASK = "mask"
 NUMBERS = (
     "i64 %heads",
     "i64 %inner",
+    "i64 %shared",
     "i64 %queries",
     "i64 %keys",
     "i64 %features",
@@ -49,12 +52,13 @@ NUMBERS = (
 )
 """The parameters after those of the arrays and the mask; then comes the factor of the scores.
 
-Heads are numbered along two axes, ``inner`` of them along the second; the strides of these axes
-and of the rows are in elements, and the last axis has no gaps.  ``packed`` has room for `width`
-times as many elements as the panels of keys have features and those of values have keys, for each
-head.  With ``causal`` query ``i`` sees the first ``i + 1`` keys.  The mask has a row of as many
-numbers as there are keys for each query, and strides of zero where queries or heads share one.  The
-scores of one tile's rows lie on the stack, so there must not be very many keys.
+Heads are numbered along two axes, ``inner`` of them along the second; ``shared`` of the queries'
+heads side by side have one head of the keys and values.  The strides of these axes and of the rows
+are in elements, and the last axis has no gaps.  ``packed`` has room for `width` times as many
+elements as the panels of keys have features and those of values have keys, for each head of those.
+With ``causal`` query ``i`` sees the first ``i + 1`` keys.  The mask has a row of as many numbers as
+there are keys for each query, and strides of zero where queries or heads share one.  The scores of
+one tile's rows lie on the stack, so there must not be very many keys.
 """
 
 _VECTORS = 2
@@ -77,14 +81,6 @@ def symbol(dtype: str, mask: str) -> str:
 def width(dtype: str) -> int:
     """How many columns a panel has."""
     return lanes_of(dtype).count * _VECTORS
-
-
-@cache
-def _compiled(dtype: str, mask: str) -> CompiledModule:
-    name = symbol(dtype, mask)
-    module = compile_module(_module_text(dtype, mask), name=name)
-    add_symbol(name, module.address(name))
-    return module
 
 
 def _module_text(dtype: str, mask: str) -> str:
@@ -122,11 +118,6 @@ _DERIVED = ("%key.panels", "%value.panels", "%key.size", "%head.size", "%blocks"
 how many tasks a head is."""
 
 
-def _quotient(function: Function, x: Number, y: Number) -> Number:
-    """``x / y``, rounded up."""
-    return function.binary("sdiv", function.sub(function.add(x, y), 1), y)
-
-
 def _write_attention(name: str, tile: Tile, masking: _Masking) -> str:
     """The function that others call."""
     lanes = tile.lanes
@@ -134,19 +125,20 @@ def _write_attention(name: str, tile: Tile, masking: _Masking) -> str:
     function = Function(name, params)
     function.open_arrays(lanes.number, *ARRAYS)
     function.open_arrays(masking.element, MASK)
-    key_panels = _quotient(function, "%keys", tile.width)
-    value_panels = _quotient(function, "%columns", tile.width)
+    key_panels = function.quotient("%keys", tile.width)
+    value_panels = function.quotient("%columns", tile.width)
     key_size = function.mul(key_panels, "%features", tile.width)
     head_size = function.add(key_size, function.mul(value_panels, "%keys", tile.width))
-    blocks = _quotient(function, "%queries", tile.rows * _TILES_PER_TASK)
+    blocks = function.quotient("%queries", tile.rows * _TILES_PER_TASK)
     words: list[tuple[str, Number]] = list(_context(lanes))
     words += [("i64", one) for one in (key_panels, value_panels, key_size, head_size, blocks)]
     context = function.context(words)
+    groups = function.binary("sdiv", "%heads", "%shared")
     numbers = function.mul("%keys", function.add("%features", "%columns"), "%heads")
     steps = function.binary("sdiv", function.mul(numbers, "%queries"), _OPERATIONS_PER_STEP)
     scores = function.mul("%heads", "%queries", "%keys", _SOFTMAX_WORK)
     for body, count, work in (
-        ("heads", "%heads", numbers),
+        ("heads", groups, numbers),
         ("tasks", function.mul("%heads", blocks), function.add(steps, scores)),
     ):
         function.do(
@@ -163,10 +155,12 @@ def _start_body(name: str, lanes: Lanes) -> Function:
     return function
 
 
-def _head(function: Function, element: str, array: str, head: Number) -> Word:
-    """The address of a head's first row."""
-    outer = function.mul(function.binary("sdiv", head, "%inner"), f"%{array}.outer")
-    inner = function.mul(function.binary("srem", head, "%inner"), f"%{array}.inner")
+def _head(
+    function: Function, element: str, array: str, head: Number, heads: Number = "%inner"
+) -> Word:
+    """The address of a head's first row; there are ``heads`` along the second axis."""
+    outer = function.mul(function.binary("sdiv", head, heads), f"%{array}.outer")
+    inner = function.mul(function.binary("srem", head, heads), f"%{array}.inner")
     return function.place(f"%{array}", function.add(outer, inner), element)
 
 
@@ -174,62 +168,29 @@ def _head(function: Function, element: str, array: str, head: Number) -> Word:
 
 
 def _write_packing(name: str, tile: Tile) -> str:
-    """The body of the loop over heads that packs their keys and values."""
+    """The body of the loop over the keys' heads that packs them and their values."""
     lanes = tile.lanes
     function = _start_body(name, lanes)
+    heads = function.binary("sdiv", "%inner", "%shared")
     with function.loop("%first", "%last") as head:
         target = function.place("%packed", function.mul(head, "%head.size"), lanes.number)
-        _pack_keys(function, tile, _head(function, lanes.number, "key", head), target)
-        values = function.place(target, "%key.size", lanes.number)
-        _pack_values(function, tile, _head(function, lanes.number, "value", head), values)
+        keys, values = (
+            _head(function, lanes.number, array, head, heads) for array in ("key", "value")
+        )
+        _pack_keys(function, tile, keys, target)
+        _pack_values(function, tile, values, function.place(target, "%key.size", lanes.number))
     return function.text()
 
 
 def _pack_keys(function: Function, tile: Tile, keys: Word, target: Word) -> None:
-    """(keys, features) as (panels, features, width); the last key fills the last panel up."""
-    lanes = tile.lanes
-    with (
-        function.loop(0, "%key.panels") as panel,
-        function.loop(0, "%features", lanes.count) as feature,
-    ):
-        left = function.sub("%features", feature)
-        mask = lanes.below(function, left)
-        for vector in range(tile.vectors):
-            rows = []
-            for lane in range(lanes.count):
-                number = function.add(function.mul(panel, tile.width), vector * lanes.count + lane)
-                row = function.mul(function.smaller(number, function.sub("%keys", 1)), "%key.row")
-                place = function.place(keys, function.add(row, feature), lanes.number)
-                rows.append(lanes.load(function, place, mask))
-            for lane, column in enumerate(_transposed(function, lanes, rows)):
-                entry = function.add(function.mul(panel, "%features"), feature, lane)
-                start = function.add(function.mul(entry, tile.width), vector * lanes.count)
-                with function.when(function.compare("sgt", left, lane)):
-                    lanes.store(function, column, function.place(target, start, lanes.number))
-
-
-def _transposed(function: Function, lanes: Lanes, rows: Sequence[Word]) -> list[Word]:
-    """As many vectors as they have lanes, transposed: blocks of 2, 4 and so on change places."""
-    vectors, step = list(rows), 1
-    while step < lanes.count:
-        every = range(lanes.count)
-        upper = [lane + lanes.count - step if lane & step else lane for lane in every]
-        lower = [lane + lanes.count if lane & step else lane + step for lane in every]
-        for number in (one for one in every if not one & step):
-            pair = vectors[number], vectors[number + step]
-            vectors[number] = _shuffled(function, lanes, pair, upper)
-            vectors[number + step] = _shuffled(function, lanes, pair, lower)
-        step *= 2
-    return vectors
-
-
-def _shuffled(
-    function: Function, lanes: Lanes, pair: tuple[Word, Word], places: Sequence[int]
-) -> Word:
-    """Lanes of two vectors by their number in both."""
-    mask = ", ".join(f"i32 {one}" for one in places)
-    operands = ", ".join(f"{lanes.vector} {one}" for one in pair)
-    return function.let(f"shufflevector {operands}, <{lanes.count} x i32> <{mask}>")
+    """(keys, features) as (panels, features, width), with zeros in the last panel."""
+    number = tile.lanes.number
+    with function.loop(0, "%key.panels") as panel:
+        key = function.mul(panel, tile.width)
+        first = function.place(keys, function.mul(key, "%key.row"), number)
+        rows = (first, "%key.row", function.sub("%keys", key))
+        packed = function.place(target, function.mul(key, "%features"), number)
+        pack_panel(function, tile, rows, "%features", packed, lambda _, feature: feature)
 
 
 def _pack_values(function: Function, tile: Tile, values: Word, target: Word) -> None:
@@ -290,11 +251,12 @@ def _attend(
     queries = function.place(
         _head(function, lanes.number, "query", head), function.mul(row, "%query.row"), lanes.number
     )
-    packed = function.place("%packed", function.mul(head, "%head.size"), lanes.number)
+    group = function.binary("sdiv", head, "%shared")
+    packed = function.place("%packed", function.mul(group, "%head.size"), lanes.number)
     values = function.place(packed, "%key.size", lanes.number)
     out = function.mul(function.add(function.mul(head, "%queries"), row), "%columns")
 
-    _fill(function, tiles[0], table, (queries, "%query.row", rows))
+    fill_table(function, tiles[0], table, (queries, "%query.row", rows))
     sizes = (rows, "%features", keys, "%features")
     _multiply(function, tiles, table, (packed, scores, padded), sizes)
     numbers = ", ".join(f"i64 {one}" for one in (rows, padded, keys, row, "%causal"))
@@ -302,19 +264,10 @@ def _attend(
     mask = function.place(masks, function.mul(row, f"%{MASK}.row"), masking.element)
     rest = f"ptr {mask}, i64 %{MASK}.row, {lanes.number} %scale"
     function.let(f"call i64 @{masking.symbol}(ptr {scores}, {numbers}, {rest})")
-    _fill(function, tiles[0], table, (scores, padded, rows))
+    fill_table(function, tiles[0], table, (scores, padded, rows))
     sizes = (rows, keys, "%columns", "%keys")
     results = function.place("%out", out, lanes.number)
     _multiply(function, tiles, table, (values, results, "%columns"), sizes)
-
-
-def _fill(function: Function, tile: Tile, table: Word, matrix: tuple[Word, Number, Number]) -> None:
-    """The addresses of a matrix's rows; the last one's fill the table up."""
-    first, apart, rows = matrix
-    for lane in range(tile.rows):
-        number = function.smaller(lane, function.sub(rows, 1))
-        place = function.place(first, function.mul(number, apart), tile.lanes.number)
-        function.store("ptr", place, function.place(table, lane, "ptr"))
 
 
 def _multiply(
@@ -341,7 +294,7 @@ def _multiply(
     rows, terms, columns, room = sizes
     tile = tiles[0]
     number = tile.lanes.number
-    with function.loop(0, _quotient(function, columns, tile.width)) as panel:
+    with function.loop(0, function.quotient(columns, tile.width)) as panel:
         first = function.mul(panel, tile.width)
         args = [
             f"ptr {table}",
@@ -363,4 +316,4 @@ def _multiply(
 
 for _dtype in ("float32", "float64"):
     for _mask in softmax.MASKS:
-        add_maker(symbol(_dtype, _mask), partial(_compiled, _dtype, _mask))
+        add_library(symbol(_dtype, _mask), partial(_module_text, _dtype, _mask), "registers")

@@ -12,9 +12,9 @@ the time.  Tiles then read a few of its rows side by side, and add to the result
 
 from __future__ import annotations
 
-from functools import cache, partial, reduce
+from functools import partial, reduce
 
-from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+from jitcore.codegen.engine import add_library
 from jitcore.codegen.kernels.assembler import Function, Number, Word, split
 from jitcore.codegen.kernels.matrix_tiles import (
     tile_rows,
@@ -87,15 +87,6 @@ def symbol(dtype: str, *, has_tiles: bool = True) -> str:
     return f"jc_{'matmul' if has_tiles else 'few_rows'}_{dtype}"
 
 
-@cache
-def _compiled(dtype: str, has_tiles: bool) -> CompiledModule:
-    """The function's machine code, made once."""
-    name = symbol(dtype, has_tiles=has_tiles)
-    module = compile_module(_module_text(dtype, has_tiles), name=name)
-    add_symbol(name, module.address(name))
-    return module
-
-
 def _module_text(dtype: str, has_tiles: bool) -> str:
     lanes = lanes_of(dtype)
     types = ", ".join(one.split()[0] for one in _PARAMETERS)
@@ -140,11 +131,11 @@ def _write_product(lanes: Lanes) -> str:
     chunk = _CHUNK[lanes.dtype]
     function = _product_function(lanes, has_tiles=True)
     _leave_to_blas(function, lanes)
-    blocks = _quotient(function, "%n", _PACKED_BYTES // (chunk * lanes.itemsize))
-    columns_at_once = _rounded(function, _quotient(function, "%n", blocks), width)
-    many = function.mul(_quotient(function, "%m", _BLOCKS * _ROWS_PER_BLOCK), _BLOCKS)
-    per_block = _rounded(function, _quotient(function, "%m", many), rows)
-    row_blocks = _quotient(function, "%m", per_block)
+    blocks = function.quotient("%n", _PACKED_BYTES // (chunk * lanes.itemsize))
+    columns_at_once = _rounded(function, function.quotient("%n", blocks), width)
+    many = function.mul(function.quotient("%m", _BLOCKS * _ROWS_PER_BLOCK), _BLOCKS)
+    per_block = _rounded(function, function.quotient("%m", many), rows)
+    row_blocks = function.quotient("%m", per_block)
     left_numbers = function.mul(row_blocks, per_block, chunk)
     numbers = function.add(left_numbers, function.mul(columns_at_once, chunk))
     size = function.mul(numbers, lanes.itemsize)
@@ -165,7 +156,7 @@ def _write_product(lanes: Lanes) -> str:
             packed = (term, terms, column, columns)
             for word, value in enumerate(packed, len(_KNOWN)):
                 function.store("i64", value, function.place(context, word))
-            panels = _quotient(function, columns, width)
+            panels = function.quotient(columns, width)
             _run(function, "pack_right", context, panels, function.mul(terms, columns))
             multiplications = function.mul("%m", terms, columns)
             work = function.binary("sdiv", multiplications, _MULTIPLICATIONS_PER_STEP)
@@ -193,7 +184,7 @@ def _multiply_few_rows(function: Function, lanes: Lanes) -> None:
         packed: tuple[Number, ...] = (0, "%k", 0, "%n")
         for word, value in enumerate(packed, len(_KNOWN)):
             function.store("i64", value, function.place(context, word))
-        _run(function, "few_rows", context, _quotient(function, "%n", tile_width(lanes)), numbers)
+        _run(function, "few_rows", context, function.quotient("%n", tile_width(lanes)), numbers)
         function.leave()
 
 
@@ -234,14 +225,9 @@ def _chunk_length(function: Function, left: Number, chunk: int) -> Number:
     return function.let(f"select i1 {is_long}, i64 {chunk}, i64 {last}")
 
 
-def _quotient(function: Function, x: Number, y: Number) -> Number:
-    """``x / y``, rounded up."""
-    return function.binary("sdiv", function.sub(function.add(x, y), 1), y)
-
-
 def _rounded(function: Function, x: Number, step: int) -> Number:
     """``x``, rounded up to a multiple of ``step``."""
-    return function.mul(_quotient(function, x, step), step)
+    return function.mul(function.quotient(x, step), step)
 
 
 def _run(function: Function, body: str, context: Word, count: Number, work: Number) -> None:
@@ -333,7 +319,7 @@ def _write_row_blocks(lanes: Lanes) -> str:
     function = _task("row_blocks")
     final = function.sub("%m", 1)
     adds = function.compare("ne", "%first.term", 0)
-    panels = _quotient(function, "%columns", width)
+    panels = function.quotient("%columns", width)
     with function.loop("%first", "%last") as number:
         start = function.mul(number, "%rows.per.block")
         stop = function.smaller(function.add(start, "%rows.per.block"), "%m")
@@ -413,4 +399,4 @@ def _write_few_rows(lanes: Lanes) -> str:
 for _dtype in DTYPES:
     for _has_tiles in (False, True):
         _name = symbol(_dtype, has_tiles=_has_tiles)
-        add_maker(_name, partial(_compiled, _dtype, _has_tiles))
+        add_library(_name, partial(_module_text, _dtype, _has_tiles), "registers")

@@ -8,9 +8,9 @@ is cut into tasks of some tiles of rows by one panel, which threads take one aft
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 
-from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+from jitcore.codegen.engine import add_library
 from jitcore.codegen.kernels.assembler import (
     Function,
     Number,
@@ -28,7 +28,7 @@ from jitcore.codegen.kernels.tiles import (
 )
 from jitcore.codegen.kernels.windows import AXES, GEOMETRY, Pixels, zeros
 
-__all__ = ["MAX_TAPS", "compiled", "symbol"]
+__all__ = ["MAX_TAPS", "symbol"]
 
 ARRAYS = ("x", "packed", "bias", "residual", "out")
 
@@ -79,14 +79,6 @@ def symbol(dtype: str, vectors: int) -> str:
     return f"jc_product_{dtype}_{vectors}"
 
 
-@cache
-def compiled(dtype: str, vectors: int) -> CompiledModule:
-    """The function's machine code, made once."""
-    module = compile_module(_module_text(dtype, vectors), name=symbol(dtype, vectors))
-    add_symbol(symbol(dtype, vectors), module.address(symbol(dtype, vectors)))
-    return module
-
-
 def _module_text(dtype: str, vectors: int) -> str:
     lanes = lanes_of(dtype)
     tiles = [Tile(lanes, rows, vectors) for rows in lanes.tiles[vectors]]
@@ -122,10 +114,10 @@ def _write_product(name: str, body: str, lanes: Lanes, tile: Tile) -> str:
     function = Function(name, (*array_parameters(*ARRAYS), *_numbers(lanes)))
     function.open_arrays(lanes.number, *ARRAYS)
     taps = function.mul(*(f"%kernel.{axis}" for axis in AXES))
-    panels = _quotient(function, "%columns", tile.width)
-    tiles = _quotient(function, "%pixels", tile.rows)
+    panels = function.quotient("%columns", tile.width)
+    tiles = function.quotient("%pixels", tile.rows)
     per_task = _tiles_per_task(function, tile, taps, tiles, panels)
-    tasks = function.mul(_quotient(function, tiles, per_task), "%groups", panels)
+    tasks = function.mul(function.quotient(tiles, per_task), "%groups", panels)
     work = function.mul(_work(function, taps), "%times")
     words: list[tuple[str, Number]] = [*map(split, _context(lanes))]
     words += [("i64", one) for one in (taps, per_task, panels)]
@@ -142,11 +134,6 @@ def _work(function: Function, taps: Number) -> Number:
     steps = function.binary("sdiv", function.mul("%pixels", numbers), _OPERATIONS_PER_STEP)
     addresses = function.mul("%pixels", taps, _OPERATIONS_PER_ADDRESS)
     return function.add(numbers, steps, addresses)
-
-
-def _quotient(function: Function, x: Number, y: Number) -> Number:
-    """``x / y``, rounded up."""
-    return function.binary("sdiv", function.sub(function.add(x, y), 1), y)
 
 
 def _tiles_per_task(
@@ -328,7 +315,7 @@ def _run_tiles(
     columns = function.smaller(largest.width, function.sub("%columns", inside))
     first_column = function.add(function.mul(group, "%columns"), inside)
     apart = function.mul("%groups", "%columns")
-    bias = _unless_null(function, "%bias", first_column, lanes)
+    bias = function.place_unless_null("%bias", first_column, lanes.number)
     first_channel = function.mul(group, "%channels")
     with function.loop(0, count, largest.rows) as row:
         rows = function.smaller(largest.rows, function.sub(count, row))
@@ -338,7 +325,7 @@ def _run_tiles(
             f"ptr {entry}",
             f"ptr {packed}",
             f"ptr {bias}",
-            f"ptr {_unless_null(function, '%residual', place, lanes)}",
+            f"ptr {function.place_unless_null('%residual', place, lanes.number)}",
             f"ptr {function.place('%out', place, lanes.number)}",
             f"i64 {apart}",
             "i64 %taps",
@@ -352,13 +339,7 @@ def _run_tiles(
         call_tile(function, tiles, rows, ", ".join(args))
 
 
-def _unless_null(function: Function, pointer: Word, index: Number, lanes: Lanes) -> Word:
-    """The address of an element, or null for a null pointer."""
-    place = function.place(pointer, index, lanes.number)
-    is_null = function.let(f"icmp eq ptr {pointer}, null")
-    return function.let(f"select i1 {is_null}, ptr null, ptr {place}")
-
-
 for _dtype in ("float32", "float64"):
     for _vectors in (1, 2, 3, 4):
-        add_maker(symbol(_dtype, _vectors), partial(compiled, _dtype, _vectors))
+        _text = partial(_module_text, _dtype, _vectors)
+        add_library(symbol(_dtype, _vectors), _text, "registers")

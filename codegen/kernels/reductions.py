@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
-from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+from jitcore.codegen.engine import add_library
 from jitcore.codegen.kernels.assembler import (
     Function,
     Number,
@@ -59,16 +59,8 @@ def symbol(kind: str, dtype: str) -> str:
     return f"jc_window_{kind}_{dtype}"
 
 
-@cache
-def _compiled(kind: str, dtype: str) -> CompiledModule:
-    name = symbol(kind, dtype)
-    module = compile_module(_module_text(kind, lanes_of(dtype)), name=name)
-    add_symbol(name, module.address(name))
-    return module
-
-
-def _module_text(kind: str, lanes: Lanes) -> str:
-    name = symbol(kind, lanes.dtype)
+def _module_text(kind: str, dtype: str) -> str:
+    name, lanes = symbol(kind, dtype), lanes_of(dtype)
     texts = [
         declarations(lanes),
         "declare void @jc_parallel(ptr, ptr, i64, i64, i64)\n",
@@ -296,4 +288,4 @@ def _divisor(function: Function, lanes: Lanes, pixels: Pixels, ahead: int) -> Wo
 
 for _kind in KINDS:
     for _dtype in ("float32", "float64"):
-        add_maker(symbol(_kind, _dtype), partial(_compiled, _kind, _dtype))
+        add_library(symbol(_kind, _dtype), partial(_module_text, _kind, _dtype), "registers")

@@ -11,15 +11,9 @@ have these functions.
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 
-from jitcore.codegen.engine import (
-    CompiledModule,
-    add_maker,
-    add_symbol,
-    compile_module,
-    has_feature,
-)
+from jitcore.codegen.engine import add_library, has_feature
 
 __all__ = ["SIZES", "can_compress", "symbol"]
 
@@ -138,18 +132,6 @@ def can_compress(itemsize: int) -> bool:
     return itemsize in SIZES and has_feature(_FEATURES.get(itemsize, "avx512f"))
 
 
-@cache
-def _compiled(itemsize: int) -> CompiledModule:
-    name = symbol(itemsize)
-    module = compile_module(_text(itemsize), name=name)
-    add_symbol(name, module.address(name))
-    return module
-
-
-def _make(itemsize: int) -> None:
-    _compiled(itemsize)
-
-
 def _text(itemsize: int) -> str:
     bits = 8 * min(itemsize, 8)
     lanes = _VECTOR_BITS // bits
@@ -177,4 +159,4 @@ def _text(itemsize: int) -> str:
 
 
 for _size in SIZES:
-    add_maker(symbol(_size), partial(_make, _size))
+    add_library(symbol(_size), partial(_text, _size), "registers")

@@ -21,6 +21,7 @@ __all__ = [
     "Lanes",
     "Tile",
     "call_tile",
+    "fill_table",
     "lanes_of",
     "panel_vectors",
     "panel_width",
@@ -278,6 +279,27 @@ def _finish(
             value = function.load(lanes.vector, total)
             value = lanes.clamp(function, value, low, high)
             lanes.store(function, value, function.place("%out", place, lanes.number), mask)
+
+
+def fill_table(
+    function: Function, tile: Tile, table: Word, matrix: tuple[Word, Number, Number]
+) -> None:
+    """Enter the addresses of a matrix's rows; the last one's fill the table up.
+
+    Parameters
+    ----------
+    function : Function
+    tile : Tile
+        The largest one.
+    table : Word
+    matrix : tuple
+        Its first row, how many elements rows are apart, and how many there are.
+    """
+    first, apart, rows = matrix
+    for lane in range(tile.rows):
+        number = function.smaller(lane, function.sub(rows, 1))
+        place = function.place(first, function.mul(number, apart), tile.lanes.number)
+        function.store("ptr", place, function.place(table, lane, "ptr"))
 
 
 def call_tile(function: Function, tiles: Sequence[Tile], rows: Number, args: str) -> None:

@@ -5,13 +5,15 @@ several partial sums, which is what lets them be vectorized, and the blocks' sum
 compensation (Neumaier, ZAMM 54, 1974).  Sums of float32 are kept in float64.
 
 On a device thousands of threads have a short sum each, which are then added up as a tree: nothing
-of this is needed, and each sum is of its elements' own dtype.  No walk there ends early.
+of this is needed, and each sum is of its elements' own dtype, or of float32 where that is float16,
+as NumPy's are.  No walk there ends early.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from itertools import chain, islice
 from typing import Any, Self
 
 import numpy as np
@@ -27,22 +29,31 @@ from jitcore.codegen.lowering.arithmetic import (
     constant,
     either,
     expression_dtype,
-    integer,
     not_,
     select,
 )
-from jitcore.codegen.lowering.operands import Element, NotNative, Pair
+from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
 
 __all__ = [
     "ENDING_EARLY",
     "Accumulator",
+    "All",
+    "Any_",
+    "ComplexProduct",
+    "ComplexSum",
+    "Count",
     "FloatSum",
+    "IntegerSum",
+    "Maximum",
+    "Minimum",
     "Moments",
-    "accumulator",
+    "Product",
+    "Several",
     "combine",
     "identity",
     "is_better",
+    "kept_in",
 ]
 
 SUM_BLOCK = 256
@@ -63,10 +74,6 @@ ENDING_EARLY = frozenset({"np::any", "np::all"})
 """The kinds whose walk need not see all elements."""
 
 
-POSITION_BLOCK = 1024
-"""Elements whose extremum is found before its place."""
-
-
 class Accumulator:
     """Starts with nothing, takes elements, and gives a result.
 
@@ -77,6 +84,10 @@ class Accumulator:
 
     block: int | None = None
     tail = 1
+    asks_for_nan = False
+    """Whether an element that nothing matches may be searched for, which is NaN."""
+    shares_walks = True
+    """Whether others may take a walk's elements too: no walk ends early or is made again."""
 
     def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
         self.lowering = lowering
@@ -116,6 +127,14 @@ class Accumulator:
         """Whether this is the element that is searched for."""
         return FALSE
 
+    def is_nan(self, element: Element) -> Expr:
+        """Whether this is the element, where nothing matches."""
+        return FALSE
+
+    def for_few(self) -> Accumulator:
+        """One of the same kind for a few elements."""
+        return self
+
     def found(self, place: Expr) -> None:
         """Take the place of the element that was searched for."""
 
@@ -142,7 +161,7 @@ class FloatSum(Accumulator):
         self, lowering: Lowering, dtype: np.dtype[Any], source: np.dtype[Any] | None = None
     ) -> None:
         super().__init__(lowering, dtype)
-        self.wide = dtype.name if self.is_device else "float64"
+        self.wide = kept_in(dtype).name if self.is_device else "float64"
         self.is_compensated = (source or dtype) == np.float64 and not self.is_device
         if self.is_compensated:
             self.block = SUM_BLOCK
@@ -210,7 +229,7 @@ class Moments(FloatSum):
     @classmethod
     def fit(cls, lowering: Lowering, dtype: np.dtype[Any]) -> bool:
         """Whether they are used for elements of a dtype."""
-        return dtype in (np.float16, np.float32) and not lowering.target.is_device
+        return dtype == np.float32 and not lowering.target.is_device
 
     def open(self) -> None:
         super().open()
@@ -257,46 +276,63 @@ def _lost(x: Expr, y: Expr, total: Expr) -> Expr:
     return Binary("add", minus(x, from_x), minus(y, from_y), "float64")
 
 
-class ComplexSum(Accumulator):
-    """The sums of the two parts."""
+class Several(Accumulator):
+    """Accumulators that share a walk: an element is a tuple, with one for each of them."""
 
-    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
-        super().__init__(lowering, dtype)
-        part = np.dtype(expression_dtype(dtype))
-        self.re, self.im = FloatSum(lowering, part), FloatSum(lowering, part)
-        self.block, self.tail = self.re.block, self.re.tail
+    def __init__(self, lowering: Lowering, parts: Sequence[Accumulator]) -> None:
+        super().__init__(lowering, parts[0].dtype)
+        self.parts = tuple(parts)
+        blocks = {one.block for one in parts if one.block is not None}
+        assert len(blocks) <= 1
+        self.block = next(iter(blocks), None)
+        self.tail = max(one.tail for one in parts)
 
     def open(self) -> None:
-        self.re.open()
-        self.im.open()
+        for one in self.parts:
+            one.open()
 
     def open_block(self) -> None:
-        self.re.open_block()
-        self.im.open_block()
+        for one in self.parts:
+            one.open_block()
 
     def add(self, element: Element, place: Expr) -> None:
-        self.re.add(element.re, place)
-        self.im.add(element.im, place)
+        for one, own in zip(self.parts, element, strict=True):
+            one.add(own, place)
 
     def close_block(self) -> None:
-        self.re.close_block()
-        self.im.close_block()
+        for one in self.parts:
+            one.close_block()
 
     def another(self) -> Self:
         other = copy(self)
-        other.re, other.im = self.re.another(), self.im.another()
+        other.parts = tuple(one.another() for one in self.parts)
         return other
 
     def taken(self) -> tuple[Var, ...]:
-        return (*self.re.taken(), *self.im.taken())
+        found = [one.taken() for one in self.parts]
+        return tuple(chain.from_iterable(found)) if all(found) else ()
 
     def join(self, values: Sequence[Expr]) -> None:
-        count = len(self.re.taken())
-        self.re.join(values[:count])
-        self.im.join(values[count:])
+        rest = iter(values)
+        for one in self.parts:
+            one.join(list(islice(rest, len(one.taken()))))
 
     def result(self) -> Element:
-        return Pair(self.re.result(), self.im.result())
+        return tuple(one.result() for one in self.parts)
+
+
+class ComplexSum(Several):
+    """The sums of the two parts."""
+
+    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
+        part = np.dtype(expression_dtype(dtype))
+        super().__init__(lowering, [FloatSum(lowering, part), FloatSum(lowering, part)])
+
+    def add(self, element: Element, place: Expr) -> None:
+        super().add((element.re, element.im), place)
+
+    def result(self) -> Element:
+        return Pair(*super().result())
 
 
 class Plain(Accumulator):
@@ -305,10 +341,12 @@ class Plain(Accumulator):
     op = "add"
 
     def open(self) -> None:
-        self.value = self.emitter.mutable("result", identity(self.op, self.dtype))
+        self.wide = kept_in(self.dtype)
+        self.value = self.emitter.mutable("result", identity(self.op, self.wide))
 
     def add(self, element: Element, place: Expr) -> None:
-        self.emitter.assign(self.value, combine(self.op, self.value, element, self.dtype))
+        wide = cast(element, self.wide.name)
+        self.emitter.assign(self.value, combine(self.op, self.value, wide, self.wide))
 
     def taken(self) -> tuple[Var, ...]:
         return (self.value,)
@@ -317,7 +355,7 @@ class Plain(Accumulator):
         self.add(values[0], ZERO)
 
     def result(self) -> Element:
-        return self.value
+        return cast(self.value, self.dtype.name)
 
 
 class IntegerSum(Plain):
@@ -370,6 +408,7 @@ class Any_(Accumulator):
     """Whether an element is true."""
 
     block = FLAG_BLOCK
+    shares_walks = False
     op = "or"
 
     def open(self) -> None:
@@ -427,89 +466,9 @@ def is_better(comparison: str, new: Expr, old: Expr, dtype: np.dtype[Any]) -> Ex
     return either(better, is_new_nan)
 
 
-class Position(Accumulator):
-    """The first place of the least or the greatest element; the first NaN wins.
-
-    The extremum of a block is found first, and its place only where it is better than all before.
-    """
-
-    block = POSITION_BLOCK
-    op, comparison = "min", "lt"
-
-    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
-        super().__init__(lowering, dtype)
-        if dtype.kind == "c":
-            raise NotNative("the place of an extremum of complex numbers")
-
-    def open(self) -> None:
-        self.best = self.emitter.mutable("best", constant(0, self.dtype))
-        self.place = self.emitter.mutable("place", integer(-1))
-
-    def open_block(self) -> None:
-        self.candidate = self.emitter.mutable("candidate", identity(self.op, self.dtype))
-
-    def add(self, element: Element, place: Expr) -> None:
-        self.emitter.assign(self.candidate, combine(self.op, self.candidate, element, self.dtype))
-
-    def improved(self) -> Expr:
-        if self.is_device:
-            return TRUE
-        better = is_better(self.comparison, self.candidate, self.best, self.dtype)
-        return either(compare("lt", self.place, ZERO), better)
-
-    def matches(self, element: Element) -> Expr:
-        is_same = compare("eq", element, self.candidate)
-        if self.dtype.kind != "f":
-            return is_same
-        both_nan = both(
-            compare("ne", element, element), compare("ne", self.candidate, self.candidate)
-        )
-        return either(is_same, both_nan)
-
-    def found(self, place: Expr) -> None:
-        self.emitter.assign(self.best, self.candidate)
-        self.emitter.assign(self.place, place)
-
-    def taken(self) -> tuple[Var, ...]:
-        return (self.best, self.place)
-
-    def join(self, values: Sequence[Expr]) -> None:
-        better = is_better(self.comparison, values[0], self.best, self.dtype)
-        with self.emitter.branch(either(compare("lt", self.place, ZERO), better)):
-            self.emitter.assign(self.best, values[0])
-            self.emitter.assign(self.place, values[1])
-
-    def result(self) -> Element:
-        return self.place
-
-
-class GreatestPosition(Position):
-    """``np::argmax``."""
-
-    op, comparison = "max", "gt"
-
-
-_ACCUMULATORS: dict[str, type[Accumulator]] = {
-    "np::min": Minimum,
-    "np::max": Maximum,
-    "np::any": Any_,
-    "np::all": All,
-    "np::count_nonzero": Count,
-    "np::argmin": Position,
-    "np::argmax": GreatestPosition,
-}
-_BY_KIND: dict[str, dict[str, type[Accumulator]]] = {
-    "np::sum": {"f": FloatSum, "c": ComplexSum, "": IntegerSum},
-    "np::prod": {"c": ComplexProduct, "": Product},
-}
-
-
-def accumulator(lowering: Lowering, kind: str, dtype: np.dtype[Any]) -> Accumulator:
-    """The accumulator of a reduction of elements of this dtype."""
-    if kind in _BY_KIND:
-        found = _BY_KIND[kind]
-        return found.get(dtype.kind, found[""])(lowering, dtype)
-    return _ACCUMULATORS[kind](lowering, dtype)
+def kept_in(dtype: np.dtype[Any] | str) -> np.dtype[Any]:
+    """The dtype of a variable that takes elements of a dtype: float32 for float16, as in NumPy."""
+    return np.dtype(np.float32) if dtype == "float16" else np.dtype(dtype)
 
 
 _IDENTITIES: dict[str, Any] = {"add": 0, "mul": 1, "or": False, "and": True}

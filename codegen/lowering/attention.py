@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitcore.codegen.kernels import attention
-from jitcore.codegen.loops import Binary, Call, Cast, Do, Expr, Unary
+from jitcore.codegen.loops import Binary, Call, Cast, Const, Do, Expr, Unary
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
     ZERO,
@@ -13,6 +13,7 @@ from jitcore.codegen.lowering.arithmetic import (
     compare,
     constant,
     integer,
+    maximum,
     multiply,
     product,
 )
@@ -33,9 +34,10 @@ def _attention(lowering: Lowering, node: Node) -> Operand:
     dtype = query.dtype.name
     heads, (queries, features) = query.dims[:-2], query.dims[-2:]
     keys, columns = value.dims[-2:]
+    shared, groups = _shared(lowering, node, heads, key.dims[:-2])
     for one, other in (
-        *zip(heads, key.dims[:-2], strict=True),
-        *zip(heads, value.dims[:-2], strict=True),
+        *zip(groups, key.dims[:-2], strict=True),
+        *zip(groups, value.dims[:-2], strict=True),
         (features, key.dims[-1]),
         (keys, key.dims[-2]),
     ):
@@ -44,16 +46,14 @@ def _attention(lowering: Lowering, node: Node) -> Operand:
     mask = _mask(lowering, node.inputs[3], (*heads, queries, keys))
     target = result(lowering, node, query, [*heads, queries, columns])
     count = lowering.size(heads)
-    packed = lowering.allocate(
-        "packed", [multiply(count, _packed_size(dtype, keys, features, columns))],
-        query.dtype, escapes=False,
-    )  # fmt: skip
+    size = multiply(lowering.size(groups), _packed_size(dtype, keys, features, columns))
+    packed = lowering.allocate("packed", [size], query.dtype, escapes=False)
     strides = [one for array in (query, key, value) for one in _strides(array)]
     inner = heads[-1] if heads else ONE
     causal = integer(int(node.attributes["is_causal"]))
     args = (
         *addresses((query, key, value, packed, target, mask)),
-        *(count, inner, queries, keys, features, columns),
+        *(count, inner, shared, queries, keys, features, columns),
         *strides,
         *(_mask_strides(mask) if mask else (ZERO, ZERO, ZERO)),
         causal,
@@ -62,6 +62,22 @@ def _attention(lowering: Lowering, node: Node) -> Operand:
     symbol = attention.symbol(dtype, _kind(mask))
     lowering.emitter.emit(Do(Call(symbol, args, "void", external=True)))
     return target
+
+
+def _shared(
+    lowering: Lowering, node: Node, heads: tuple[Expr, ...], of_keys: tuple[Expr, ...]
+) -> tuple[Expr, tuple[Expr, ...]]:
+    """How many heads of the queries share one of the keys, and the extents of those."""
+    if not node.attributes.get("enable_gqa"):
+        return ONE, heads
+    wanted, given = heads[-1], of_keys[-1]
+    if isinstance(wanted, Const) and isinstance(given, Const):
+        return integer(max(wanted.value // given.value, 1)), (*heads[:-1], given)
+    lowering.fail(compare("lt", given, ONE), None)
+    rest = Binary("rem", wanted, given, "int64")
+    lowering.fail(compare("ne", rest, ZERO), None)
+    # The kernel divides by it, also where there are no queries.
+    return maximum(Binary("quot", wanted, given, "int64"), ONE), (*heads[:-1], given)
 
 
 def _kind(mask: ArrayRef | None) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jitcore.ir.graph import Block, Graph, Node, Value
+import numpy as np
 
-__all__ = ["FUSED", "WRITING", "Escapes", "is_written_while_used", "last_uses"]
+from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.types import TensorType
+
+__all__ = ["FUSED", "WRITING", "Escapes", "is_on_float16", "is_written_while_used", "last_uses"]
 
 FUSED = "prim::FusionGroup"
 """The kind of nodes whose attribute ``graph`` is lowered as one group."""
@@ -29,6 +32,12 @@ _PASSING = frozenset(
     ]
 )
 """Kinds whose result may share the memory of input 0 (of any input, for tuples)."""
+
+
+def is_on_float16(node: Node) -> bool:
+    """Whether a node reads or makes numbers of float16."""
+    types = (value.type for value in (*node.inputs, *node.outputs))
+    return any(isinstance(one, TensorType) and one.dtype == np.float16 for one in types)
 
 
 class Escapes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitcore.codegen.kernels import products, reductions
+from jitcore.codegen.kernels import packing, products, reductions
 from jitcore.codegen.kernels.tiles import lanes_of, panel_width
 from jitcore.codegen.kernels.windows import MAX_CHANNELS
 from jitcore.codegen.loop_passes.parallel import UNKNOWN_TRIPS
@@ -21,7 +21,6 @@ from jitcore.codegen.lowering.arithmetic import (
     compare,
     constant,
     integer,
-    minimum,
     multiply,
     product,
     select,
@@ -32,10 +31,9 @@ from jitcore.codegen.lowering.elements import load, store, uncollapsed
 from jitcore.codegen.lowering.nest import nest, write
 from jitcore.codegen.lowering.operands import ArrayRef, NotNative, Operand
 from jitcore.codegen.lowering.state import NULL, Lowering, Rule
-from jitcore.codegen.runtime.onednn import onednn_fusion_enabled, product_symbol
 from jitcore.ir.graph import Node, Value
 
-__all__ = ["RULES", "addresses", "contiguous", "result"]
+__all__ = ["RULES", "addresses", "contiguous", "result", "result_dims"]
 
 AXES = 3
 
@@ -54,16 +52,12 @@ def _packed(lowering: Lowering, node: Node) -> Operand:
         raise NotNative("weights whose number of columns only the run shows")
     width = panel_width(columns.value, weight.dtype.name)
     panels = -(-columns.value // width)
-    shape = (integer(groups), integer(panels), *weight.dims[2:], weight.dims[1], integer(width))
+    taps, channels = weight.dims[2:], weight.dims[1]
+    shape = (integer(groups), integer(panels), *taps, channels, integer(width))
     target = result(lowering, node, weight, shape)
-    zero = constant(0, weight.dtype.name)
-    with nest(lowering, target.dims, parallel=True) as index:
-        group, panel, *taps, channel, lane = index.entries
-        column = add(multiply(panel, integer(width)), lane)
-        row = add(multiply(group, columns), minimum(column, integer(columns.value - 1)))
-        value = load(weight, uncollapsed([row, channel, *taps]))
-        inside = compare("lt", column, columns)
-        store(lowering, target, index, select(inside, value, zero))
+    numbers = (integer(groups), columns, channels, product(taps))
+    symbol = packing.symbol(weight.dtype.name, width // lanes_of(weight.dtype.name).count)
+    _call(lowering, symbol, (*addresses((contiguous(lowering, weight), target)), *numbers))
     return target
 
 
@@ -88,10 +82,9 @@ def _product(lowering: Lowering, node: Node) -> Operand:
         raise NotNative(f"panels of {width.value} columns, which this machine has no kernel for")
     _check_taps(lowering, attributes["kernel"], x)
     lowering.fail(compare("ne", x.dims[-1], multiply(channels, groups)), None)
-    geometry, extents = _geometry(lowering, x, attributes)
+    geometry, extents = _geometry(lowering, x.dims, attributes)
     apart = x.dims[-1]
-    by_onednn = onednn_fusion_enabled() and x.dtype.name == "float32"
-    if not by_onednn and _is_narrow(attributes["kernel"], channels, groups):
+    if _is_narrow(attributes["kernel"], channels, groups):
         x, channels, geometry = _with_joined_taps(lowering, x, channels, attributes, geometry)
     rows = x.dims[:1] if attributes["kernel"] else x.dims[:-1]
     columns = attributes["columns"]
@@ -104,8 +97,7 @@ def _product(lowering: Lowering, node: Node) -> Operand:
     times = integer(UNKNOWN_TRIPS if lowering.loop_depth else 1)
     numbers = (pixels, channels, apart, groups, integer(columns // groups.value), times)
     args = (*addresses(arrays), *numbers, *geometry, *_limits(attributes, x))
-    own = products.symbol(x.dtype.name, vectors)
-    _call(lowering, product_symbol(vectors) if by_onednn else own, args)
+    _call(lowering, products.symbol(x.dtype.name, vectors), args)
     return target
 
 
@@ -168,7 +160,7 @@ def _window(kind: str) -> Rule:
         x = contiguous(lowering, lowering.array(node.inputs[0]))
         attributes = node.attributes
         _check_taps(lowering, attributes["kernel"], x)
-        geometry, extents = _geometry(lowering, x, attributes)
+        geometry, extents = _geometry(lowering, x.dims, attributes)
         channels = x.dims[-1]
         target = result(lowering, node, x, [x.dims[0], *extents, channels])
         weight: ArrayRef | None = None
@@ -247,24 +239,37 @@ def _check_taps(lowering: Lowering, kernel: Sequence[int], x: ArrayRef) -> None:
         lowering.fail(compare("gt", x.dims[-1], integer(MAX_CHANNELS)), None)
 
 
+def result_dims(lowering: Lowering, node: Node, dims: Sequence[Expr]) -> list[Expr]:
+    """The extents of what a product or a window makes of images with these."""
+    attributes = node.attributes
+    _, extents = _geometry(lowering, dims, attributes)
+    rows = dims[:1] if attributes["kernel"] else dims[:-1]
+    columns = integer(attributes["columns"]) if "columns" in attributes else dims[-1]
+    return [*rows, *extents, columns]
+
+
 def _geometry(
-    lowering: Lowering, x: ArrayRef, attributes: dict[str, Any]
+    lowering: Lowering, dims: Sequence[Expr], attributes: dict[str, Any]
 ) -> tuple[list[Expr], list[Expr]]:
     """The kernel's arguments, and the extents of the result that windows move along."""
     kernel = attributes["kernel"]
     if not kernel:
-        rows = product(x.dims[:-1])
+        rows = product(dims[:-1])
         one = [ONE] * AXES
         pixels: list[Expr] = [*one[1:], rows]
         return [*pixels, *pixels, *one, *one, *[ZERO] * AXES, *one], []
-    extents = x.dims[1:-1]
+    extents = dims[1:-1]
     found = []
     for number, extent in enumerate(extents):
         before, after = attributes["padding"][number]
         span = attributes["dilation"][number] * (kernel[number] - 1) + 1
         room = subtract(add(extent, integer(before + after)), integer(span))
-        lowering.fail(compare("lt", room, ZERO), None)
-        found.append(add(_quotient(room, attributes["stride"][number]), ONE))
+        stride = attributes["stride"][number]
+        if attributes.get("ceil_mode"):
+            found.append(_count_over_end(lowering, room, stride, add(extent, integer(before))))
+        else:
+            lowering.fail(compare("lt", room, ZERO), None)
+            found.append(add(_quotient(room, stride), ONE))
     missing = AXES - len(kernel)
     ones, zeros = (1,) * missing, (0,) * missing
     before = tuple(pair[0] for pair in attributes["padding"])
@@ -277,6 +282,25 @@ def _geometry(
     ):
         lists.append([integer(number) for number in numbers])
     return [one for numbers in lists for one in numbers], found
+
+
+def _count_over_end(lowering: Lowering, room: Expr, stride: int, end: Expr) -> Expr:
+    """How many windows there are where the last may reach over the end, but not begin there.
+
+    Parameters
+    ----------
+    lowering : Lowering
+    room : Expr
+        How far the first window can move.
+    stride : int
+    end : Expr
+        Where the frame behind the image begins, counted from where that before it does.
+    """
+    lowering.fail(compare("le", room, integer(-stride)), None)
+    lowering.fail(compare("lt", end, ONE), None)
+    moves = _quotient(add(room, integer(stride - 1)), stride)
+    begins_behind = compare("ge", multiply(moves, integer(stride)), end)
+    return select(begins_behind, moves, add(moves, ONE))
 
 
 def _padded(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

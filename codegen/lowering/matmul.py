@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.loops import Assign, Binary, Call, Const, Do, Expr, If, Stmt
-from jitcore.codegen.lowering.accumulators import accumulator
+from jitcore.codegen.lowering.accumulator_kinds import accumulator
+from jitcore.codegen.lowering.accumulators import kept_in
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -17,6 +18,7 @@ from jitcore.codegen.lowering.arithmetic import (
     ZERO,
     add,
     both,
+    cast,
     compare,
     constant,
     expression_dtype,
@@ -26,7 +28,7 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.blas_calls import Matrix, blas_pays, call_blas, dot_by_blas
 from jitcore.codegen.lowering.broadcasting import Modes, broadcast_extents, define_dims, stretched
 from jitcore.codegen.lowering.elements import Elements, load, store, uncollapsed
-from jitcore.codegen.lowering.nest import nest
+from jitcore.codegen.lowering.nest import collapse, nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Operand, Pair
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
@@ -60,11 +62,16 @@ class Product:
 
     def left(self, stack: Sequence[Expr], row: Sequence[Expr], k: Expr) -> Element:
         """The element of ``x`` in a row (none where ``x`` is a vector)."""
-        return load(self.x, uncollapsed([*_own(stack, self.x_modes), *row, k]))
+        return _wide(load(self.x, uncollapsed([*_own(stack, self.x_modes), *row, k])))
 
     def right(self, stack: Sequence[Expr], k: Expr, column: Sequence[Expr]) -> Element:
         """The element of ``y`` in a column (none where ``y`` is a vector)."""
-        return load(self.y, uncollapsed([*_own(stack, self.y_modes), k, *column]))
+        return _wide(load(self.y, uncollapsed([*_own(stack, self.y_modes), k, *column])))
+
+
+def _wide(element: Element) -> Element:
+    """An element as it is multiplied: NumPy adds up products of float16 in float32."""
+    return element if isinstance(element, Pair) else cast(element, kept_in(element.dtype).name)
 
 
 def _own(stack: Sequence[Expr], modes: Modes) -> list[Expr]:
@@ -94,11 +101,41 @@ def _matmul(lowering: Lowering, node: Node) -> Operand:
     dims = define_dims(lowering, node.output, [*stack, *rows, *columns])
     escapes = lowering.escapes(node.output)
     target = lowering.allocate(node.output.name, dims, x.dtype, escapes=escapes)
-    if count and not y_modes and x.rank > 1 and lowering.is_contiguous(x):
+    if x.dtype == np.float16 and not lowering.target.is_device:
+        _fill_in_float32(lowering, product, target, count)
+    else:
+        _fill_stack(lowering, product, target, count)
+    return target
+
+
+def _fill_in_float32(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
+    """Multiply copies in float32, and round each sum once."""
+    single = np.dtype(np.float32)
+    x, y, sums = (
+        lowering.allocate("wide", one.dims, single, escapes=False)
+        for one in (product.x, product.y, target)
+    )
+    for source, copy in ((product.x, x), (product.y, y)):
+        _convert(lowering, source, copy)
+    _fill_stack(lowering, replace(product, x=x, y=y), sums, count)
+    _convert(lowering, sums, target)
+
+
+def _convert(lowering: Lowering, source: ArrayRef, target: ArrayRef) -> None:
+    """Write all elements to an array of another dtype."""
+    groups = collapse(lowering, target.dims, [source, target])
+    with nest(lowering, target.dims, groups, parallel=True) as index:
+        element = cast(load(source, index), target.dtype.name)
+        store(lowering, target, index, element)
+
+
+def _fill_stack(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
+    """Compute all products; a stack of matrices that are multiplied by one is one matrix."""
+    x = product.x
+    if count and not product.y_modes and x.rank > 1 and lowering.is_contiguous(x):
         _fill(lowering, *_flattened(lowering, product, target, count), 0)
     else:
         _fill(lowering, product, target, count)
-    return target
 
 
 def _forward(lowering: Lowering, array: ArrayRef) -> ArrayRef:
@@ -240,7 +277,7 @@ def _has_few_terms(product: Product) -> bool:
     if x.rank == 1 or y.rank == 1 or x.dims[-2] == ONE or _is_by_columns(y):
         return False
     is_short = isinstance(product.terms, Const) and 0 < product.terms.value <= FEW_TERMS
-    return is_short and x.dtype.kind in "fc" and x.dtype != np.float16
+    return is_short and x.dtype.kind in "fc"
 
 
 def _by_few_terms(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
@@ -271,14 +308,18 @@ def _sum_of_products(
     """The sum of some products, each rounded together with its addition, as BLAS adds them."""
     part = expression_dtype(dtype)
 
-    def added(xs: Sequence[Expr], ys: Sequence[Expr]) -> Expr:
-        total: Expr = Binary("mul", xs[0], ys[0], part)
-        for x, y in zip(xs[1:], ys[1:], strict=True):
+    def added_to(total: Expr, xs: Sequence[Expr], ys: Sequence[Expr]) -> Expr:
+        for x, y in zip(xs, ys, strict=True):
             total = Call("fma", (x, y, total), part)
         return total
 
+    def added(xs: Sequence[Expr], ys: Sequence[Expr]) -> Expr:
+        return added_to(Binary("mul", xs[0], ys[0], part), xs[1:], ys[1:])
+
     if dtype.kind != "c":
-        return added(left, right)
+        # BLAS begins with zero, which leaves no sum at -0.0.
+        first = Call("fma", (left[0], right[0], constant(0, part)), part)
+        return added_to(first, left[1:], right[1:])
     re, im = [one.re for one in left], [one.im for one in left]
     other_re, other_im = [one.re for one in right], [one.im for one in right]
     return Pair(
@@ -299,7 +340,7 @@ def _dot(
     column: Sequence[Expr],
 ) -> Element:
     """One element of the result."""
-    dtype = product.x.dtype
+    dtype = kept_in(product.x.dtype)
 
     def element(places: Sequence[Expr]) -> Element:
         left = product.left(stack, row, places[0])
@@ -307,7 +348,9 @@ def _dot(
         return combined("mul", left, right, dtype)
 
     kind = "np::any" if dtype.kind == "b" else "np::sum"
-    return reduce_elements(lowering, accumulator(lowering, kind, dtype), [product.terms], element)
+    taker = accumulator(lowering, kind, dtype)
+    total = reduce_elements(lowering, taker, [product.terms], element)
+    return total if isinstance(total, Pair) else cast(total, product.x.dtype.name)
 
 
 def _by_dots(lowering: Lowering, product: Product, target: ArrayRef, count: int, rows: int) -> None:

@@ -201,6 +201,22 @@ class ListRef:
     input: int
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """An object that is an argument.
+
+    Parameters
+    ----------
+    parts : tuple of Operand
+        Its attributes.
+    input : int
+        The number of the argument.
+    """
+
+    parts: tuple[Operand, ...]
+    input: int
+
+
 @dataclass(eq=False, slots=True)
 class Lazy:
     """A value of a fused group that is computed element by element where it is used.
@@ -258,7 +274,8 @@ class Lazy:
 
 
 Operand = Any
-"""An ``Expr``, ``Pair``, ``ArrayRef``, ``Lazy``, ``ListRef`` or ``Static``, or a tuple of them."""
+"""An ``Expr``, ``Pair``, ``ArrayRef``, ``Lazy``, ``ListRef``, ``ObjectRef`` or ``Static``, or a
+tuple of them."""
 
 
 def values_in(operand: Operand) -> Iterator[ArrayRef | Lazy]:

@@ -155,9 +155,9 @@ class Ranges:
         if depth == 0:
             return False
         return any(
-            self.is_nonnegative(form.plus(fact, -1), depth - 1)
+            self.is_nonnegative(form.plus(fact, -times), depth - 1)
             for fact in self._facts
-            if _helps(fact, form)
+            if (times := _times(fact, form))
         )
 
     def is_below(self, x: Expr, limit: Expr) -> bool:
@@ -181,7 +181,11 @@ class Ranges:
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
-def _helps(fact: Linear, form: Linear) -> bool:
-    """Whether subtracting the fact removes a term of the form."""
+def _times(fact: Linear, form: Linear) -> int:
+    """How often the fact has to be subtracted to remove a term of the form; 0 where none is."""
     terms = dict(form.terms)
-    return any(terms.get(name) == coefficient for name, coefficient in fact.terms)
+    for name, coefficient in fact.terms:
+        times, rest = divmod(terms.get(name, 0), coefficient)
+        if times > 0 and not rest:
+            return times
+    return 0

@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.codegen.loops import Binary, Expr, Unary
-from jitcore.codegen.lowering.accumulators import (
-    Accumulator,
-    FloatSum,
-    Moments,
-    accumulator,
-    combine,
-    identity,
-    is_better,
-)
+from jitcore.codegen.lowering.accumulators import combine, identity, is_better
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
     ZERO,
@@ -29,12 +21,12 @@ from jitcore.codegen.lowering.arithmetic import (
     constant,
     expression_dtype,
     integer,
-    not_,
     product,
     select,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims
-from jitcore.codegen.lowering.elements import Elements, Index, load, scalar_result, store
+from jitcore.codegen.lowering.elements import Elements, Index, load, store
+from jitcore.codegen.lowering.evaluation import Evaluation, Reduction, Walk, divided, freedom_of
 from jitcore.codegen.lowering.known_means import known_means
 from jitcore.codegen.lowering.nest import INDEX_NAMES, blocks_of_columns, collapse, nest
 from jitcore.codegen.lowering.operands import (
@@ -48,13 +40,12 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.orders import Rearranger, preferred_axes, reduced_order
 from jitcore.codegen.lowering.pairs import combined
-from jitcore.codegen.lowering.short_sums import short_sum
 from jitcore.codegen.lowering.state import Lowering, Rule
-from jitcore.codegen.lowering.walks import multiple_of, reduce_elements
+from jitcore.codegen.lowering.walks import are_divided, multiple_of, reduce_elements
 from jitcore.ir.graph import Node
 from jitcore.ir.types import TensorType
 
-__all__ = ["KINDS", "RULES", "Axes", "Reduction", "as_it_is", "group_axes", "reduced_element"]
+__all__ = ["KINDS", "RULES", "Axes", "group_axes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,124 +101,6 @@ def group_axes(
     return Axes(groups, tuple(extents), tuple(flags))
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """A reduction of one operand.
-
-    Parameters
-    ----------
-    node : Node
-    operand : ArrayRef or Lazy
-    reduced : frozenset of int
-        The axes that disappear.
-    dtype : numpy.dtype
-        Of the result.
-    """
-
-    node: Node
-    operand: ArrayRef | Lazy
-    reduced: frozenset[int]
-    dtype: np.dtype[Any]
-
-    @property
-    def kind(self) -> str:
-        """The node's kind."""
-        return self.node.kind
-
-    def reduced_size(self, lowering: Lowering) -> Expr:
-        """How many elements go into one result."""
-        dims = [dim for axis, dim in enumerate(self.operand.dims) if axis in self.reduced]
-        return lowering.emitter.shared("count", product(dims))
-
-
-# The value of one result ------------------------------------------------------------------
-
-Walk = Callable[[Accumulator, Callable[[Element], Element]], Element]
-"""Walks the elements of one result with an accumulator, each changed by a function."""
-
-
-def as_it_is(element: Element) -> Element:
-    """What a walk does to elements that an accumulator takes as they are."""
-    return element
-
-
-def reduced_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
-    """The value of one result, whatever the kind."""
-    rule = _ELEMENT_RULES.get(reduction.kind, _plain_element)
-    return rule(lowering, reduction, walk)
-
-
-def _plain_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
-    taker = accumulator(lowering, reduction.kind, reduction.operand.dtype)
-    return walk(taker, as_it_is)
-
-
-def _sum_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
-    if len(reduction.reduced) == reduction.operand.rank:
-        total = short_sum(lowering, reduction.operand)
-        if total is not None:
-            return total
-    return walk(accumulator(lowering, "np::sum", reduction.operand.dtype), as_it_is)
-
-
-def _mean_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
-    total = _sum_element(lowering, reduction, walk)
-    count = cast(reduction.reduced_size(lowering), expression_dtype(reduction.dtype))
-    return divided(total, count, reduction.dtype)
-
-
-def divided(element: Element, divisor: Expr, dtype: np.dtype[Any]) -> Element:
-    """An element divided by a real number; NumPy makes that a complex number for complex ones."""
-    part = expression_dtype(dtype)
-    if isinstance(element, Pair):
-        return scalar_result("np::divide", [element, Pair(divisor, constant(0, part))], dtype)
-    return Binary("div", element, divisor, part)
-
-
-def _variance_element(lowering: Lowering, reduction: Reduction, walk: Walk) -> Element:
-    """In two passes, as NumPy: the mean, then the squares of the deviations from it.
-
-    Where one pass sees enough of the squares, the second one is only made if that is too little.
-    """
-    emitter = lowering.emitter
-    dtype = reduction.operand.dtype
-    totals = Moments(lowering, dtype) if Moments.fit(lowering, dtype) else FloatSum(lowering, dtype)
-    wide = totals.wide
-    count = cast(reduction.reduced_size(lowering), wide)
-    walk(totals, as_it_is)
-    mean = emitter.copy("mean", Binary("div", totals.wide_result(), count, wide))
-
-    def deviation(element: Element) -> Element:
-        difference = Binary("sub", cast(element, wide), mean, wide)
-        bound = emitter.copy("deviation", difference)
-        return Binary("mul", bound, bound, wide)
-
-    def second_pass() -> Element:
-        return walk(FloatSum(lowering, np.dtype(wide), dtype), deviation)
-
-    squares: Element
-    if isinstance(totals, Moments):
-        first_squares, is_exact = totals.deviations(mean)
-        squares = emitter.mutable("squares", first_squares)
-        with emitter.branch(not_(is_exact), unlikely=True):
-            emitter.assign(squares, second_pass())
-    else:
-        squares = second_pass()
-    divisor = emitter.copy("divisor", _freedom(lowering, reduction, wide))
-    variance: Expr = Binary("div", squares, divisor, wide)
-    if reduction.kind == "np::std":
-        variance = Unary("sqrt", variance, wide)
-    return cast(variance, reduction.dtype.name)
-
-
-_ELEMENT_RULES: dict[str, Callable[[Lowering, Reduction, Walk], Element]] = {
-    "np::sum": _sum_element,
-    "np::mean": _mean_element,
-    "np::var": _variance_element,
-    "np::std": _variance_element,
-}
-
-
 # Over trailing axes -----------------------------------------------------------------------
 
 
@@ -239,22 +112,22 @@ def _reduce_inner(
     elements = Elements(lowering)
     reduced = axes.of(reduced=True)
     kept = axes.of(reduced=False)
-    is_alone = all(extent == ONE for extent in kept)
+    is_alone = are_divided(kept, reduced)
     with lowering.emitter.nest(), ExitStack() as stack:
         entries: list[Expr] = []
         for number, extent in enumerate(kept):
             name = INDEX_NAMES[min(number, len(INDEX_NAMES) - 1)]
-            is_parallel = number == 0 or lowering.target.is_device
+            is_parallel = (number == 0 and not is_alone) or lowering.target.is_device
             loop = lowering.emitter.loop(name, ZERO, extent, parallel=is_parallel)
             entries.append(stack.enter_context(loop))
 
-        def walk(taker: Accumulator, change: Callable[[Element], Element]) -> Element:
+        def walk(asked: Walk) -> Element:
             def element(places: Sequence[Expr]) -> Element:
-                return change(elements(reduction.operand, axes.entries(entries, places)))
+                return asked.change(elements(reduction.operand, axes.entries(entries, places)))
 
-            return reduce_elements(lowering, taker, reduced, element, alone=is_alone)
+            return reduce_elements(lowering, asked.taker, reduced, element, alone=is_alone)
 
-        value = reduced_element(lowering, reduction, walk)
+        value = Evaluation(lowering, reduction).value(walk)
         if target is None:
             return value
         store(lowering, target, Index(tuple(entries), _kept_groups(axes)), value)
@@ -418,17 +291,9 @@ def _variance_rows(
         return Unary("sqrt", variance, name) if reduction.kind == "np::std" else variance
 
     _reduce_rows(lowering, reduction, target, squared)
-    divisor = lowering.emitter.copy("divisor", cast(_freedom(lowering, reduction, "float64"), name))
+    freedom = freedom_of(lowering, reduction, "float64")
+    divisor = lowering.emitter.copy("divisor", cast(freedom, name))
     _finish_all(lowering, target, finished)
-
-
-def _freedom(lowering: Lowering, reduction: Reduction, dtype: str) -> Expr:
-    """The number of elements less ``ddof``, and not below 0."""
-    count = cast(reduction.reduced_size(lowering), dtype)
-    ddof = constant(float(reduction.node.attributes.get("ddof", 0)), dtype)
-    freedom = lowering.emitter.copy("freedom", Binary("sub", count, ddof, dtype))
-    zero = constant(0.0, dtype)
-    return select(compare("gt", freedom, zero), freedom, zero)
 
 
 def _finish_all(lowering: Lowering, target: ArrayRef, finish: Callable[[Element], Element]) -> None:
@@ -459,7 +324,6 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     operand = lowering.operand(node.inputs[0])
     if not isinstance(operand, (ArrayRef, Lazy)):
         raise NotNative(f"{node.kind} of a scalar")
-    rank = operand.rank
     reduced = frozenset(node.attributes["axis"])
     type_ = node.output.type
     assert isinstance(type_, TensorType) and type_.dtype is not None
@@ -476,7 +340,7 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     means = _means(lowering, reduction)
     reduction, kept = _rearranged(lowering, reduction)
     results = Rearranger(lowering, kept)(results)
-    is_inner = rank - 1 in reduction.reduced or lowering.target.is_device
+    is_inner = _ends_reduced(reduction) or lowering.target.is_device
     if is_inner or (node.kind in _PLACES and len(reduction.reduced) > 1):
         _reduce_inner(lowering, reduction, results)
     elif node.kind in _PLACES:
@@ -484,6 +348,12 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     else:
         _rows(lowering, reduction, results, means)
     return target
+
+
+def _ends_reduced(reduction: Reduction) -> bool:
+    """Whether only axes of extent 1 come after the last one that is reduced, if any."""
+    rest = reduction.operand.dims[max(reduction.reduced) + 1 :]
+    return all(extent == ONE for extent in rest)
 
 
 def _means(lowering: Lowering, reduction: Reduction) -> ArrayRef | None:

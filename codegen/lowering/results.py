@@ -17,13 +17,14 @@ from jitcore.codegen.entries.signature import (
     TupleResult,
     UnionResult,
 )
-from jitcore.codegen.loops import Const, Expr, Return, Store, Var
+from jitcore.codegen.loops import Const, Expr, Return, Var
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, compare, expression_dtype, integer
 from jitcore.codegen.lowering.elementwise import PYTHON_DTYPES
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     ListRef,
     NotNative,
+    ObjectRef,
     Operand,
     Order,
     Owner,
@@ -32,7 +33,7 @@ from jitcore.codegen.lowering.operands import (
     column_major,
     row_major,
 )
-from jitcore.codegen.lowering.state import NULL, RESULTS, Lowering
+from jitcore.codegen.lowering.state import NULL, Lowering
 from jitcore.ir.graph import Value
 from jitcore.ir.types import (
     BOOL,
@@ -42,16 +43,15 @@ from jitcore.ir.types import (
     INT,
     NONE,
     ListType,
+    ObjectListType,
+    RecordType,
     TensorType,
     TupleType,
     Type,
     UnionType,
 )
 
-__all__ = ["Parameters", "Results"]
-
-SLOT = 8
-"""Bytes of a result slot."""
+__all__ = ["Parameters", "Results", "scalar_result"]
 
 _PYTHON_KINDS: dict[Type, Literal["int", "float", "bool", "complex"]] = {
     BOOL: "bool",
@@ -81,11 +81,15 @@ class Parameters:
             )
         layout = next(self._layouts)
         number, self._count = self._count, self._count + 1
+        if isinstance(type_, RecordType):
+            named = zip(type_.names, type_.elements, strict=True)
+            parts = tuple(self._operand(f"{name}_{field}", one) for field, one in named)
+            return ObjectRef(parts, number)
         if isinstance(type_, TensorType) and not type_.scalar:
             return self._array(name, type_, layout, number)
         if isinstance(type_, TensorType) or type_ in _PYTHON_KINDS:
             return self._scalar(name, type_)
-        if isinstance(type_, ListType):
+        if isinstance(type_, ListType | ObjectListType):
             return self._list(name, type_, number)
         return Static(None)
 
@@ -131,15 +135,19 @@ class Parameters:
             order=_order(layout, len(dims)),
         )
 
-    def _list(self, name: str, type_: ListType, number: int) -> ListRef:
+    def _list(self, name: str, type_: ListType | ObjectListType, number: int) -> ListRef:
         pointer = self._param(f"{name}_list", "ptr")
         dtypes = type_.dtypes
-        if not dtypes:
+        has_objects = isinstance(type_, ObjectListType)
+        if isinstance(type_, ListType) and isinstance(type_.element, ListType):
+            self._count_work()
+        if not dtypes and not has_objects:
             return ListRef(pointer, (), ZERO, number)
         addresses = [self._param(name, "ptr") for _ in dtypes]
         length = self._param(f"{name}_length", "int64")
         lowering = self.lowering
-        lowering.ranges.at_least(length, 0 if type_.element == CHARACTER else 1)
+        is_text = isinstance(type_, ListType) and type_.element == CHARACTER
+        lowering.ranges.at_least(length, 0 if is_text else 1)
         capacity = lowering.emitter.let(f"{name}_capacity", add(length, integer(2)))
         lowering.never_one.add(capacity)
         columns = tuple(
@@ -154,9 +162,12 @@ class Parameters:
             )
             for address, dtype in zip(addresses, dtypes, strict=True)
         )
-        if lowering.work is None:
-            lowering.work = lowering.emitter.mutable("work", ZERO)
+        self._count_work()
         return ListRef(pointer, columns, length, number)
+
+    def _count_work(self) -> None:
+        if self.lowering.work is None:
+            self.lowering.work = self.lowering.emitter.mutable("work", ZERO)
 
     def _strides(
         self, pointer: Var, dims: Sequence[Expr], layout: Layout | None
@@ -176,6 +187,14 @@ def _order(layout: Layout | None, rank: int) -> Order | None:
     if layout == "strided":
         return None
     return column_major(rank) if layout == "F" else row_major(rank)
+
+
+def scalar_result(type_: Type) -> ScalarResult | None:
+    """How a number leaves a native function; None for what is none."""
+    is_scalar = isinstance(type_, TensorType) and type_.scalar
+    if not is_scalar and type_ not in _PYTHON_KINDS:
+        return None
+    return ScalarResult(_PYTHON_KINDS.get(type_, "numpy"), _scalar_dtype(type_))
 
 
 def _scalar_dtype(type_: Type) -> np.dtype[Any]:
@@ -203,12 +222,9 @@ class Results:
         for owner in self._kept:
             if not lowering.disown(owner):
                 lowering.keep(owner)
-        for number, part in enumerate(self._slots):
-            place = integer(number * SLOT // _size(part.dtype))
-            lowering.emitter.emit(Store(RESULTS, place, part, "results"))
-        if lowering.work is not None:
-            place = integer(len(self._slots))
-            lowering.emitter.emit(Store(RESULTS, place, lowering.work, "results"))
+        work = () if lowering.work is None else (lowering.work,)
+        for number, part in enumerate((*self._slots, *work)):
+            lowering.leave_in_slot(number, part)
         lowering.release_all()
         lowering.emitter.emit(Return(ZERO))
         return results[0] if len(results) == 1 else TupleResult(tuple(results))
@@ -235,7 +251,7 @@ class Results:
         if isinstance(type_, UnionType):
             assert isinstance(operand, tuple)
             return self._union(operand, type_)
-        if isinstance(operand, ListRef):
+        if isinstance(operand, ListRef | ObjectRef):
             return InputResult(operand.input)
         if isinstance(operand, tuple):
             assert isinstance(type_, TupleType)
@@ -290,7 +306,3 @@ class Results:
 
 def _is_view(array: ArrayRef) -> bool:
     return array.input is None and (array.owner is None or not array.whole)
-
-
-def _size(dtype: str) -> int:
-    return SLOT if dtype == "ptr" else np.dtype(dtype).itemsize

@@ -6,11 +6,16 @@ A softmax is one loop over rows.  In each row it takes the maximum, then adds up
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jitcore.codegen.loops import Const, Expr
-from jitcore.codegen.lowering.accumulators import ENDING_EARLY, Accumulator, FloatSum, Moments
+from jitcore.codegen.lowering.accumulators import (
+    ENDING_EARLY,
+    FloatSum,
+    Moments,
+    Several,
+)
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.elements import (
     Elements,
@@ -19,19 +24,14 @@ from jitcore.codegen.lowering.elements import (
     store,
     uncollapsed,
 )
+from jitcore.codegen.lowering.evaluation import Evaluation, Reduction, Walk
 from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand, values_in
 from jitcore.codegen.lowering.orders import is_row_major, order_of
-from jitcore.codegen.lowering.reductions import (
-    KINDS,
-    Reduction,
-    as_it_is,
-    group_axes,
-    reduced_element,
-)
+from jitcore.codegen.lowering.reductions import KINDS, Axes, group_axes
 from jitcore.codegen.lowering.state import Lowering
-from jitcore.codegen.lowering.walks import reduce_elements
+from jitcore.codegen.lowering.walks import are_divided, reduce_elements
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.types import TensorType
 
@@ -80,6 +80,19 @@ def _rank(value: Value) -> int:
     return len(type_.dims or ()) if isinstance(type_, TensorType) else 0
 
 
+def _levels(reductions: Sequence[Lazy]) -> list[list[Lazy]]:
+    """Reductions such that each level reads results only of those before it."""
+    numbers: dict[int, int] = {}
+    levels: list[list[Lazy]] = []
+    for lazy in reductions:
+        read = [numbers[id(one)] for one in values_in(lazy.detail.operand) if id(one) in numbers]
+        number = numbers[id(lazy)] = max(read, default=-1) + 1
+        if number == len(levels):
+            levels.append([])
+        levels[number].append(lazy)
+    return levels
+
+
 class RowElements(Elements):
     """Elements of one row: reductions have one value in it."""
 
@@ -97,7 +110,7 @@ class RowElements(Elements):
         rest = index.entries[len(self.row) :]
         if kept != self.row or any(entry != ZERO for entry in rest):
             raise NotByRows
-        return self.reduced[id(lazy)]
+        return self.reduced[id(lazy.detail)]
 
 
 @dataclass(slots=True)
@@ -110,9 +123,10 @@ class _Rows:
     elements: RowElements = field(init=False)
     targets: dict[Value, ArrayRef] = field(default_factory=dict)
     complete: set[int] = field(default_factory=set)
-    sums: dict[int, FloatSum] = field(default_factory=dict)
     is_alone: bool = False
-    """Whether there is but one row."""
+    """Whether threads share the elements of a row, and not the rows."""
+    is_last_taken: bool = False
+    """Whether the row of the last result holds an operand until it is written itself."""
 
     def __post_init__(self) -> None:
         self.elements = RowElements(self.lowering)
@@ -134,11 +148,13 @@ class _Rows:
                 raise NotByRows
         roots = ", ".join(target.root for target in self.targets.values())
         lowering.notes.append(f"loops by rows, for {roots}" if roots else "loops by rows")
-        self.is_alone = all(dim == ONE for dim in dims)
+        self.is_alone = are_divided(dims, reductions[0].detail.operand.dims[self.kept :])
         with nest(lowering, dims, parallel=not self.is_alone) as index:
             self.elements.row = index.entries
-            for number, lazy in enumerate(reductions):
-                self.reduce(lazy, reductions[number + 1 :])
+            levels = _levels(reductions)
+            for number, level in enumerate(levels):
+                later = [lazy.detail for above in levels[number + 1 :] for lazy in above]
+                self.reduce(level, later)
             for value, target in self.targets.items():
                 if id(lowering.operand(value)) not in self.complete:
                     self.write(value, target, dims)
@@ -148,46 +164,101 @@ class _Rows:
         for value, target in self.targets.items():
             lowering.bind(value, target)
 
-    def reduce(self, lazy: Lazy, later: Sequence[Lazy]) -> None:
-        """One reduction of the row; what is dear and needed again stays in a result's row."""
-        reduction: Reduction = lazy.detail
-        axes = group_axes(self.lowering, reduction.operand, reduction.reduced, apart=self.kept)
-        extents = axes.extents[self.kept :]
+    def reduce(self, level: Sequence[Lazy], later: Sequence[Reduction]) -> None:
+        """Reductions of the row, none of which reads another one's result."""
+        evaluations = [Evaluation(self.lowering, lazy.detail) for lazy in level]
+        walks = self.first_walks(evaluations)
+        for number, together in enumerate(walks):
+            others = [one.reduction for walk in walks[number + 1 :] for one in walk]
+            results = self.first_results(together, [*others, *later])
+            for one, result in zip(together, results, strict=True):
+                one.go_on(result)
+                self.finish(one)
+        for one in evaluations:
+            if id(one.reduction) not in self.elements.reduced:
+                self.finish(one)
+
+    def finish(self, evaluation: Evaluation) -> None:
+        """Make the walks that are left, and bind the value."""
+        reduction = evaluation.reduction
+        value = evaluation.value(lambda asked: self.walk([(reduction, asked)], [])[0])
+        bound = self.elements.bind(reduction.node.output.name, value, "")
+        self.elements.reduced[id(reduction)] = bound
+
+    def first_walks(self, evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
+        """Evaluations by the walk that they need first: those that read the same share one."""
+        found: list[tuple[Axes, set[int], list[Evaluation]]] = []
+        for evaluation in evaluations:
+            if evaluation.asked is None:
+                continue
+            axes = self.axes(evaluation.reduction)
+            read = {id(one) for one in values_in(evaluation.reduction.operand)}
+            for others, values, together in found:
+                is_same = axes == others and not values.isdisjoint(read)
+                if is_same and evaluation.shares_walks and together[0].shares_walks:
+                    values |= read
+                    together.append(evaluation)
+                    break
+            else:
+                found.append((axes, read, [evaluation]))
+        return [together for _, _, together in found]
+
+    def first_results(
+        self, together: Sequence[Evaluation], later: Sequence[Reduction]
+    ) -> list[Element]:
+        """Make the first walk of evaluations; what is dear and needed again stays in a result."""
         # A walk that may end early does not pass all elements.
-        stops = reduction.kind in ENDING_EARLY
-        kept = None if stops else self.scratch_for(reduction.operand, later)
+        passing = [one.reduction for one in together if one.reduction.kind not in ENDING_EARLY]
+        kept: list[tuple[Operand, ArrayRef]] = []
+        for operand in {id(one.operand): one.operand for one in passing}.values():
+            target = self.scratch_for(operand, later)
+            if target is not None:
+                kept.append((operand, target))
+        sums: dict[int, FloatSum] = {}
+        for one in together:
+            total, place = one.plain_sum, id(one.reduction.operand)
+            if total is not None and (place not in sums or isinstance(total, Moments)):
+                sums[place] = total
+        own = [one for one in together if one.plain_sum in (None, *sums.values())]
+        found = self.walk([(one.reduction, one.asked) for one in own if one.asked], kept)
+        self.elements.scratch.update((id(operand), target) for operand, target in kept)
+        results = dict(zip(own, found, strict=True))
+        for one in together:
+            if one.plain_sum is not None and one not in results:
+                one.plain_sum.share(sums[id(one.reduction.operand)])
+                results[one] = one.plain_sum.result()
+        return [results[one] for one in together]
 
-        def walk(taker: Accumulator, change: Callable[[Element], Element]) -> Element:
-            def element(places: Sequence[Expr]) -> Element:
-                index = Index((*self.elements.row, *places), axes.groups)
-                value = self.elements(reduction.operand, index)
-                if kept is not None:
-                    store(self.lowering, kept, index, value)
-                return change(value)
+    def walk(
+        self,
+        walks: Sequence[tuple[Reduction, Walk]],
+        kept: Sequence[tuple[Operand, ArrayRef]],
+    ) -> Sequence[Element]:
+        """Walk the same places for several accumulators, and keep the elements of some operands."""
+        axes = self.axes(walks[0][0])
 
-            if isinstance(taker, FloatSum) and change is as_it_is:
-                known = self.sums.get(id(reduction.operand))
-                if known is not None and kept is None:
-                    taker.share(known)
-                    return taker.result()
-                is_plain = not isinstance(taker, Moments)
-                if is_plain and self.needs_moments(reduction.operand, later):
-                    taker = Moments(self.lowering, reduction.operand.dtype)
-                self.sums[id(reduction.operand)] = taker
-            return reduce_elements(self.lowering, taker, extents, element, alone=self.is_alone)
+        def elements(places: Sequence[Expr]) -> tuple[Element, ...]:
+            index = Index((*self.elements.row, *places), axes.groups)
+            for operand, target in kept:
+                store(self.lowering, target, index, self.elements(operand, index))
+            return tuple(
+                asked.change(self.elements(reduction.operand, index)) for reduction, asked in walks
+            )
 
-        value = reduced_element(self.lowering, reduction, walk)
-        name = reduction.node.output.name
-        self.elements.reduced[id(lazy)] = self.elements.bind(name, value, "")
-        if kept is not None:
-            self.elements.scratch[id(reduction.operand)] = kept
+        extents = axes.extents[self.kept :]
+        takers = [asked.taker for _, asked in walks]
+        if len(takers) > 1:
+            taker = Several(self.lowering, takers)
+            results = reduce_elements(self.lowering, taker, extents, elements, alone=self.is_alone)
+            return tuple(results)
+        result = reduce_elements(
+            self.lowering, takers[0], extents, lambda at: elements(at)[0], alone=self.is_alone
+        )
+        return (result,)
 
-    def needs_moments(self, operand: ArrayRef | Lazy, later: Sequence[Lazy]) -> bool:
-        """Whether a later variance takes what the sum of its elements has seen of their squares."""
-        if not Moments.fit(self.lowering, operand.dtype):
-            return False
-        found = (lazy.detail for lazy in later if lazy.detail.operand is operand)
-        return any(reduction.kind in ("np::var", "np::std") for reduction in found)
+    def axes(self, reduction: Reduction) -> Axes:
+        """The axes of a reduction's operand, with those of rows apart."""
+        return group_axes(self.lowering, reduction.operand, reduction.reduced, apart=self.kept)
 
     def own_target(self, operand: Lazy) -> ArrayRef | None:
         """Where an operand goes that is itself a result."""
@@ -196,7 +267,7 @@ class _Rows:
                 return target
         return None
 
-    def scratch_for(self, operand: Operand, later: Sequence[Lazy]) -> ArrayRef | None:
+    def scratch_for(self, operand: Operand, later: Sequence[Reduction]) -> ArrayRef | None:
         """A result whose row may hold the operand until the result itself is written."""
         if not isinstance(operand, Lazy) or id(operand) in self.elements.scratch:
             return None
@@ -206,11 +277,11 @@ class _Rows:
             return own
         if not is_dear(operand) or not self.is_needed_again(operand, later):
             return None
-        taken = {id(one) for one in self.elements.scratch.values()}
         # The result that is written last: no other one is written from what lies there.
         for value, target in list(self.targets.items())[-1:]:
-            is_free = id(target) not in taken and not self.is_reduced(value)
+            is_free = not (self.is_last_taken or self.is_reduced(value))
             if is_free and target.dims == operand.dims and target.dtype == operand.dtype:
+                self.is_last_taken = True
                 return target
         return None
 
@@ -221,9 +292,9 @@ class _Rows:
             self.lowering.operand(node.inputs[0]) is lazy for node in _reductions(self.graph)
         )
 
-    def is_needed_again(self, operand: Lazy, later: Sequence[Lazy]) -> bool:
+    def is_needed_again(self, operand: Lazy, later: Sequence[Reduction]) -> bool:
         """Whether a later reduction or an output reads the operand."""
-        roots = [lazy.detail.operand for lazy in later]
+        roots = [one.operand for one in later]
         roots += [self.lowering.operand(value) for value in self.targets]
         return any(one is operand for one in values_in(tuple(roots)))
 

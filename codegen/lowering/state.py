@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.codegen.engine import converts_float16
 from jitcore.codegen.entries.array_orders import order_number
-from jitcore.codegen.entries.error_sites import ErrorSite
+from jitcore.codegen.entries.error_sites import MAX_PAYLOAD, ErrorSite
 from jitcore.codegen.loops import (
     Binary,
     Call,
@@ -37,7 +38,7 @@ from jitcore.codegen.lowering.arithmetic import (
     multiply,
 )
 from jitcore.codegen.lowering.emitter import Emitter
-from jitcore.codegen.lowering.facts import FUSED, WRITING, Escapes, last_uses
+from jitcore.codegen.lowering.facts import FUSED, WRITING, Escapes, is_on_float16, last_uses
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Lazy,
@@ -55,7 +56,7 @@ from jitcore.codegen.lowering.ranges import Ranges
 from jitcore.codegen.runtime.temporaries import LEAST_KEPT
 from jitcore.codegen.targets import CPU, Target
 from jitcore.ir.alias import AliasAnalysis
-from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
+from jitcore.ir.graph import Block, FieldWrite, Graph, Node, SourceRange, Value
 from jitcore.ir.types import NONE, Dim
 
 __all__ = ["Lowering", "Materialize", "Rule"]
@@ -66,8 +67,8 @@ Rule = Callable[["Lowering", Node], Operand]
 Materialize = Callable[["Lowering", Value, Lazy], ArrayRef]
 
 MAX_RANK = 8
-MAX_PAYLOAD = 16
-"""The result slots every entry has."""
+SLOT = 8
+"""Bytes of a result slot."""
 NULL = Const(0, "ptr")
 RESULTS = Var("results", "ptr")
 
@@ -153,6 +154,7 @@ class Lowering:
     ) -> None:
         self.target = target
         self.rules = rules
+        self.has_float16 = target.is_device or converts_float16()
         self.emitter = Emitter()
         self.ranges = Ranges()
         self.escapes = Escapes(graph)
@@ -177,6 +179,10 @@ class Lowering:
         """Whether lists that are arguments have got their numbers back before this place."""
         self.work: Var | None = None
         """Counts the iterations of loops, where numbers of lists are read before the call."""
+        self.noted: dict[FieldWrite, Any] = {}
+        self.element_writes: list[FieldWrite] = []
+        self.noted_words: list[Expr] = []
+        """What attributes of arguments are, for exceptions after arrays were written."""
         self._materialize = materialize
         self._environment: dict[Value, Operand] = {}
         self._symbols: list[dict[str, Expr]] = [{}]
@@ -277,6 +283,8 @@ class Lowering:
             rule = self.rules.get(node.kind)
             if rule is None:
                 raise NotNative(f"{node.kind} has no native form")
+            if not self.has_float16 and is_on_float16(node):
+                raise NotNative("float16 on a processor that does not convert it")
             result = rule(self, node)
         except NotNative as reason:
             reason.node = reason.node or node
@@ -363,8 +371,15 @@ class Lowering:
         site = ErrorSite(exception, message, len(payload), self.source, self.has_written)
         for number, value in enumerate(payload):
             self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
+        for number, word in enumerate(self.noted_words if self.has_written else ()):
+            self.leave_in_slot(MAX_PAYLOAD + number, word)
         number = self.sites.setdefault(site, len(self.sites) + 1)
         self.emitter.emit(Return(integer(number)))
+
+    def leave_in_slot(self, number: int, value: Expr) -> None:
+        """Store a value at the start of a result slot."""
+        size = SLOT if value.dtype == "ptr" else np.dtype(value.dtype).itemsize
+        self.emitter.emit(Store(RESULTS, integer(number * SLOT // size), value, "results"))
 
     def note_nest(self, depth: int, targets: Sequence[str]) -> None:
         """Note for the reader of a report that loops write these arrays."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitcore.codegen.lowering.operands import NotNative, Operand
+from jitcore.codegen.lowering.operands import NotNative, ObjectRef, Operand
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
 
@@ -15,6 +15,8 @@ def _construct(lowering: Lowering, node: Node) -> Operand:
 
 def _unpack(lowering: Lowering, node: Node) -> Operand:
     operand = lowering.operand(node.inputs[0])
+    if isinstance(operand, ObjectRef):
+        operand = operand.parts
     if not isinstance(operand, tuple) or len(operand) != len(node.outputs):
         raise NotNative(f"unpacking of {node.inputs[0].type}")
     return operand[0] if len(operand) == 1 else operand

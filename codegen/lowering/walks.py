@@ -8,6 +8,7 @@ depends on the extents alone, so the number of threads never changes a bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from jitcore.codegen.lowering.arithmetic import (
     TRUE,
     ZERO,
     add,
+    cast,
     compare,
     integer,
     maximum,
@@ -33,7 +35,7 @@ from jitcore.codegen.lowering.nest import INDEX_NAMES
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["ElementAt", "multiple_of", "reduce_elements"]
+__all__ = ["ElementAt", "are_divided", "multiple_of", "reduce_elements"]
 
 ElementAt = Callable[[Sequence[Expr]], Element]
 """Gives the element at an entry for each reduced axis."""
@@ -43,6 +45,29 @@ PART = 2**14
 """How many elements a part has: several microseconds of work."""
 
 LEAST_DIVIDED = 2 * PART
+
+FEW_ROWS = 8
+"""Fewer rows than this keep no threads busy, or not for the same time."""
+
+LONG_ROW = 2**18
+"""From this length on a row is worth waking threads for."""
+
+FEW_ELEMENTS = 8
+FEW_BYTES = 64
+"""So many elements of less than so many bytes LLVM reads of several rows at once, as vectors."""
+
+SEARCHED = 256
+"""How many elements a search looks at before it asks whether one of them was it."""
+
+
+def are_divided(rows: Sequence[Expr], row: Sequence[Expr]) -> bool:
+    """Whether threads share the elements of each row, and not the rows: those are few and long."""
+    count, length = product(rows), product(row)
+    if count == ONE:
+        return True
+    if not isinstance(count, Const) or not isinstance(length, Const):
+        return False
+    return bool(count.value < FEW_ROWS and length.value >= LONG_ROW)
 
 
 def reduce_elements(
@@ -57,13 +82,26 @@ def reduce_elements(
 
     With ``alone`` no loop around the walk has work for several threads.
     """
+    if _are_few(product(extents), taker.dtype):
+        taker = taker.for_few()
     taker.open()
     if alone and taker.taken() and not taker.is_device:
         _walk_in_parts(lowering, taker, extents, element)
     else:
         _Walk(lowering, taker, extents, element).along([])
-    result = taker.result()
+    return _bound(lowering, taker.result())
+
+
+def _are_few(size: Expr, dtype: np.dtype[Any]) -> bool:
+    if not isinstance(size, Const):
+        return False
+    return bool(size.value <= FEW_ELEMENTS and size.value * dtype.itemsize < FEW_BYTES)
+
+
+def _bound(lowering: Lowering, result: Element) -> Element:
     copy = lowering.emitter.copy
+    if isinstance(result, tuple):
+        return tuple(_bound(lowering, one) for one in result)
     if isinstance(result, Pair):
         return Pair(copy("result_re", result.re), copy("result_im", result.im))
     return copy("result", result)
@@ -154,10 +192,6 @@ def _quotient_above(x: Expr, y: Expr) -> Expr:
     return Binary("quot", add(x, subtract(y, ONE)), y, "int64")
 
 
-NOWHERE = integer(2**63 - 1)
-"""A place behind all others."""
-
-
 class _Walk:
     """One walk: nested loops, and for the last axis one loop, or blocks of a loop."""
 
@@ -229,16 +263,32 @@ class _Walk:
             self.search(entries, start, stop)
 
     def search(self, entries: list[Expr], start: Expr, stop: Expr) -> None:
-        """Find the element of a block that made the result better, in a loop without branches."""
-        emitter = self.emitter
-        improved = emitter.let("improved", self.taker.improved())
-        with emitter.branch(improved):
-            first = emitter.mutable("first", NOWHERE)
-            with emitter.loop("k", start, stop) as entry:
-                matches = self.taker.matches(self.element([*entries, entry]))
-                place = _place(self.extents, [*entries, entry])
-                emitter.assign(first, minimum(first, select(matches, place, NOWHERE)))
-            self.taker.found(first)
+        """Find the element of a block that made the result better, in loops without branches."""
+        emitter, taker = self.emitter, self.taker
+        # In a block, whose places are numbers of the elements' own size or shorter.
+        dtype = "int64" if taker.block is None else "int32"
+        nowhere = Const(np.iinfo(dtype).max, dtype)
+
+        def look(begin: Expr, end: Expr, is_it: Callable[[Element], Expr]) -> None:
+            with emitter.loop("k", begin, end) as entry:
+                place = cast(subtract(entry, start), dtype)
+                place = select(is_it(self.element([*entries, entry])), place, nowhere)
+                emitter.assign(first, Binary("min", first, place, dtype))
+
+        with emitter.branch(emitter.let("improved", taker.improved())):
+            first = emitter.mutable("first", nowhere)
+            if taker.block is None:
+                look(start, stop, taker.matches)
+            else:
+                with emitter.loop("searched", start, stop, step=SEARCHED) as begin:
+                    end = emitter.copy("end", minimum(add(begin, integer(SEARCHED)), stop))
+                    look(begin, end, taker.matches)
+                    emitter.emit(If(compare("lt", first, nowhere), [Break()]))
+            if taker.asks_for_nan:
+                with emitter.branch(compare("eq", first, nowhere), unlikely=True):
+                    look(start, stop, taker.is_nan)
+            found = emitter.copy("found", add(start, cast(first, "int64")))
+            taker.found(_place(self.extents, [*entries, found]))
 
     def stop_when_done(self) -> None:
         """Leave the loop early where nothing can change any more."""

@@ -11,7 +11,6 @@ from collections import ChainMap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitcore.codegen import vecmath
 from jitcore.codegen.loop_passes.parallel import part_function, slot_index, work_of
 from jitcore.codegen.loop_passes.traversal import STACK, STREAM, walk
 from jitcore.codegen.loops import (
@@ -48,31 +47,17 @@ from jitcore.codegen.printers.llvm_instructions import (
     memory_type,
     register_type,
 )
-from jitcore.codegen.printers.loop_hints import loop_hints
-from jitcore.codegen.printers.vector_calls import (
-    VectorCalls,
-    caller,
-    caller_name,
-    is_called,
-    kept_functions,
-    twin,
-    twin_name,
-    vecmath_symbol,
-    vector_calls,
-)
-from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS, vector_declarations, vector_names
+from jitcore.codegen.printers.llvm_module import Module
+from jitcore.codegen.printers.loop_hints import loop_hints, read_again
+from jitcore.codegen.printers.vector_calls import VectorCalls, vector_calls
+from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS
 from jitcore.codegen.runtime.threads import LEAST_WORK
-from jitcore.codegen.vecmath import Branch
 from jitcore.codegen.writer import one_line
 
 __all__ = ["parameter_types", "print_declaration", "print_module"]
 
-_UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _STREAM = "declare void @jc_stream(ptr, i64, ptr readonly captures(none), i64)"
 _PARALLEL = "declare void @jc_parallel(ptr, ptr, i64, i64, i64)"
-_ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
-_MAX_INLINED = 1000
-"""How many lines of vector math are inlined in a module before functions are called."""
 
 
 def _inlining(function: Function, linkage: str) -> str:
@@ -93,6 +78,8 @@ def print_module(
     functions: Sequence[Function], contract: bool = False, vector_bits: int = 512
 ) -> str:
     """Print functions, and the vector math they call, as one LLVM module.
+
+    Functions that take vectors are modules of their own: loops of many functions call them.
 
     Parameters
     ----------
@@ -116,7 +103,7 @@ def print_module(
     ValueError
         When a primitive does not exist for a dtype.
     """
-    module = _Module(vector_bits)
+    module = Module(vector_bits, _definition)
     for function in functions:
         linkage = "define internal" if function.result == "void" else "define"
         module.add(function, linkage, contract)
@@ -134,121 +121,14 @@ def print_declaration(function: Function) -> str:
     return f"declare {memory_type(function.result)} @{function.name}({params})\n"
 
 
-class _Module:
-    """What the functions of one module share: declarations, metadata, vector math."""
-
-    def __init__(self, vector_bits: int) -> None:
-        self.vector_bits = vector_bits
-        self.declarations: dict[str, str] = {}
-        self._definitions: list[str] = []
-        self._metadata: list[str] = []
-        self._defined: set[str] = set()
-        self._unlikely = ""
-        self._unpredictable = ""
-        self._lines: dict[str, int] = {}
-        self._inlined = 0
-        self._for_vectorizer: list[str] = []
-
-    def add(self, function: Function, linkage: str, contract: bool) -> None:
-        """Print a function, and before it the vector math it calls."""
-        if identifier(function.name) != function.name:
-            raise ValueError(f"{function.name!r} is no name for a function")
-        self._defined.add(function.name)
-        definition = _FunctionPrinter(self, function, contract).definition(linkage)
-        self._definitions.append(definition)
-        self._lines[function.name] = definition.count("\n")
-
-    def metadata(self, text: str) -> str:
-        """Append a metadata node, in which ``{self}`` stands for itself; gives its name."""
-        name = f"!{len(self._metadata)}"
-        self._metadata.append(f"{name} = {text.replace('{self}', name)}")
-        return name
-
-    def unlikely(self) -> str:
-        """The branch weights of a condition that hardly ever holds."""
-        if not self._unlikely:
-            self._unlikely = self.metadata(_UNLIKELY)
-        return self._unlikely
-
-    def unpredictable(self) -> str:
-        """The metadata of a choice that stays one and does not become a jump."""
-        if not self._unpredictable:
-            self._unpredictable = self.metadata("!{}")
-        return self._unpredictable
-
-    def vecmath(self, name: str, dtype: str, calls: VectorCalls | None) -> tuple[str, Function]:
-        """The symbol and the definition of a function of vector math, printed once.
-
-        Where many are called it is that of a function which is not inlined.
-        """
-        symbol, function = self._define(name, dtype)
-        if calls is None or not is_called(name, dtype, self.vector_bits):
-            self._inlined += self._lines[symbol]
-            if self._inlined <= _MAX_INLINED:
-                return symbol, function
-            calls = None
-        return self._shared(symbol, function, calls, vecmath.branch(name, dtype)), function
-
-    def _define(self, name: str, dtype: str) -> tuple[str, Function]:
-        symbol = vecmath_symbol(name, dtype)
-        try:
-            function = vecmath.function(name, dtype)
-        except KeyError as error:
-            raise KeyError(f"vector math has no {name!r} for {dtype}") from error
-        if symbol not in self._defined:
-            named = Function(symbol, function.params, function.body, function.result)
-            # Its error bounds rest on where it rounds: it asks for fused operations itself.
-            self.add(named, "define internal", contract=False)
-        return symbol, function
-
-    def _shared(
-        self,
-        symbol: str,
-        function: Function,
-        calls: VectorCalls | None,
-        branch: Branch | None,
-    ) -> str:
-        name = caller_name(symbol, calls)
-        if name not in self._defined:
-            self._defined.add(name)
-            self._definitions.append(caller(symbol, function, calls))
-            # Or LLVM moves an argument that is the same in all calls into it, and its twin,
-            # which gets that too, no longer fits.
-            self._for_vectorizer.append(name)
-        if calls is not None:
-            self._add_twin(symbol, function, calls.lanes, branch)
-        return name
-
-    def _add_twin(self, symbol: str, function: Function, lanes: int, branch: Branch | None) -> None:
-        name = twin_name(symbol, lanes)
-        if name not in self._defined:
-            self._defined.add(name)
-            self._for_vectorizer.append(name)
-            if branch is not None:
-                self._define(branch.moderate, function.result)
-                self._define(branch.anywhere, function.result)
-            self._definitions.append(twin(symbol, function, lanes, self.metadata, branch))
-
-    def declare_with_vectors(self, name: str) -> None:
-        """Declare a C function that the vectorizer may call for several elements at once."""
-        if name not in self.declarations:
-            self.declarations.update(vector_declarations(name))
-            self._for_vectorizer.extend(vector_names(name).values())
-
-    def text(self) -> str:
-        """The text of the module."""
-        declarations = [
-            text for symbol, text in self.declarations.items() if symbol not in self._defined
-        ]
-        kept = kept_functions(self._for_vectorizer)
-        parts = [*declarations, *self._definitions, *kept, _ATTRIBUTES, *self._metadata]
-        return "\n".join(parts) + "\n"
+def _definition(module: Module, function: Function, linkage: str, contract: bool) -> str:
+    return _FunctionPrinter(module, function, contract).definition(linkage)
 
 
 class _FunctionPrinter:
     """Prints one function; statements append to the instructions' lines."""
 
-    def __init__(self, module: _Module, function: Function, contract: bool) -> None:
+    def __init__(self, module: Module, function: Function, contract: bool) -> None:
         self._module = module
         self._function = function
         self._code = Instructions(module.declarations, contract)
@@ -257,6 +137,7 @@ class _FunctionPrinter:
         self._slots: set[str] = set()
         self._loops: list[tuple[str, str]] = []
         self._calls: VectorCalls | None = None
+        self._read_again: set[int] = set()
         self._scopes = alias_scopes(function, module.metadata)
         self._block = "entry"
         self._terminated = False
@@ -341,6 +222,7 @@ class _FunctionPrinter:
         self._variables = self._variables.parents
 
     def _append(self, statements: Sequence[Stmt]) -> None:
+        self._read_again |= read_again(statements)
         for statement in statements:
             if self._terminated:
                 return
@@ -420,17 +302,18 @@ class _FunctionPrinter:
     def _counted_loop(self, statement: For, start: str, stop: str) -> None:
         """One loop between two operands, whether all of it or the part of a parallel one.
 
-        A loop that calls vector math becomes two: one over whole vectors and one over the rest.
+        A loop that calls vector math, or is long, becomes two: one over whole blocks of vectors and
+        one over the rest.
         """
-        calls = vector_calls(statement, self._module.vector_bits)
-        if calls is None:
+        self._calls = vector_calls(statement, self._module.vector_bits)
+        blocks = self._calls or self._module.side_by_side(statement)
+        if blocks is None:
             self._one_loop(statement, start, stop)
             return
-        self._calls = calls
-        middle = self._code.end_of_blocks(start, stop, calls.together)
+        middle = self._code.end_of_blocks(start, stop, blocks.together)
         for first, last, is_rest in ((start, middle, False), (middle, stop, True)):
             if first != last:
-                self._one_loop(statement, first, last, calls.hints(is_rest))
+                self._one_loop(statement, first, last, blocks.hints(is_rest))
         self._calls = None
 
     def _one_loop(self, statement: For, start: str, stop: str, known: Sequence[str] = ()) -> None:
@@ -454,7 +337,13 @@ class _FunctionPrinter:
         self._label(latch)
         self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
         module = self._module
-        hints = loop_hints(statement, module.metadata, known, module.vector_bits)
+        hints = loop_hints(
+            statement,
+            module.metadata,
+            known,
+            module.vector_bits,
+            is_read_again=id(statement) in self._read_again,
+        )
         hint = f", !llvm.loop {hints}" if hints else ""
         self._terminate(f"br label %{head}{hint}")
         self._label(end)

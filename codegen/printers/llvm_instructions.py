@@ -217,6 +217,8 @@ class Instructions:
             return self._comparison(op, x, y, dtype)
         if op in ("min", "max"):
             return self._extremum(op, x, y, dtype, reassoc)
+        if op in ("minnum", "maxnum"):
+            return self.intrinsic(op, dtype, x, y, fast="nnan nsz")
         if op in _OVERFLOWS:
             return self._overflows(_OVERFLOWS[op], x, y, dtype)
         if dtype in FLOATS:
@@ -238,7 +240,7 @@ class Instructions:
         if dtype not in FLOATS:
             prefix = "s" if dtype in _SIGNED else "u"
             return self.intrinsic(prefix + op, dtype, x, y)
-        if reassoc:
+        if reassoc and dtype != "float16":
             # In which order 0.0 and -0.0 meet is left open, as it is in NumPy.
             return self.intrinsic(op + "imum", dtype, x, y, fast="nsz")
         # Of two equal operands (0.0 and -0.0) NumPy takes the second, as x86's minps does, and
@@ -281,30 +283,12 @@ class Instructions:
             return self.value(f"{'ashr' if dtype in _SIGNED else 'lshr'} {type_} {x}, {y}")
         if op not in ("quot", "rem"):
             raise ValueError(f"no primitive {op!r} for {dtype}")
-        if BITS[dtype] < 64 and not y.lstrip("-").isdigit():
-            return self._float_division(op, x, y, dtype)
         kind = "div" if op == "quot" else "rem"
         if dtype not in _SIGNED:
             return self.value(f"u{kind} {type_} {x}, {y}")
         if y != "-1" and y.lstrip("-").isdigit():
             return self.value(f"s{kind} {type_} {x}, {y}")
         return self._signed_division(kind, x, y, type_)
-
-    def _float_division(self, op: str, x: str, y: str, dtype: str) -> str:
-        """Divide short integers as floats, which have vector instructions for it.
-
-        The rounded quotient truncates to the exact one when the float has more bits than the
-        dividend: the exact one is an integer or at least ``1 / y`` away from the next.
-        """
-        wide, bits = ("float64", 64) if BITS[dtype] == 32 else ("float32", 32)
-        operands = [self.cast(operand, dtype, wide) for operand in (x, y)]
-        ratio = self.value(f"fdiv {_FLOAT_TYPES[wide]} {operands[0]}, {operands[1]}")
-        whole = self.value(f"fptosi {_FLOAT_TYPES[wide]} {ratio} to i{bits}")
-        quotient = self.value(f"trunc i{bits} {whole} to {_REGISTER_TYPES[dtype]}")
-        if op == "quot":
-            return quotient
-        product = self.value(f"mul {_REGISTER_TYPES[dtype]} {quotient}, {y}")
-        return self.value(f"sub {_REGISTER_TYPES[dtype]} {x}, {product}")
 
     def _signed_division(self, kind: str, x: str, y: str, type_: str) -> str:
         """Divide such that the least integer by -1 wraps; the machine's division would trap."""

@@ -16,6 +16,7 @@ from jitcore.codegen.loops import (
     Let,
     Load,
     Select,
+    Stmt,
     Store,
     Unary,
     While,
@@ -26,25 +27,27 @@ from jitcore.codegen.printers.loop_metadata import (
     MASKED,
     NO_VECTORS,
     NOT_UNROLLED,
+    PARTLY_UNROLLED_AFTERWARDS,
     SEVERAL_AT_A_TIME,
     vector_width,
 )
 
-__all__ = ["loop_hints"]
+__all__ = ["MOST_MASKED", "loop_hints", "read_again"]
 
 SHORT_STEP: Final = 8
 """Statements of a step that is little work."""
 
-LONG_STEP: Final = 16
-LONG_PER_ACCESS: Final = 4
-"""Operations of a step that waits for itself, and not for memory."""
+LONG_STEP: Final = 8
+"""Operations in float32 of a step that is mostly that."""
 
-LONGEST_STEP: Final = 48
-"""Several steps with more operations need more registers than there are: they take no less time,
-but longer to compile."""
+FUNCTION: Final = 16
+"""The operations that a function is counted as."""
 
 ASSOCIATIVE: Final = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
 """What whole numbers and bools may be joined by in any order."""
+
+MOST_KEPT: Final = 128
+"""Elements of a row that registers hold, as float64."""
 
 LANES: Final = 8
 LEAST_MASKED: Final = 6
@@ -52,7 +55,12 @@ MOST_MASKED: Final = 256
 
 
 def loop_hints(
-    loop: For, metadata: Callable[[str], str], known: Sequence[str] = (), vector_bits: int = 512
+    loop: For,
+    metadata: Callable[[str], str],
+    known: Sequence[str] = (),
+    vector_bits: int = 512,
+    *,
+    is_read_again: bool = False,
 ) -> str:
     """The name of a loop's metadata, or nothing.
 
@@ -65,18 +73,40 @@ def loop_hints(
         The hints, where they follow from something else than the loop's form.
     vector_bits : int
         The size of a vector register.
+    is_read_again : bool
+        See `read_again`.
     """
-    hints = known or _hints_of_form(loop, vector_bits)
+    hints = known or _hints_of_form(loop, vector_bits, is_read_again)
     if not hints:
         return ""
     names = ", ".join(map(metadata, hints))
     return metadata(f"distinct !{{{{self}}, {names}}}")
 
 
-def _hints_of_form(loop: For, vector_bits: int) -> list[str]:
-    hints = _sum_hints(loop, vector_bits) if _adds_up(loop) else []
-    if not hints and _is_long_chain(loop):
-        hints.append(SEVERAL_AT_A_TIME)
+def read_again(statements: Sequence[Stmt]) -> set[int]:
+    """The identities of loops, inner ones too, that read arrays which a later loop beside reads."""
+    found: set[int] = set()
+    later: list[tuple[Stmt, set[str]]] = []
+    for statement in reversed(statements):
+        loops = [one for one in walk([statement]) if isinstance(one, For)]
+        roots = {load.root for one in loops for load in loads_in(one.body)} - {""}
+        if any(
+            not roots.isdisjoint(others) and not _goes_on(statement, other)
+            for other, others in later
+        ):
+            found.update(map(id, loops))
+        if roots:
+            later.append((statement, roots))
+    return found
+
+
+def _goes_on(first: Stmt, second: Stmt) -> bool:
+    """Whether one loop begins where another one ends."""
+    return isinstance(first, For) and isinstance(second, For) and first.stop == second.start
+
+
+def _hints_of_form(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
+    hints = _sum_hints(loop, vector_bits, is_read_again) if _adds_up(loop) else []
     if _has_short_rest(loop):
         hints.append(MASKED)
     if not hints and _is_around_sum(loop):
@@ -133,16 +163,21 @@ def _is_exact_step(step: Assign) -> bool:
     )
 
 
-def _sum_hints(loop: For, vector_bits: int) -> list[str]:
+def _sum_hints(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
     """What keeps a loop that adds up from being unrolled before it is vectorized.
 
     Short sums would become chains of additions, which are not made vectors of again.  Where a step
-    is little work, several sums are kept, so that none waits for the one before.
+    is little work, several sums are kept, so that none waits for the one before.  Elements that are
+    read again must not stay in registers until then, as they do once both loops are straight lines:
+    where there are many, they would be written to the stack.
     """
+    trips = known_trips(loop)
+    is_long = trips is None or trips > MOST_KEPT
+    afterwards = PARTLY_UNROLLED_AFTERWARDS if is_read_again and is_long else AFTERWARDS
     work = [one for one in loop.body if not isinstance(one, Comment)]
     several = [SEVERAL_AT_A_TIME] if len(work) <= SHORT_STEP else []
     width = [vector_width(vector_bits // 32)] if _is_mostly_float32(loop, vector_bits) else []
-    return [NOT_UNROLLED, *width, *several, AFTERWARDS]
+    return [NOT_UNROLLED, *width, *several, afterwards]
 
 
 def _is_mostly_float32(loop: For, vector_bits: int) -> bool:
@@ -155,7 +190,7 @@ def _is_mostly_float32(loop: For, vector_bits: int) -> bool:
     trips = known_trips(loop)
     if any(load.dtype != "float32" for load in loads_in(loop.body)):
         return False
-    is_much = sum(map(_float32_work, values)) >= LONG_STEP // 2
+    is_much = sum(map(_float32_work, values)) >= LONG_STEP
     return is_much and (trips is None or trips >= 2 * vector_bits // 32)
 
 
@@ -167,39 +202,8 @@ def _float32_work(x: Expr) -> int:
     if x.dtype != "float32":
         return inner
     if isinstance(x, Call) and x.name != "fma":
-        return inner + LONG_STEP
+        return inner + FUNCTION
     return inner + isinstance(x, Unary | Binary | Select | Call)
-
-
-def _is_long_chain(loop: For) -> bool:
-    """Whether a step is much arithmetic on few numbers, in a straight line.
-
-    Each operation waits for the one before, and what could be done beside it, the next iteration,
-    is farther away than the processor looks ahead.  So several are computed side by side.
-    """
-    if not all(isinstance(one, Let | Store | Comment) for one in loop.body):
-        return False
-    values = [one.value for one in loop.body if isinstance(one, Let | Store)]
-    stores = sum(isinstance(one, Store) for one in loop.body)
-    accesses = stores + sum(1 for _ in loads_in(loop.body))
-    operations = sum(map(_operations, values))
-    if any(map(_has_calls, values)) or operations < max(LONG_STEP, accesses * LONG_PER_ACCESS):
-        return False
-    if operations > LONGEST_STEP:
-        return False
-    trips = known_trips(loop)
-    return trips is None or trips > MOST_MASKED
-
-
-def _operations(x: Expr) -> int:
-    """The operations of an expression, without those that compute places in memory."""
-    if isinstance(x, Load):
-        return 0
-    return isinstance(x, Unary | Binary | Select) + sum(map(_operations, children(x)))
-
-
-def _has_calls(x: Expr) -> bool:
-    return (isinstance(x, Call) and x.name != "fma") or any(map(_has_calls, children(x)))
 
 
 def _has_short_rest(loop: For) -> bool:

@@ -11,8 +11,10 @@ __all__ = [
     "NOT_UNROLLED",
     "NO_VECTORS",
     "ONE_AT_A_TIME",
+    "PARTLY_UNROLLED_AFTERWARDS",
     "SEVERAL_AT_A_TIME",
     "UNMASKED",
+    "several_at_a_time",
     "vector_width",
 ]
 
@@ -24,11 +26,20 @@ UNMASKED: Final = MASKED.replace("true", "false")
 
 NOT_UNROLLED: Final = '!{!"llvm.loop.unroll.disable"}'
 NO_VECTORS: Final = '!{!"llvm.loop.vectorize.enable", i1 false}'
-ONE_AT_A_TIME: Final = '!{!"llvm.loop.interleave.count", i32 1}'
-INTERLEAVED: Final = 4
-SEVERAL_AT_A_TIME: Final = f'!{{!"llvm.loop.interleave.count", i32 {INTERLEAVED}}}'
 # What the vectorizer makes of a loop has these hints in place of the others.
-AFTERWARDS: Final = '!{!"llvm.loop.vectorize.followup_all", !{!"llvm.loop.isvectorized", i32 1}}'
+_FOLLOWED = '"llvm.loop.vectorize.followup_all", !{!"llvm.loop.isvectorized", i32 1}'
+AFTERWARDS: Final = f"!{{!{_FOLLOWED}}}"
+PARTLY_UNROLLED_AFTERWARDS: Final = f'!{{!{_FOLLOWED}, !{{!"llvm.loop.unroll.count", i32 4}}}}'
+
+
+def several_at_a_time(vectors: int) -> str:
+    """Has so many vectors computed side by side."""
+    return f'!{{!"llvm.loop.interleave.count", i32 {vectors}}}'
+
+
+INTERLEAVED: Final = 4
+ONE_AT_A_TIME: Final = several_at_a_time(1)
+SEVERAL_AT_A_TIME: Final = several_at_a_time(INTERLEAVED)
 
 
 def vector_width(lanes: int) -> str:

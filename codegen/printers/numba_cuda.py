@@ -12,11 +12,15 @@ from dataclasses import replace
 import numpy as np
 
 from jitcore.codegen.cuda.kernels import Kernel, Scope, ThreadFor
-from jitcore.codegen.cuda.products import MATMUL
+from jitcore.codegen.cuda.products import SUMS
 from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.loops import Call, Continue, For, Function
 from jitcore.codegen.lowering.arithmetic import ZERO
-from jitcore.codegen.printers.numba_source import FunctionPrinter, SourceModule, python_name
+from jitcore.codegen.printers.numba_source import (
+    FunctionPrinter,
+    SourceModule,
+    python_name,
+)
 
 __all__ = ["print_kernel"]
 
@@ -34,11 +38,14 @@ _OWN_MATH = {"power_in_arrays": "pow", "hypot_of_scalars": "hypot"}
 """Functions that are the host's libraries' own on the host, and what is as exact on a device."""
 
 _OTHER_FORMS = {
-    **{name: name for name in ("fabs", "maximum", "minimum", "negative", "rint", "trunc")},
+    **{name: name for name in ("fabs", "negative", "rint", "trunc")},
+    **{name: name for name in ("maximum", "maximum_half", "minimum", "minimum_half")},
     "accumulate_min": "minimum",
     "accumulate_max": "maximum",
 }
-_EXCHANGED = frozenset({"int32", "int64", "float32", "float64"})
+_EXCHANGED = frozenset({"int32", "int64", "float16", "float32", "float64"})
+"""What threads tell each other as it is; a float16 is a float32 then."""
+
 _SPELLED = {
     "is_first": "(cuda.threadIdx.x == 0)",
     "is_in_first_warp": "(cuda.threadIdx.x < 32)",
@@ -85,7 +92,7 @@ class _Module(SourceModule):
     def __init__(self) -> None:
         super().__init__(_KernelPrinter, "@cuda.jit(device=True)", "cuda")
         self._device: set[str] = set()
-        self._has_product = False
+        self._products: set[str] = set()
 
     def primitive(self, name: str) -> str:
         """Import a primitive; some have another form on devices."""
@@ -97,18 +104,19 @@ class _Module(SourceModule):
         self._device.add(name)
         return name
 
-    def product(self) -> str:
-        """Import the product of matrices."""
-        self._has_product = True
-        return "matmul_tile"
+    def product(self, dtype: str) -> str:
+        """Import the product of matrices of a dtype."""
+        name = "sums_of_halves" if dtype == "float16" else "sums_of_floats"
+        self._products.add(name)
+        return name
 
     def imports(self) -> list[tuple[str, Sequence[str]]]:
         """The modules of primitives, and what is imported from each."""
         found = super().imports()
         if self._device:
             found.append(("jitcore.codegen.cuda.primitives", sorted(self._device)))
-        if self._has_product:
-            found.append(("jitcore.codegen.cuda.matmul", ["matmul_tile"]))
+        if self._products:
+            found.append(("jitcore.codegen.cuda.matmul", sorted(self._products)))
         return found
 
 
@@ -156,9 +164,10 @@ class _KernelPrinter(FunctionPrinter):
             if "int64" in _SPELLED[name]:
                 self._module.type("int64")
             return _SPELLED[name]
-        if expression.name.startswith(MATMUL):
-            dtype = self._convert_to(expression.name.removeprefix(MATMUL))
-            return f"{self._module.product()}({self._list(expression.args)}, {dtype})"
+        if expression.name.startswith(SUMS):
+            dtype = expression.name.removeprefix(SUMS)
+            function, own = self._module.product(dtype), self._convert_to(dtype)
+            return f"{function}({self._list(expression.args)}, {own})"
         if name in ("load_vector", "store_vector", "lane"):
             return self._vector(name, expression)
         if name in ("shared", "taken", "put"):
@@ -192,9 +201,13 @@ class _KernelPrinter(FunctionPrinter):
         first, second, *others = expression.args
         if name == "lane":
             return f"{self._expression(first)}[{self._expression(second)}]"
-        function = self._module.device_primitive(name)
         places = self._list((first, second))
         if name == "store_vector":
+            is_half = others[0].dtype == "float16"
+            function = self._module.device_primitive("store_halves" if is_half else name)
             return f"{function}({places}, ({self._list(others)}))"
         dtype, _, width = expression.dtype.rpartition("x")
+        if dtype == "float16":
+            return f"{self._module.device_primitive('load_halves')}({places}, {width})"
+        function = self._module.device_primitive(name)
         return f"{function}({places}, {self._convert_to(dtype)}, {width})"

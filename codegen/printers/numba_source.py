@@ -58,7 +58,10 @@ _RENAMED = {
     "not": "invert",
 }
 _FLOAT_OPS = frozenset(
-    {"div", "frem", "copysign", "sqrt", "fabs", "floor", "ceil", "trunc", "rint"}
+    {
+        *("div", "frem", "copysign", "minnum", "maxnum"),
+        *("sqrt", "fabs", "floor", "ceil", "trunc", "rint"),
+    }
 )
 _INTEGER_OPS = frozenset({"quot", "rem", "shl", "shr", "popcount", "clz", "ctz"})
 _BOTH_OPS = frozenset({"add", "sub", "mul", "neg"})
@@ -71,7 +74,7 @@ _OTHER_PRIMITIVES = {
     *("load", "load_half", "store", "store_half"),
     *("half", "half_bits", "half_from_bits", "bits", "truncate", "select", "fma"),
     *("minimum_half", "maximum_half"),
-    *(f"accumulate_{op}" for op in ("add", "sub", "mul", "min", "max")),
+    *(f"accumulate_{op}" for op in ("add", "sub", "mul", "min", "max", "minnum", "maxnum")),
 }
 _RESERVED = frozenset(
     {*_RENAMED.values(), *_FLOAT_OPS, *_INTEGER_OPS, *_OVERFLOWS, *_OTHER_PRIMITIVES}

@@ -53,8 +53,10 @@ __all__ = [
     "caller",
     "caller_name",
     "is_called",
+    "is_independent",
     "kept_functions",
     "twin",
+    "twin_declaration",
     "twin_name",
     "vecmath_symbol",
     "vector_calls",
@@ -65,9 +67,6 @@ LEAST_CALLS: Final = 3
 
 One call suffices where the function branches, or is a loop of NumPy's for vectors.
 """
-
-LARGEST: Final = 512
-"""The size of registers with which processors have AVX-512's instructions, in bits."""
 
 REGISTERS: Final = 4
 """How many registers a call computes: what is left does for the functions' own values."""
@@ -123,7 +122,7 @@ def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
     if loop.step != 1 or not all(map(_is_vectorized, loop.body)):
         return None
     every = list(_calls(loop.body))
-    calls = [call for call in every if is_called(call.name, call.dtype, vector_bits)]
+    calls = [call for call in every if is_called(call.name, call.dtype)]
     least = 1 if any(map(_pays_at_once, calls)) else LEAST_CALLS
     if len(calls) < least or not all(map(_takes_vectors, every)):
         return None
@@ -135,7 +134,7 @@ def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
     trips = math.inf if known is None else known
     if trips < vector_bits // moved:
         return None
-    if not _is_independent(loop):
+    if not is_independent(loop):
         return VectorCalls(vector_bits // moved, False)
     lanes = REGISTERS * vector_bits // max(moved, *(BITS[call.dtype] for call in calls))
     while lanes >= 2 * trips:
@@ -143,16 +142,12 @@ def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
     return VectorCalls(lanes, True)
 
 
-def is_called(name: str, dtype: str, vector_bits: int) -> bool:
+def is_called(name: str, dtype: str) -> bool:
     """Whether loops that call vector math call a function, too; it is inlined otherwise.
 
-    Those of integers are short, unless they branch.  Where integers become floats one at a time, as
-    on processors with small registers, a product and a shift divide sooner by a constant.
+    Those of integers are short, unless they branch.
     """
-    if dtype in FLOATS:
-        return True
-    converts = vector_bits == LARGEST or not name.endswith("_by_constant")
-    return converts and vecmath.branch(name, dtype) is not None
+    return dtype in FLOATS or vecmath.branch(name, dtype) is not None
 
 
 def _pays_at_once(call: Call) -> bool:
@@ -167,7 +162,7 @@ def _has_vector_form(x: Expr) -> bool:
     return isinstance(x, Call) and x.external and x.name in VECTOR_FORMS
 
 
-def _is_independent(loop: For) -> bool:
+def is_independent(loop: For) -> bool:
     """Whether no iteration reads or writes what another one writes, for all LLVM can see."""
     stores = [one for one in loop.body if isinstance(one, Store)]
     roots = {store.root for store in stores}
@@ -309,6 +304,14 @@ def twin_name(symbol: str, lanes: int) -> str:
     return f"{symbol}_x{lanes}"
 
 
+def twin_declaration(symbol: str, function: Function, lanes: int) -> str:
+    """The declaration of `twin` in modules that call it."""
+    vectors = [f"<{lanes} x {memory_type(param.dtype)}>" for param in function.params]
+    result = f"<{lanes} x {memory_type(function.result)}>"
+    name = twin_name(symbol, lanes)
+    return f"declare {result} @{name}({', '.join(vectors)}) memory(none) nounwind willreturn"
+
+
 def twin(
     symbol: str,
     function: Function,
@@ -317,8 +320,6 @@ def twin(
     branch: vecmath.Branch | None,
 ) -> str:
     """A function of vector math for vectors: a loop over lanes, which LLVM makes one step of.
-
-    Nothing refers to it until loops that call it are vectorized.
 
     Parameters
     ----------
@@ -341,8 +342,8 @@ def twin(
     types = [memory_type(param.dtype) for param in function.params]
     vectors = [f"<{lanes} x {type_}>" for type_ in types]
     lines = [
-        f"define internal <{lanes} x {result}> @{twin_name(symbol, lanes)}"
-        f"({_operands(vectors, '%v')}) noinline memory(none) willreturn #0 {{",
+        f"define <{lanes} x {result}> @{twin_name(symbol, lanes)}"
+        f"({_operands(vectors, '%v')}) memory(none) willreturn #0 {{",
         "entry:",
         f"  %results = alloca <{lanes} x {result}>",
     ]

@@ -6,9 +6,7 @@ CPython's functions are known to the engine under their own names, ours begin wi
 ``jc_empty``                   a new array from (dtype number, order, ndim, d0 … d7); null and no
                                exception where there is no memory; see ``order_number``
 ``jc_incref``, ``jc_decref``   take and drop a reference to what ``jc_empty`` made, null is fine
-``jc_tuple``                   a tuple from (count, items); steals the items, drops them on failure
-``jc_named_tuple``             the same for a class: (class, count, items)
-``jc_list``                    a list from (count, items), like ``jc_tuple``
+``jc_tuple`` and the like      what results are put into, see ``runtime.objects``
 ``jc_scalar``                  a NumPy scalar from its type and the bits of its value
 ``jc_complex128``              the same from the bits of both parts
 ``jc_error``                   calls an error handler
@@ -33,14 +31,15 @@ import numpy as np
 from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
 from jitcore.codegen.entries.layout import (
     DTYPE_CHARS,
-    LIST_ITEMS,
     SCALAR_VALUE,
-    TUPLE_ITEMS,
     fill_table,
     scalar_alloc,
     word_at,
 )
 from jitcore.codegen.runtime.lists import add_list_functions
+from jitcore.codegen.runtime.object_lists import add_object_list_functions
+from jitcore.codegen.runtime.objects import add_object_functions
+from jitcore.codegen.runtime.shared_lists import add_shared_list_functions
 from jitcore.codegen.runtime.temporaries import LEAST_POOLED, make_array_handler, make_temporaries
 
 __all__ = [
@@ -64,6 +63,7 @@ _PYTHON_FUNCTIONS = (
     "PyComplex_FromDoubles",
     "PyContextVar_Get",
     "PyDict_GetItem",
+    "PyDict_Size",
     "PyErr_Clear",
     "PyErr_NoMemory",
     "PyEval_RestoreThread",
@@ -78,6 +78,9 @@ _PYTHON_FUNCTIONS = (
     "PyLong_AsLongLongAndOverflow",
     "PyLong_FromLongLong",
     "PyLong_FromVoidPtr",
+    "PyObject_GenericSetAttr",
+    "PyObject_GetAttr",
+    "PyObject_IsTrue",
     "PyObject_RichCompareBool",
     "PyObject_Vectorcall",
     "PyTuple_New",
@@ -217,100 +220,6 @@ done:
 }}
 """
 
-_TUPLES = """
-declare ptr @PyTuple_New(i64)
-declare ptr @PyList_New(i64)
-declare ptr @PyErr_NoMemory()
-
-; The items are stolen.  One of them may be null, with an exception set: then so is the result.
-define ptr @jc_tuple(i64 %count, ptr %items) {
-entry:
-  %complete = call i1 @items_complete(i64 %count, ptr %items)
-  br i1 %complete, label %make, label %failure
-make:
-  %tuple = call ptr @PyTuple_New(i64 %count)
-  %failed = icmp eq ptr %tuple, null
-  br i1 %failed, label %failure, label %fill
-fill:
-  %target = getelementptr i8, ptr %tuple, i64 TUPLE_ITEMS
-  %bytes = mul i64 %count, 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %items, i64 %bytes, i1 false)
-  ret ptr %tuple
-failure:
-  call void @drop_items(i64 %count, ptr %items)
-  ret ptr null
-}
-
-; The same as a list.
-define ptr @jc_list(i64 %count, ptr %items) {
-entry:
-  %complete = call i1 @items_complete(i64 %count, ptr %items)
-  br i1 %complete, label %make, label %failure
-make:
-  %list = call ptr @PyList_New(i64 %count)
-  %failed = icmp eq ptr %list, null
-  br i1 %failed, label %failure, label %fill
-fill:
-  %slot = getelementptr i8, ptr %list, i64 LIST_ITEMS
-  %target = load ptr, ptr %slot
-  %bytes = mul i64 %count, 8
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %items, i64 %bytes, i1 false)
-  ret ptr %list
-failure:
-  call void @drop_items(i64 %count, ptr %items)
-  ret ptr null
-}
-
-; The same for a NamedTuple of this class.
-define ptr @jc_named_tuple(ptr %class, i64 %count, ptr %items) {
-entry:
-  %complete = call i1 @items_complete(i64 %count, ptr %items)
-  br i1 %complete, label %make, label %drop
-make:
-  %made = call ptr @PyObject_Vectorcall(ptr %class, ptr %items, i64 %count, ptr null)
-  br label %drop
-drop:
-  %tuple = phi ptr [ null, %entry ], [ %made, %make ]
-  call void @drop_items(i64 %count, ptr %items)
-  ret ptr %tuple
-}
-
-define internal i1 @items_complete(i64 %count, ptr %items) {
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %body ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %done
-body:
-  %slot = getelementptr ptr, ptr %items, i64 %i
-  %item = load ptr, ptr %slot
-  %present = icmp ne ptr %item, null
-  %next = add i64 %i, 1
-  br i1 %present, label %head, label %done
-done:
-  %result = phi i1 [ true, %head ], [ false, %body ]
-  ret i1 %result
-}
-
-define internal void @drop_items(i64 %count, ptr %items) {
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %next, %body ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %done
-body:
-  %slot = getelementptr ptr, ptr %items, i64 %i
-  %item = load ptr, ptr %slot
-  call void @Py_DecRef(ptr %item)
-  %next = add i64 %i, 1
-  br label %head
-done:
-  ret void
-}
-"""
-
 _ERRORS = """
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyLong_FromLongLong(i64)
@@ -434,11 +343,8 @@ _RUNTIME_SYMBOLS = (
     "jc_error",
     "jc_float_errors_matter",
     "jc_incref",
-    "jc_list",
-    "jc_named_tuple",
     "jc_note_call",
     "jc_scalar",
-    "jc_tuple",
 )
 
 _ERROR_STATE = 32
@@ -495,10 +401,8 @@ def _runtime_text() -> str:
         array_type=_ARRAY_TYPE,
         handler=_ARRAY_HANDLER,
     )
-    text += _TUPLES + _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
+    text += _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
     numbers = {
-        "TUPLE_ITEMS": TUPLE_ITEMS,
-        "LIST_ITEMS": LIST_ITEMS,
         "SCALAR_VALUE": SCALAR_VALUE,
         "ERROR_STATE": _ERROR_STATE,
     }
@@ -527,6 +431,9 @@ class _Runtime:
         for name in _RUNTIME_SYMBOLS:
             add_symbol(name, self.module.address(name))
         add_list_functions()
+        add_object_functions()
+        add_object_list_functions()
+        add_shared_list_functions()
         place = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.module.address("jc_last_call_place"))()
         self.last_call = ctypes.c_void_p.from_address(place or 0)
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jitcore.codegen import loops
+from jitcore.codegen.scalar.constant_divisors import DIVISIONS, divided_by_constant
 from jitcore.codegen.scalar.vocabulary import Primitive
 
 __all__ = ["Body", "ScalarError", "Translator", "literal", "parse_function", "run"]
@@ -27,7 +28,6 @@ _FLOAT_UNARY = frozenset({"sqrt", "fabs", "floor", "ceil", "trunc", "rint"})
 _INTEGER_UNARY = frozenset({"popcount", "clz", "ctz"})
 _BINARY = frozenset({"quot", "rem", "frem", "copysign", "min", "max"})
 _OVERFLOW = frozenset({"add_overflows", "sub_overflows", "mul_overflows"})
-_DIVISIONS = frozenset({"floor_divide", "remainder", "fmod"})
 _FLOAT_ONLY = _FLOAT_UNARY | {"div", "frem", "copysign"}
 _INTEGER_ONLY = _INTEGER_UNARY | {"quot", "rem", "shl", "shr"}
 _CONSTANTS = {"pi": math.pi, "inf": math.inf, "nan": math.nan}
@@ -47,6 +47,8 @@ _OPERATORS: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.BitXor: ("xor", operator.xor),
 }
 _VECMATH_OPERATORS = frozenset({"floor_divide", "remainder", "pow"})
+OF_FLOAT16 = frozenset({"nextafter", "spacing"})
+"""The functions of vector math that exist in float16; the others are computed in float32."""
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("eq", operator.eq),
@@ -146,12 +148,16 @@ def literal(value: Any, dtype: str, where: str) -> loops.Const:
     return loops.Const(int(value), dtype)
 
 
-def _vecmath(name: str, args: list[loops.Expr], dtype: str) -> loops.Call:
+def _vecmath(name: str, args: list[loops.Expr], dtype: str) -> loops.Expr:
     """A call of vector math; integers have functions of their own for constant divisors."""
     divisor = args[-1] if args else None
     is_integer = np.dtype(dtype).kind in "iu"
-    if name in _DIVISIONS and is_integer and isinstance(divisor, loops.Const):
-        name = name if divisor.value in (0, -1) else f"{name}_by_constant"
+    if name in DIVISIONS and is_integer and isinstance(divisor, loops.Const):
+        return divided_by_constant(name, args[0], divisor)
+    if dtype == "float16" and name not in OF_FLOAT16:
+        # NumPy computes it in float32, and rounds once.
+        wide = (loops.Cast(x, "float32") if x.dtype == "float16" else x for x in args)
+        return loops.Cast(loops.Call(name, tuple(wide), "float32"), "float16")
     return loops.Call(name, tuple(args), dtype)
 
 

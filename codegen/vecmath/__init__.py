@@ -144,16 +144,16 @@ _SIGNED: Final[dict[str, Callable[..., Any]]] = {
 }
 
 _DIVISIONS: Final = {
-    f"{name}{by}": Branch(long_division.MODERATE, f"{name}_moderate", f"{name}_anywhere")
+    name: Branch(long_division.MODERATE, f"{name}_moderate", f"{name}_anywhere")
     for name in ("floor_divide", "fmod", "remainder")
-    for by in ("", "_by_constant")
 }
 
 _UNSIGNED: Final = _SIGNED | {
     "floor_divide": integer.floor_divide_unsigned,
     "floor_divide_by_constant": integer.quotient_by_constant,
+    "fmod_by_constant": integer.remainder_by_constant_unsigned,
     "remainder": integer.fmod,
-    "remainder_by_constant": integer.fmod_by_constant,
+    "remainder_by_constant": integer.remainder_by_constant_unsigned,
     "shift_right": parts.shift_right_unsigned,
     "sign": integer.sign_unsigned,
 }
@@ -185,7 +185,7 @@ _LONG: Final = {
 # Parameters of another dtype than the result's.
 _PARAMETERS: Final = {"ldexp": {"n": "int64"}}
 
-# Those that do not go through float32 and back.
+# All others are computed in float32 (`scalar`).
 _FLOAT16: Final[dict[str, Callable[..., Any]]] = {
     "nextafter": elementary.nextafter,
     "spacing": elementary.spacing_float16,
@@ -197,7 +197,7 @@ _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint3
 
 def _table(dtype: str) -> dict[str, Callable[..., Any]]:
     if dtype in _FLOATS:
-        return _FLOAT
+        return _FLOAT16 if dtype == "float16" else _FLOAT
     if dtype not in _INTEGERS:
         raise KeyError(f"there is no vector math for {dtype}")
     return _LONG.get(dtype, _UNSIGNED if dtype.startswith("u") else _SIGNED)
@@ -235,9 +235,7 @@ def function(name: str, dtype: str) -> loops.Function:
     """
     if name not in names(dtype):
         raise KeyError(f"there is no vector math function {name!r} for {dtype}")
-    table = _FLOAT16 if dtype == "float16" else _table(dtype)
-    if name not in table and dtype == "float16":
-        return _in_float32(name)
+    table = _table(dtype)
     if dtype in _INTEGERS and name in integer.LOOPS:
         return integer.LOOPS[name](dtype)
     if (name, dtype) in _BRANCHES:
@@ -272,17 +270,3 @@ def _branching(name: str, dtype: str) -> loops.Function:
     )
     body: list[loops.Stmt] = [loops.If(test, [moderate], []), anywhere]
     return loops.Function(f"{name}_{dtype}", wanted.params, body, dtype, wanted.doc)
-
-
-def _in_float32(name: str) -> loops.Function:
-    """The float16 function: computed in float32 and rounded, as NumPy does."""
-    wide = function(name, "float32")
-    params = [
-        loops.Var(param.name, "float16" if param.dtype == "float32" else param.dtype)
-        for param in wide.params
-    ]
-    args = tuple(
-        loops.Cast(param, "float32") if param.dtype == "float16" else param for param in params
-    )
-    value = loops.Cast(loops.Call(name, args, "float32"), "float16")
-    return loops.Function(f"{name}_float16", params, [loops.Return(value)], "float16", wide.doc)

@@ -1,6 +1,7 @@
 """NumPy's integer functions that are no primitives.
 
-Division by zero gives 0, and the least integer divided by -1 wraps around, as in NumPy.
+Division by zero gives 0, and the least integer divided by -1 wraps around, as in NumPy.  Constants
+divide by a product and a shift, which vectors have (`scalar.constant_divisors`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from jitcore.codegen.scalar.vocabulary import (
     cast,
     floor,
     quot,
-    rem,
     select,
     trunc,
 )
@@ -33,6 +33,7 @@ __all__ = [
     "quotient_by_constant",
     "remainder",
     "remainder_by_constant",
+    "remainder_by_constant_unsigned",
     "sign",
     "sign_unsigned",
 ]
@@ -50,6 +51,9 @@ QUOTIENT_DTYPE: Final = {
     "uint64": "",
 }
 UNSIGNED: Final = {f"int{size}": f"uint{size}" for size in (8, 16, 32, 64)}
+SIZE: Final = {f"uint{size}": size for size in (8, 16, 32, 64)}
+TWICE_AS_WIDE: Final = {"uint8": "uint16", "uint16": "uint32", "uint32": "uint64", "uint64": ""}
+LOW_HALF: Final = 2**32 - 1
 MINIMUM: Final = {dtype: int(np.iinfo(dtype).min) for dtype in QUOTIENT_DTYPE}
 
 
@@ -106,32 +110,71 @@ def fmod(x: Scalar, y: Scalar, dtype: str) -> Scalar:
     return select(y == 0, 0, x - quotient(x, divisor, dtype) * divisor)
 
 
-def floor_divide_by_constant(x: Scalar, y: Scalar, dtype: str) -> Scalar:
-    """The quotient rounded down, for a constant y that is neither 0 nor -1.
+def high_product(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """The upper half of a product of unsigned integers; that of 64 bits is made of four parts."""
+    wide = TWICE_AS_WIDE[dtype]
+    return cast(dtype, (cast(wide, x) * cast(wide, y)) >> SIZE[dtype]) if wide else long_high(x, y)
 
-    LLVM divides whole vectors by constants: with products and shifts.  Unsigned integers are least
-    work, and a negative x has the quotient ``-1 - q`` where ``-1 - x`` has q.
+
+def long_high(x: Scalar, y: Scalar) -> Scalar:
+    """The upper half of a product of uint64 (Knuth, TAOCP 2, 4.3.1, algorithm M)."""
+    x_low, x_high = x & LOW_HALF, x >> 32
+    y_low, y_high = y & LOW_HALF, y >> 32
+    first = x_high * y_low + ((x_low * y_low) >> 32)
+    second = x_low * y_high + (first & LOW_HALF)
+    return x_high * y_high + (first >> 32) + (second >> 32)
+
+
+def quotient_by_constant(
+    x: Scalar, y: Scalar, multiplier: Scalar, shift: Scalar, dtype: str
+) -> Scalar:
+    """The quotient of unsigned integers.
+
+    The multiplier has one bit more than the numbers, which is added here without overflow.
     """
+    high = high_product(x, multiplier, dtype)
+    return (high + ((x - high) >> 1)) >> shift
+
+
+def remainder_by_constant_unsigned(
+    x: Scalar, y: Scalar, multiplier: Scalar, shift: Scalar, dtype: str
+) -> Scalar:
+    """The remainder of unsigned integers."""
+    return x - quotient_by_constant(x, y, multiplier, shift, dtype) * y
+
+
+def floor_divide_by_constant(
+    x: Scalar, y: Scalar, multiplier: Scalar, shift: Scalar, dtype: str
+) -> Scalar:
+    """The quotient rounded down.
+
+    A negative x has the quotient ``-1 - q`` where ``-1 - x`` has q.  By a negative number, x above
+    0 has the quotient ``-1 - q`` where ``x - 1`` has q by its magnitude, and others that of -x.
+    """
+    unsigned = UNSIGNED[dtype]
+    mask = select(x < select(y > 0, cast(dtype, 0), 1), cast(dtype, -1), 0)
+    size = bits(unsigned, select(y > 0, x, x - 1) ^ mask)
+    high = high_product(size, bits(unsigned, multiplier), unsigned)
+    below = bits(dtype, high >> bits(unsigned, shift))
+    return below ^ select(y > 0, mask, -1 - mask)
+
+
+def remainder_by_constant(
+    x: Scalar, y: Scalar, multiplier: Scalar, shift: Scalar, dtype: str
+) -> Scalar:
+    """The remainder with the sign of y."""
+    return x - floor_divide_by_constant(x, y, multiplier, shift, dtype) * y
+
+
+def fmod_by_constant(x: Scalar, y: Scalar, multiplier: Scalar, shift: Scalar, dtype: str) -> Scalar:
+    """The remainder with the sign of x."""
+    unsigned = UNSIGNED[dtype]
     mask = select(x < 0, cast(dtype, -1), 0)
-    size = bits(UNSIGNED[dtype], x ^ mask)
-    divisor = bits(UNSIGNED[dtype], select(y > 0, y, 1))
-    below = bits(dtype, quot(size, divisor)) ^ mask
-    return select(y > 0, below, corrected(x, y))
-
-
-def remainder_by_constant(x: Scalar, y: Scalar, dtype: str) -> Scalar:
-    """The remainder with the sign of y, a constant that is neither 0 nor -1."""
-    return x - floor_divide_by_constant(x, y, dtype) * y
-
-
-def fmod_by_constant(x: Scalar, y: Scalar) -> Scalar:
-    """The remainder with the sign of x, for a constant that is neither 0 nor -1."""
-    return rem(x, y)
-
-
-def quotient_by_constant(x: Scalar, y: Scalar) -> Scalar:
-    """The quotient of unsigned integers, for a constant that is not 0."""
-    return quot(x, y)
+    size = bits(unsigned, (x ^ mask) - mask)
+    divisor = bits(unsigned, select(y > 0, y, -y))
+    high = high_product(size, bits(unsigned, multiplier), unsigned)
+    rest = size - (high >> bits(unsigned, shift)) * divisor
+    return (bits(dtype, rest) ^ mask) - mask
 
 
 def sign(x: Scalar) -> Scalar:

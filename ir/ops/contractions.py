@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
-from jitcore.ir.types import FLOAT, INT, Dim, TensorType
+from jitcore.ir.types import FLOAT, INT, SUPPORTED, Dim, TensorType
 
 __all__ = ["OPS"]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, rank_of, row
 from jitcore.ir.types import (
@@ -19,6 +19,7 @@ from jitcore.ir.types import (
     COMPLEX,
     FLOAT,
     INT,
+    SUPPORTED,
     Dim,
     ListType,
     TensorType,

@@ -19,11 +19,21 @@ from jitcore.ir.ops.scalars import SCALARS
 from jitcore.ir.reference import cast as cast_reference
 from jitcore.ir.reference import from_int as from_int_reference
 from jitcore.ir.shapes import BroadcastError
-from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, NONE, Dim, TensorType, TupleType, Type
+from jitcore.ir.types import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    NONE,
+    SUPPORTED,
+    Dim,
+    TensorType,
+    TupleType,
+    Type,
+)
 
 __all__ = [
     "OPS",
-    "SUPPORTED",
     "UFUNC_PARAMETERS",
     "cast_to",
     "elementwise_result",
@@ -32,9 +42,6 @@ __all__ = [
     "ufunc_rule",
     "with_output",
 ]
-
-SUPPORTED = "?bhilqBHILQfdFD"
-"""Type characters of the dtypes that compiled code computes in."""
 
 _WEAK: dict[Type, Any] = {INT: int, FLOAT: float, COMPLEX: complex, BOOL: np.dtype(bool)}
 UFUNC_PARAMETERS = "out=None, where=True, casting!='same_kind', order!='K', dtype=None, subok!=True"
@@ -265,9 +272,13 @@ def _angle_unit(name: str, numerator: float, denominator: float) -> Op:
         x = call.value("x")
         dtypes = _loop_dtypes(getattr(np, name), [x])
         _check_supported(dtypes)
-        # NumPy divides in the loop's dtype as well.
-        factor = dtypes[0].type(numerator) / dtypes[0].type(denominator)
-        return b.op("np::multiply", cast_to(b, x, dtypes[0]), b.constant(factor))
+        # NumPy divides in the loop's dtype as well, which is float32 for float16.
+        own = dtypes[0] if dtypes[0] != np.float16 else np.dtype(np.float32)
+        factor = own.type(numerator) / own.type(denominator)
+        product = b.op(
+            "np::multiply", cast_to(b, cast_to(b, x, dtypes[0]), own), b.constant(factor)
+        )
+        return cast_to(b, product, dtypes[0])
 
     return replace(
         _ufunc(name, None),
@@ -379,6 +390,7 @@ _SCALAR_TYPES = (
     np.uint16,
     np.uint32,
     np.uint64,
+    np.float16,
     np.float32,
     np.float64,
     np.complex64,

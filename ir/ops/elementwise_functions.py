@@ -29,13 +29,15 @@ def _clip_rule(b: Builder, call: Call) -> Value:
     if not np.can_cast(dtype, dtype) or dtype.kind == "c":
         raise Untypable(f"np.clip of {dtype}")
     result = cast_to(b, x, dtype)
-    # Of two zeros that differ in sign NumPy's maximum gives the second.  np.clip between two
-    # numbers keeps the element then; otherwise it gives the bound.
+    # Of two zeros that differ in sign NumPy's maximum gives the second, or the first of float16.
+    # np.clip between two numbers keeps the element then, and always in float16; otherwise it gives
+    # the bound.
     keeps_element = len(bounds) == 2 and all(not any(operand_dims(bound)) for bound in bounds)
+    is_second = keeps_element and dtype != np.float16
     for kind, bound in (("np::maximum", low), ("np::minimum", high)):
         if bound is not None:
             pair = [result, cast_to(b, bound, dtype)]
-            result = b.op(kind, *(reversed(pair) if keeps_element else pair))
+            result = b.op(kind, *(reversed(pair) if is_second else pair))
     return result
 
 

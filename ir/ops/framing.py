@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED
 from jitcore.ir.ops.op import Builder, Call, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand
-from jitcore.ir.types import TensorType
+from jitcore.ir.types import SUPPORTED, TensorType
 
 __all__ = ["pad_rule"]
 
@@ -35,16 +34,27 @@ def pad_rule(b: Builder, call: Call) -> Value:
         raise Untypable(f"mode {mode!r} with the value {value!r}")
     result = x
     for axis, (before, after) in enumerate(pairs, len(dims) - len(pairs)):
-        extent = dims[axis]
         if before == after == 0:
             continue
-        most = max(before, after) + (mode == "reflect")
-        if not isinstance(extent, int) or extent < (1 if mode == "replicate" else most):
-            raise Untypable("an axis that may have too few elements")
+        _require_elements(b, x, axis, mode, (before, after))
         result = _along(b, result, axis, before, after, _MODES.index(mode))
     if result is x:
         raise Untypable("an array that is given back as it is")
     return result
+
+
+def _require_elements(b: Builder, x: Value, axis: int, mode: str, frame: tuple[int, int]) -> None:
+    """Refuse an axis that has too few elements for its frame."""
+    least = 1 if mode == "replicate" else max(frame) + (mode == "reflect")
+    is_enough = b.op("prim::ge", b.size(x, axis), b.constant(least))
+    if is_enough.constant is None:
+        message = (
+            f"pad: {mode} padding by {frame[0]} and {frame[1]} needs more elements than axis "
+            f"{axis} of input of shape {{}} has"
+        )
+        b.op("prim::require_shape", is_enough, x, message=message)
+    elif not is_enough.constant.attributes["value"]:
+        raise Untypable("an axis that has too few elements")
 
 
 def _pairs(given: Any, rank: int) -> list[tuple[int, int]]:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable
 from jitcore.ir.reference import require
-from jitcore.ir.types import FLOAT, INT, TensorType
+from jitcore.ir.types import FLOAT, INT, SUPPORTED, TensorType
 
 __all__ = ["OPS", "grid", "grid_of_one"]
 

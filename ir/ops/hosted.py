@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.shapes import BroadcastError, normalize_axes
-from jitcore.ir.types import FLOAT, INT, Dim, TensorType
+from jitcore.ir.types import FLOAT, INT, SUPPORTED, Dim, TensorType
 
 __all__ = ["OPS"]
 
@@ -84,7 +83,10 @@ def _unique_rule(b: Builder, call: Call) -> Value:
 def _matrix_dtype(function: Any, *values: Value) -> np.dtype[Any]:
     """The dtype a function of LAPACK gives, asked of NumPy itself."""
     one = [np.ones((1, 1), _dtype(value)) for value in values]
-    found: np.dtype[Any] = np.asarray(function(*one)).dtype
+    try:
+        found: np.dtype[Any] = np.asarray(function(*one)).dtype
+    except TypeError as error:
+        raise Untypable(str(error)) from None
     return found
 
 

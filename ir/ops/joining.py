@@ -10,10 +10,10 @@ import numpy as np
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array, default_dtype
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
-from jitcore.ir.types import INT, Dim, ListType, TensorType, TupleType
+from jitcore.ir.types import INT, SUPPORTED, Dim, ListType, TensorType, TupleType
 
 __all__ = ["OPS"]
 

@@ -22,7 +22,7 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.types import Dim, TensorType
 
-__all__ = ["MAX_TAPS", "NO_LIMITS", "OPS", "is_depthwise", "pack"]
+__all__ = ["MAX_TAPS", "NO_LIMITS", "OPS", "is_depthwise", "pack", "window_count"]
 
 MAX_TAPS = 4096
 """The kernels take windows of so many elements at most."""
@@ -38,14 +38,37 @@ def is_depthwise(shape: Sequence[Dim], groups: int) -> bool:
     return groups > 1 and shape[0] == groups and shape[1] == 1
 
 
-def _positions(b: Builder, n: Dim, kernel: int, stride: int, around: int, dilation: int) -> Dim:
+def window_count(
+    extent: int, span: int, stride: int, frame: tuple[int, int], ceil_mode: bool = False
+) -> int:
+    """How many windows lie along an axis with a frame around; 0 or less where none has room.
+
+    With ``ceil_mode`` the last one may reach over the end, but must begin before that.
+    """
+    before, after = frame
+    room = extent + before + after - span
+    if not ceil_mode:
+        return room // stride + 1
+    count = -(-room // stride) + 1
+    return count - 1 if (count - 1) * stride >= extent + before else count
+
+
+def _positions(
+    b: Builder,
+    n: Dim,
+    kernel: int,
+    stride: int,
+    frame: tuple[int, int],
+    dilation: int,
+    ceil_mode: bool,
+) -> Dim:
     """How many positions a window has along an axis."""
     if not isinstance(n, int):
-        return b.fresh_dim(("positions", n, kernel, stride, around, dilation))
-    room = n + around - dilation * (kernel - 1) - 1
-    if room < 0:
+        return b.fresh_dim(("positions", n, kernel, stride, frame, dilation, ceil_mode))
+    count = window_count(n, dilation * (kernel - 1) + 1, stride, frame, ceil_mode)
+    if count < 1:
         raise Untypable("a kernel larger than the input")
-    return room // stride + 1
+    return count
 
 
 def _dims(value: Value) -> tuple[Dim, ...]:
@@ -63,11 +86,13 @@ def _spatial(b: Builder, call: Call) -> tuple[Dim, ...]:
         dims,
         kernel,
         call.static("stride"),
-        map(sum, call.static("padding")),
+        call.static("padding"),
         call.static("dilation"),
         strict=True,
     )
-    return tuple(_positions(b, *one) for one in numbers)
+    may_reach_over = any(one.name == "ceil_mode" for one in call.parameters)
+    ceil_mode = may_reach_over and call.static("ceil_mode")
+    return tuple(_positions(b, *one, ceil_mode) for one in numbers)
 
 
 def _attributes(call: Call) -> dict[str, Any]:
@@ -201,12 +226,26 @@ def _window_sum(x: Any, weight: Any, bias: Any = None, **attributes: Any) -> Any
     return _limited(result if bias is None else result + bias, attributes)
 
 
+def _reached(x: Any, attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes with a frame that all windows lie in."""
+    frames = []
+    for n, k, s, frame, d in zip(
+        x.shape[1:-1], *(attributes[name] for name in ("kernel", "stride", "padding", "dilation")),
+        strict=True,
+    ):  # fmt: skip
+        span = d * (k - 1) + 1
+        end = (window_count(n, span, s, frame, attributes["ceil_mode"]) - 1) * s + span
+        frames.append((frame[0], max(frame[1], end - n - frame[0])))
+    return {**attributes, "padding": frames}
+
+
 def _window_max(x: Any, **attributes: Any) -> Any:
-    windows = _windows(x, -np.inf, attributes)
+    windows = _windows(x, -np.inf, _reached(x, attributes))
     return np.max(windows, axis=tuple(range(x.ndim, windows.ndim)))
 
 
 def _window_mean(x: Any, **attributes: Any) -> Any:
+    attributes = _reached(x, attributes)
     windows = _windows(x, 0, attributes)
     axes = tuple(range(x.ndim, windows.ndim))
     counts = attributes["divisor"]
@@ -262,14 +301,14 @@ OPS: tuple[Op, ...] = (
         "window_max",
         _window_max,
         _window_rule,
-        f"x, {_GEOMETRY}",
+        f"x, {_GEOMETRY}, ceil_mode",
         "The largest of channels-last windows.",
     ),
     _row(
         "window_mean",
         _window_mean,
         _window_rule,
-        f"x, {_GEOMETRY}, border, divisor",
+        f"x, {_GEOMETRY}, ceil_mode, border, divisor",
         "The means of channels-last windows.",
     ),
     _row(

@@ -202,11 +202,15 @@ def grid_sample_rule(b: Builder, call: Call) -> Value:
         raise Untypable("no images with a grid of their dtype")
     if mode not in ("nearest", "bilinear") or padding not in _PADDINGS:
         raise Untypable(f"mode {mode!r} with padding {padding!r}")
-    for extent in dims[2:]:
-        if not isinstance(extent, int) or extent < 1:
-            raise Untypable("extents that are not known")
-    if not (isinstance(dims[0], int) and dims[0] == places[0]):
-        raise Untypable("a batch that is not known to fit")
+    if 0 in dims[2:]:
+        raise Untypable("images without pixels")
+    require_pixels(b, x, 2, "grid_sample: input of shape {} has no pixels")
+    is_for_each = b.op("prim::eq", b.size(grid, 0), b.size(x, 0))
+    if is_for_each.constant is None:
+        message = "grid_sample: a grid of shape {} has not a part for each image"
+        b.op("prim::require_shape", is_for_each, grid, message=message)
+    elif not is_for_each.constant.attributes["value"]:
+        raise Untypable("more grids than images, or fewer")
     definition = _nearest if mode == "nearest" else _bilinear
     return b.define(definition, x, grid, _PADDINGS.index(padding), aligned)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.layer_kernels import window_count
 from jitcore.ir.ops.layer_loops import adaptive_mean
 from jitcore.ir.ops.op import Builder, Call, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand
@@ -82,13 +83,14 @@ def linear_rule(b: Builder, call: Call) -> Value:
         if other is not None and tensor(other).dtype != tensor(array_operand(x)).dtype:
             raise Untypable("operands of different dtypes")
     columns, terms = _dims(weight)
-    if call.kind == "nn::transposed_linear":
+    if call.kind != "nn::linear":
         columns, terms = terms, columns
     if not isinstance(columns, int) or not _dims(x):
         raise Untypable("extents that are not known")
     _require_equal(_dims(x)[-1], terms, 1)
     _require_equal(_dims(bias)[0] if bias else columns, columns, 1)
-    return _emit(b, call, (x, weight, bias), {}, (*_dims(x)[:-1], columns))
+    operands = (x, weight) if call.kind == "nn::matmul" else (x, weight, bias)
+    return _emit(b, call, operands, {}, (*_dims(x)[:-1], columns))
 
 
 def transposed_rule(rank: int) -> Rule:
@@ -201,18 +203,17 @@ def dropout_rule(ranks: tuple[int, ...] | None) -> Rule:
 
 
 def attention_rule(b: Builder, call: Call) -> Value:
-    """Attention whose heads are not broadcast; those of its mask may be."""
+    """Attention whose keys have as many heads or share them; those of its mask may be broadcast."""
     query, key, value = (array_operand(call.value(name)) for name in ("query", "key", "value"))
     dtype = tensor(query).dtype
     if dtype is None or dtype.char not in "fd" or not dtype.isnative:
         raise Untypable(f"dtype {dtype} has no compiled form here")
-    if call.static("enable_gqa") is not False:
-        raise Untypable("heads that share keys")
-    dims = _dims(query)
+    dims, shares = _dims(query), bool(call.static("enable_gqa"))
+    heads = _heads_of_keys(dims[:-2], _dims(key)[:-2]) if shares else dims[:-2]
     for other in (key, value):
         if tensor(other).dtype != dtype or len(_dims(other)) != len(dims):
             raise Untypable("operands of different dtypes or ranks")
-        for extent, wanted in zip(_dims(other)[:-2], dims[:-2], strict=True):
+        for extent, wanted in zip(_dims(other)[:-2], heads, strict=True):
             if 1 in (extent, wanted) and extent != wanted:
                 raise Untypable("heads that are broadcast")
             _require_equal(extent, wanted, 1)
@@ -232,8 +233,19 @@ def attention_rule(b: Builder, call: Call) -> Value:
         mask = array_operand(mask)
         _check_mask(mask, dtype, (*dims[:-1], _dims(key)[-2]), is_causal)
     attributes = {"is_causal": is_causal, "scale": scale}
+    attributes |= {"enable_gqa": True} if shares else {}
     inputs = [query, key, value, b.constant(None) if mask is None else mask]
     return b.emit(call.kind, inputs, attributes, TensorType(dtype, (*dims[:-1], _dims(value)[-1])))
+
+
+def _heads_of_keys(heads: Sequence[Dim], given: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The heads that keys and values must have where several of the queries share one."""
+    if not heads or not given:
+        raise Untypable("no axis of heads")
+    wanted, found = heads[-1], given[-1]
+    if found == 0 or (isinstance(wanted, int) and isinstance(found, int) and wanted % found):
+        raise Untypable(f"{wanted} heads that cannot share {found}")
+    return (*heads[:-1], found)
 
 
 def _check_mask(
@@ -341,10 +353,10 @@ def _positions(
         if frame is None and stride == 1:
             return n
         return b.fresh_dim(("positions", n, kernel, stride, frame, dilation))
-    room = n + frame - dilation * (kernel - 1) - 1
-    if room < 0:
+    count = window_count(n, dilation * (kernel - 1) + 1, stride, (0, frame))
+    if count < 1:
         raise Untypable("a kernel larger than the input")
-    return room // stride + 1
+    return count
 
 
 def _spread(
@@ -388,10 +400,8 @@ def _windows(
     """How many windows lie along an axis; see ``max_pool2d`` for ``ceil_mode``."""
     if not isinstance(n, int):
         return b.fresh_dim(("windows", n, kernel, stride, padding, dilation, ceil_mode))
-    room = n + 2 * padding - dilation * (kernel - 1) - 1
-    count = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if ceil_mode and (count - 1) * stride >= n + padding:
-        count -= 1
+    span = dilation * (kernel - 1) + 1
+    count = window_count(n, span, stride, (padding, padding), ceil_mode)
     if count < 1:
         raise Untypable("a window larger than the input")
     return count

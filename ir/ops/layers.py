@@ -29,6 +29,7 @@ from jitcore.ir.ops.layer_types import (
     transposed_rule,
 )
 from jitcore.ir.ops.op import Builder, Call, Definition, Op, Rule, Untypable
+from jitcore.ir.ops.recurrence import recurrence_rule
 from jitcore.ir.ops.resizing import interpolate_rule
 
 __all__ = ["DROPOUTS", "NAMES", "OPS", "define_layers", "layer_kind"]
@@ -96,6 +97,7 @@ OPS: tuple[Op, ...] = (
         "Product with the weights, plus bias.",
         rule=linear_rule,
     ),
+    _row("matmul", f"input, weight, {_PACKED}", "Product with the weights.", rule=linear_rule),
     *_of_each_rank("conv", _CONVOLUTION, "Cross-correlation with kernels.", convolution_rule),
     *_of_each_rank("conv_transpose", _TRANSPOSED, "The adjoint of a convolution.", transposed_rule),
     _row(
@@ -175,7 +177,29 @@ OPS: tuple[Op, ...] = (
         "enable_gqa=False",
         "Values weighted by the softmax of products of queries and keys.",
         rule=attention_rule,
+        for_processors=True,
         only_if={"dropout_p": 0.0},
+    ),
+    _row(
+        "lstm_states",
+        f"projected, hidden, cell, weight, bias=None, reverse=False, {_PACKED}",
+        "The hidden states of a long short-term memory at all times, and its last cell.",
+        rule=recurrence_rule,
+        for_processors=True,
+    ),
+    _row(
+        "gru_states",
+        f"projected, hidden, weight, bias=None, reverse=False, {_PACKED}",
+        "The states of gated recurrent units at all times.",
+        rule=recurrence_rule,
+        for_processors=True,
+    ),
+    _row(
+        "rnn_states",
+        f"projected, hidden, weight, bias=None, nonlinearity='tanh', reverse=False, {_PACKED}",
+        "The states of an Elman network at all times.",
+        rule=recurrence_rule,
+        for_processors=True,
     ),
 )
 

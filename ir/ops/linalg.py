@@ -8,11 +8,11 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to, with_output
+from jitcore.ir.ops.elementwise import cast_to, with_output
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import checked_axis, rank_of
 from jitcore.ir.shapes import BroadcastError
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.types import SUPPORTED, Dim, TensorType
 
 __all__ = ["OPS"]
 

@@ -9,22 +9,44 @@ import numpy as np
 from jitcore.ir.reference import require
 
 __all__ = [
+    "LEFT_TO_PYTHON",
     "close_gap",
     "count_of",
     "count_places",
     "end_place",
+    "equal",
     "first_place",
     "index_of",
     "open_gap",
     "put_places",
+    "require_count",
     "require_numbers",
+    "require_room",
+    "require_type",
+    "require_unchanged",
+    "repeated",
     "reverse",
     "sort",
+    "table",
     "taken",
 ]
 
 _RUN = 16
 """So many elements are sorted by insertion before sorted runs are merged."""
+
+MAX_SHARED = 2**26
+"""So many elements may lie in each part of a heap of lists."""
+
+_TOO_MANY = "shared lists with too many elements"
+_MORE_OR_FEWER = "a list with more or fewer elements is unpacked"
+_SHORTER = "a list gets shorter while it is visited"
+_OTHER_TYPE = "an element of another type"
+_RAGGED = "an array of lists of several lengths"
+_NAN_COMPARED = "a NaN in a list that is compared is equal to itself"
+LEFT_TO_PYTHON = frozenset(
+    {_TOO_MANY, _MORE_OR_FEWER, _SHORTER, _OTHER_TYPE, _RAGGED, _NAN_COMPARED}
+)
+"""What only happens where Python can still begin anew."""
 
 _IS_NAN = "a NaN in a list of floats is found by its identity, which only Python knows"
 
@@ -65,6 +87,38 @@ def taken(items: Any, first: int, step: int, count: int) -> Any:
     for number in range(count):
         found[number] = items[first + number * step]
     return found
+
+
+def table(references: Any, count: int, rows: Any, items: Any) -> Any:
+    """The array of lists that all have one length, which is not 0."""
+    length = rows[references[0] + 1] if count > 0 else 0
+    require(length > 0, "NotImplementedError", _RAGGED)
+    made = np.empty((count, length), items.dtype)
+    for number in range(count):
+        start = rows[references[number]]
+        require(rows[references[number] + 1] == length, "NotImplementedError", _RAGGED)
+        made[number] = items[start : start + length]
+    return made
+
+
+def repeated(items: Any, count: int) -> Any:
+    """``items * count`` of a list."""
+    size = items.size
+    made = np.empty(size * max(count, 0), items.dtype)
+    for number in range(count):
+        made[number * size : (number + 1) * size] = items
+    return made
+
+
+def equal(items: Any, others: Any) -> bool:
+    """``items == others`` of lists."""
+    if items.size != others.size:
+        return False
+    for number in range(items.size):
+        require(items[number] == items[number], "NotImplementedError", _NAN_COMPARED)
+        if items[number] != others[number]:
+            return False
+    return True
 
 
 def put_places(buffer: Any, first: int, step: int, count: int, items: Any, given: int) -> None:
@@ -116,6 +170,26 @@ def require_numbers(items: Any) -> None:
     """Where a NaN comes to stand depends on the comparisons that are made."""
     for number in range(items.size):
         require(items[number] == items[number], "NotImplementedError", "a NaN is sorted")
+
+
+def require_room(total: int) -> None:
+    """Lists that are dropped stay where they are until the function ends."""
+    require(total <= MAX_SHARED, "NotImplementedError", _TOO_MANY)
+
+
+def require_count(length: int, count: int) -> None:
+    """Unpacking."""
+    require(length == count, "ValueError", _MORE_OR_FEWER)
+
+
+def require_type(is_it: bool) -> None:
+    """The sum of nothing is an int, also where all others are floats."""
+    require(is_it, "NotImplementedError", _OTHER_TYPE)
+
+
+def require_unchanged(is_there: bool) -> None:
+    """Where an iterator goes on after its list has become shorter is left to Python."""
+    require(is_there, "NotImplementedError", _SHORTER)
 
 
 def sort(items: Any, descending: bool) -> None:

@@ -289,6 +289,8 @@ class Op:
         Only NumPy computes it: there is no native form.
     definition : Definition or None
         What is inlined where the rule has no form for a call.
+    for_processors : bool
+        Typed nodes of it are for kernels that devices have not: there the definition is inlined.
     doc : str
         One line for the table of ops in the documentation.
     """
@@ -306,6 +308,7 @@ class Op:
     pure: bool = True
     hosted: bool = False
     definition: Definition | None = None
+    for_processors: bool = False
     doc: str = ""
 
     @property

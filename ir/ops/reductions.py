@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.partial_reductions import (
     chosen,
@@ -19,7 +19,7 @@ from jitcore.ir.ops.partial_reductions import (
 )
 from jitcore.ir.reference import argmax, argmin
 from jitcore.ir.shapes import BroadcastError, normalize_axes
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.types import SUPPORTED, Dim, TensorType
 
 __all__ = ["OPS"]
 
@@ -179,6 +179,15 @@ def _mean_rule(b: Builder, call: Call) -> Value:
     result = _accumulator(call, np.mean, dtype)
     if result.kind not in "fc" or result.char not in SUPPORTED:
         raise Untypable(f"mean in {result}")
+    if result == np.float16:
+        if call.static("dtype") is not None:
+            raise Untypable("a mean that is added up in float16")
+        # NumPy takes it in float32.
+        return cast_to(b, _mean_in(b, call, x, np.dtype(np.float32)), result)
+    return _mean_in(b, call, x, result)
+
+
+def _mean_in(b: Builder, call: Call, x: Value, result: np.dtype[Any]) -> Value:
     x = cast_to(b, x, result)
     mask = mask_of(b, call, x)
     if mask is None:
@@ -201,11 +210,10 @@ def _variance_rule(name: str) -> Rule:
             raise Untypable("ddof that is not a number")
         x = cast_to(b, x, result)
         mask = mask_of(b, call, x)
-        if mask is None:
+        if mask is None and result != np.float16:
             return _emit(b, call, x, result, name, ddof=ddof)
-        if result.char not in "fd":
-            raise Untypable(f"{name} of chosen elements in {result}")
-        missing = b.op("np::logical_not", mask)
+        # NumPy rounds each step of a variance of float16, where sums soon become infinite.
+        missing = None if mask is None else b.op("np::logical_not", mask)
         variance = _variance_where(b, x, missing, _over(call), (ddof, 0.0))
         return b.op("np::sqrt", variance) if name == "std" else variance
 
@@ -262,7 +270,7 @@ def _nan_dtype(call: Call, x: Value) -> np.dtype[Any]:
 def _mean_where(
     b: Builder,
     x: Value,
-    missing: Value,
+    missing: Value | None,
     over: tuple[Any, bool],
     ddof: float,
     nothing: float = np.nan,
@@ -272,9 +280,13 @@ def _mean_where(
     The division is in double precision, as NumPy's is, and by ``nothing`` where no more are left.
     """
     axis, keepdims = over
-    total = b.op("np::sum", b.op("np::where", missing, 0, x), axis=axis, keepdims=keepdims)
-    present = b.op("np::logical_not", missing)
-    count = b.op("np::count_nonzero", present, axis=axis, keepdims=keepdims)
+    if missing is None:
+        total = b.op("np::sum", x, axis=axis, keepdims=keepdims)
+        count = _count_along(b, x, axis)
+    else:
+        total = b.op("np::sum", b.op("np::where", missing, 0, x), axis=axis, keepdims=keepdims)
+        present = b.op("np::logical_not", missing)
+        count = b.op("np::count_nonzero", present, axis=axis, keepdims=keepdims)
     wide = np.dtype(np.float64)
     freedom = b.op("np::cast", count, dtype=wide)
     if ddof:
@@ -282,6 +294,14 @@ def _mean_where(
         freedom = _number_where(b, b.op("np::greater", freedom, 0.0), freedom, nothing)
     mean = b.op("np::divide", b.op("np::cast", total, dtype=wide), freedom)
     return b.op("np::cast", mean, dtype=tensor(x).dtype)
+
+
+def _count_along(b: Builder, x: Value, axis: Any) -> Value:
+    """How many elements lie along the axes of a reduction."""
+    count = b.constant(1)
+    for one in normalize_axes(axis, len(tensor(x).dims or ())):
+        count = b.op("prim::mul", count, b.size(x, one))
+    return b.op("np::cast", count, dtype=np.dtype(np.int64))
 
 
 def _number_where(b: Builder, condition: Value, x: Value, other: float) -> Value:
@@ -307,7 +327,11 @@ def _nan_variance_rule(name: str) -> Rule:
 
 
 def _variance_where(
-    b: Builder, x: Value, missing: Value, over: tuple[Any, bool], freedom: tuple[float, float]
+    b: Builder,
+    x: Value,
+    missing: Value | None,
+    over: tuple[Any, bool],
+    freedom: tuple[float, float],
 ) -> Value:
     """The variance of what is not missing; ``freedom`` is as for the mean of the squares."""
     mean = _mean_where(b, x, missing, (over[0], True), 0)

@@ -11,6 +11,7 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.layer_loops import require_pixels
 from jitcore.ir.ops.op import Builder, Call, Untypable, tensor
+from jitcore.ir.ops.pixel_weights import mixed_pixels, nearest_pixels, nearest_ratio
 from jitcore.ir.ops.shaping import array_operand
 
 __all__ = ["interpolate_rule"]
@@ -24,9 +25,6 @@ _EMPTY = (
     "interpolate: expected input of shape (N, C, ...) with 1 to 3 spatial axes that are "
     "not empty, found {}"
 )
-
-_SHARP = -0.75
-"""The parameter of Keys' cubic convolution, as in the function itself."""
 
 
 def interpolate_rule(b: Builder, call: Call) -> Value:
@@ -58,7 +56,7 @@ def interpolate_rule(b: Builder, call: Call) -> Value:
         if not factors:
             ratio = b.op("prim::truediv", length, extent)
         elif mode == "nearest" and rank == 2:
-            ratio = b.define(_doubled_ratio, length, extent, 1 / factors[axis])
+            ratio = b.define(nearest_ratio, length, extent, 1 / factors[axis])
         else:
             ratio = b.constant(1 / factors[axis])
         result = _along(b, result, 2 + axis, (extent, ratio), mode, bool(aligned))
@@ -127,8 +125,6 @@ def _along(
         found = b.define(_picked_lines if is_last else _picked_planes, flat, extent, ratio, shift)
     else:
         taps = 4 if mode == "bicubic" else 2
-        if aligned:
-            ratio = b.define(_aligned_ratio, sizes[axis], extent)
         mixed = _mixed_lines if is_last else _mixed_planes
         found = b.define(mixed, flat, extent, ratio, taps, aligned)
     return b.op("np::reshape", found, *sizes[:axis], extent, *sizes[axis + 1 :])
@@ -141,30 +137,13 @@ def _scaled(length: int, factor: float) -> int:
     return math.floor(length * factor)
 
 
-def _doubled_ratio(length: int, extent: int, ratio: float) -> float:
-    """The ratio of the nearest pixels of images, which knows two cases better than the factor."""
-    return length / extent if extent == length or extent == 2 * length else ratio
-
-
-def _aligned_ratio(length: int, extent: int) -> float:
-    return (length - 1) / (extent - 1) if extent > 1 else 0.0
-
-
 # Loops ------------------------------------------------------------------------------------
-
-
-def _picked(i: int, length: int, ratio: float, shift: float) -> int:
-    """The nearest pixel; in single precision, where rounding decides between neighbours."""
-    place = np.floor((np.float32(i) + np.float32(shift)) * np.float32(ratio))
-    return min(int(place), length - 1)
 
 
 def _picked_lines(x: Any, extent: int, ratio: float, shift: float) -> Any:
     outer, length = x.shape
     result = np.empty((outer, extent), x.dtype)
-    places = np.empty(extent, np.int64)
-    for i in range(extent):
-        places[i] = _picked(i, length, ratio, shift)
+    places = nearest_pixels(extent, length, ratio, shift)
     for one in range(outer):
         for i in range(extent):
             result[one, i] = x[one, places[i]]
@@ -174,50 +153,17 @@ def _picked_lines(x: Any, extent: int, ratio: float, shift: float) -> Any:
 def _picked_planes(x: Any, extent: int, ratio: float, shift: float) -> Any:
     outer, length, inner = x.shape
     result = np.empty((outer, extent, inner), x.dtype)
+    places = nearest_pixels(extent, length, ratio, shift)
     for one in range(outer):
         for i in range(extent):
-            result[one, i] = x[one, _picked(i, length, ratio, shift)]
+            result[one, i] = x[one, places[i]]
     return result
-
-
-def _table(extent: int, length: int, ratio: float, taps: int, aligned: bool, dtype: Any) -> Any:
-    """The pixels that every new one is mixed of, and their weights."""
-    places = np.empty((extent, taps), np.int64)
-    weights = np.empty((extent, taps), dtype)
-    for i in range(extent):
-        place = i * ratio if aligned else (i + 0.5) * ratio - 0.5
-        if taps == 2:
-            place = max(place, 0.0)
-        floor = math.floor(place)
-        part = place - floor
-        if taps == 2:
-            weights[i, 0] = 1 - part
-            weights[i, 1] = part
-            places[i, 0] = min(max(floor, 0), length - 1)
-            places[i, 1] = min(max(floor + 1, 0), length - 1)
-        else:
-            rest = 1 - part
-            weights[i, 0] = _outer(part + 1)
-            weights[i, 1] = _inner(part)
-            weights[i, 2] = _inner(rest)
-            weights[i, 3] = _outer(rest + 1)
-            for tap in range(4):
-                places[i, tap] = min(max(floor + tap - 1, 0), length - 1)
-    return places, weights
-
-
-def _inner(x: float) -> float:
-    return ((_SHARP + 2) * x - (_SHARP + 3)) * x * x + 1
-
-
-def _outer(x: float) -> float:
-    return ((x - 5) * x + 8) * x * _SHARP - 4 * _SHARP
 
 
 def _mixed_lines(x: Any, extent: int, ratio: float, taps: int, aligned: bool) -> Any:
     outer, length = x.shape
     result = np.empty((outer, extent), x.dtype)
-    places, weights = _table(extent, length, ratio, taps, aligned, x.dtype)
+    places, weights = mixed_pixels(extent, length, ratio, taps, aligned, x.dtype)
     stays = taps == 2 and extent == length
     for one in range(outer):
         for i in range(extent):
@@ -234,7 +180,7 @@ def _mixed_lines(x: Any, extent: int, ratio: float, taps: int, aligned: bool) ->
 def _mixed_planes(x: Any, extent: int, ratio: float, taps: int, aligned: bool) -> Any:
     outer, length, inner = x.shape
     result = np.empty((outer, extent, inner), x.dtype)
-    places, weights = _table(extent, length, ratio, taps, aligned, x.dtype)
+    places, weights = mixed_pixels(extent, length, ratio, taps, aligned, x.dtype)
     stays = taps == 2 and extent == length
     for one in range(outer):
         for i in range(extent):

@@ -12,11 +12,11 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array, default_dtype
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, rank_of, row
 from jitcore.ir.reference import require
-from jitcore.ir.types import FLOAT, INT, ListType, TensorType, TupleType
+from jitcore.ir.types import FLOAT, INT, SUPPORTED, ListType, TensorType, TupleType
 
 __all__ = ["OPS"]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
-from jitcore.ir.ops.elementwise import SUPPORTED, cast_to
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
-from jitcore.ir.types import COMPLEX, FLOAT, INT, TensorType
+from jitcore.ir.types import COMPLEX, FLOAT, INT, SUPPORTED, TensorType
 
 __all__ = ["OPS"]
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import SUPPORTED
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, static_value, tensor
 from jitcore.ir.shapes import BroadcastError, normalize_axes, normalize_axis
-from jitcore.ir.types import INT, NONE, Dim, ListType, TensorType, TupleType
+from jitcore.ir.types import INT, NONE, SUPPORTED, Dim, ListType, TensorType, TupleType
 
 __all__ = ["OPS", "dims_of_values", "shape_values"]
 

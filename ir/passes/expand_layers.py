@@ -9,13 +9,16 @@ from typing import Any
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops.layer_kernels import NO_LIMITS, is_depthwise
+from jitcore.ir.ops.recurrence import GATES, WEIGHT
 from jitcore.ir.passes.layer_nodes import (
     Geometry,
     Sizes,
     copied,
     dims_of,
     insert,
+    insert_value,
     none,
+    packed_matrix,
     packed_weights,
     require_extent,
     transposed,
@@ -42,7 +45,7 @@ padding=(0, 0), ceil_mode=False, dilation=(1, 1)](%x)
           %1 : Float32[2, 7, 7, 8] = np::transpose[axes=(0, 2, 3, 1)](%x)
           %2 : Float32[2, 7, 7, 8] = np::copy[order="C"](%1)
           %3 : Float32[2, 5, 5, 8] = nn::window_max[kernel=(3, 3), stride=(1, 1), \
-padding=((0, 0), (0, 0)), dilation=(1, 1)](%2)
+padding=((0, 0), (0, 0)), dilation=(1, 1), ceil_mode=False](%2)
           %4 : Float32[2, 8, 5, 5] = np::transpose[axes=(0, 3, 1, 2)](%3)
           %5 : Float32[2, 8, 5, 5] = np::copy[order="C"](%4)
           return (%5)
@@ -96,16 +99,31 @@ def _convolution(node: Node) -> Value | None:
 def _linear(node: Node) -> Value | None:
     if not node.keywords:
         return None
-    x, _, bias, packed = node.inputs
-    dims = dims_of(node.output)
+    x, _, *biases, packed = node.inputs
+    bias, dims = biases[0] if biases else none(node), dims_of(node.output)
     nothing = Geometry((), (), (), ())
     attributes = {**nothing.attributes, "columns": dims[-1], **NO_LIMITS}
     return insert(node, "nn::product", [x, packed, bias, none(node)], attributes, x, dims)
 
 
+def _recurrence(node: Node) -> Value | None:
+    """The same node with its weights packed: that is done once for all times."""
+    if node.keywords:
+        return None
+    packed = packed_matrix(node, node.inputs[WEIGHT[node.kind]], GATES[node.kind])
+    inputs = [*node.inputs, packed]
+    result = insert_value(node, node.kind, inputs, node.attributes, node.output.type)
+    assert result.node is not None
+    result.node.keywords = ("packed",)
+    return result
+
+
 def _max_pool(node: Node) -> Value | None:
     geometry = _pool_geometry(node, node.attributes["dilation"])
-    return _over_images(node, "nn::window_max", [], geometry, {}) if geometry else None
+    if geometry is None:
+        return None
+    more = {"ceil_mode": node.attributes["ceil_mode"]}
+    return _over_images(node, "nn::window_max", [], geometry, more)
 
 
 def _avg_pool(node: Node) -> Value | None:
@@ -116,7 +134,8 @@ def _avg_pool(node: Node) -> Value | None:
     counted = node.attributes["padding"] if node.attributes["count_include_pad"] else (0,) * 3
     border = tuple((one, one) for one in counted[: len(kernel)])
     divisor = node.attributes.get("divisor_override")
-    more = {"border": border, "divisor": divisor}
+    ceil_mode = node.attributes["ceil_mode"]
+    more = {"ceil_mode": ceil_mode, "border": border, "divisor": divisor}
     return _over_images(node, "nn::window_mean", [], geometry, more)
 
 
@@ -133,7 +152,7 @@ def _adaptive(node: Node) -> Value | None:
         return None
     around = ((0, 0),) * rank
     geometry = Geometry(box, box, around, (1,) * rank)
-    more = {"border": around, "divisor": math.prod(box)}
+    more = {"ceil_mode": False, "border": around, "divisor": math.prod(box)}
     return (
         _over_images(node, "nn::window_mean", [], geometry, more) if geometry.has_kernel else None
     )
@@ -151,20 +170,9 @@ def _mean(node: Node, rank: int) -> Value:
 
 
 def _pool_geometry(node: Node, dilation: Sizes) -> Geometry | None:
-    """With ``ceil_mode`` there is more around the ends."""
     kernel, stride = node.attributes["kernel_size"], node.attributes["stride"]
-    rank = len(kernel)
-    around = []
-    pairs = zip(dims_of(node.inputs[0])[-rank:], dims_of(node.output)[-rank:], strict=True)
-    for axis, (n, count) in enumerate(pairs):
-        before = after = node.attributes["padding"][axis]
-        if node.attributes["ceil_mode"]:
-            if not isinstance(n, int) or not isinstance(count, int):
-                return None
-            end = (count - 1) * stride[axis] + dilation[axis] * (kernel[axis] - 1) + 1
-            after = max(after, end - n - before)
-        around.append((before, after))
-    geometry = Geometry(kernel, stride, tuple(around), dilation)
+    around = tuple((one, one) for one in node.attributes["padding"])
+    geometry = Geometry(kernel, stride, around, dilation)
     return geometry if geometry.has_kernel else None
 
 
@@ -189,6 +197,8 @@ def _over_images(
 _EXPANSIONS: dict[str, Callable[[Node], Value | None]] = {
     "nn::linear": _linear,
     "nn::transposed_linear": _linear,
+    "nn::matmul": _linear,
+    **dict.fromkeys(GATES, _recurrence),
     **{f"nn::conv{rank}d": _convolution for rank in (1, 2, 3)},
     **{f"nn::conv_transpose{rank}d": expand_transposed for rank in (1, 2, 3)},
     **{f"nn::max_pool{rank}d": _max_pool for rank in (1, 2, 3)},

@@ -20,6 +20,7 @@ __all__ = [
     "insert",
     "insert_value",
     "none",
+    "packed_matrix",
     "packed_weights",
     "require_extent",
     "reshaped",
@@ -123,6 +124,12 @@ def packed_weights(node: Node, weight: Value, groups: int) -> Value:
     if is_depthwise(shape, groups):
         moved = transposed(node, weight, (1, *range(2, rank), 0))
         return view(node, copied(node, moved), ("0", *":" * (rank - 1)), dims_of(moved)[1:])
+    return packed_matrix(node, weight, groups)
+
+
+def packed_matrix(node: Node, weight: Value, groups: int) -> Value:
+    """The matrix of a product in panels, those of each group by themselves."""
+    shape = dims_of(weight)
     # The machine's lowering knows how wide panels are, so their number is a symbol here.
     names = [f"{name}.{weight.name}.{groups}" for name in ("panels", "width")]
     dims = (groups, names[0], *shape[2:], shape[1], names[1])

@@ -42,7 +42,7 @@ from jitcore.ir.passes.list_uses import (
 )
 from jitcore.ir.passes.list_values import Promotion
 
-__all__ = ["is_value_argument", "known_arguments", "promote_arguments"]
+__all__ = ["is_value_argument", "known_arguments", "promote_arguments", "share_arguments"]
 
 
 def known_arguments(graph: Graph, arguments: Collection[int]) -> dict[Node, Value]:
@@ -67,6 +67,15 @@ def promote_arguments(known: Mapping[Node, Value]) -> None:
             made.block.append("prim::ListWrite", [argument, last], outputs=())
 
 
+def share_arguments(graph: Graph, known: Mapping[Node, Value], arguments: Collection[int]) -> None:
+    """Make references to shared lists of arguments, those that are ``known`` among them."""
+    named = {argument: made for made, argument in known.items()}
+    for argument in [graph.inputs[number] for number in arguments]:
+        made = named.get(argument) or _name_for(argument)
+        made.add_input(argument)
+        made.attributes["shared"] = True
+
+
 def is_value_argument(argument: Value) -> bool:
     """Whether a list that is an input has been made a value, or nothing reads it."""
     return all(_only_returns(use) or _is_end(use.user) for use in argument.uses)
@@ -78,19 +87,24 @@ def _is_end(user: Node | Block) -> bool:
 
 def _named(argument: Value) -> Node | None:
     """What stands for an argument in all uses but the return of it, where these are known."""
-    block = argument.block
-    assert block is not None
     if not argument.uses:
         return None
-    returned = [use for use in argument.uses if _only_returns(use)]
-    made = block.insert(0, "prim::ListArgument", names=[argument.name])
-    for use in [use for use in argument.uses if use not in returned]:
-        _redirect(use, made.output)
+    made = _name_for(argument)
     if all(_is_known(use, made) for use in made.output.uses):
         return made
     made.output.replace_all_uses_with(argument)
     made.destroy()
     return None
+
+
+def _name_for(argument: Value) -> Node:
+    """What stands for an argument in all uses but the return of it."""
+    assert argument.block is not None
+    others = [use for use in argument.uses if not _only_returns(use)]
+    made = argument.block.insert(0, "prim::ListArgument", names=[argument.name])
+    for use in others:
+        _redirect(use, made.output)
+    return made
 
 
 def _redirect(use: Use, value: Value) -> None:

@@ -6,6 +6,7 @@ An element is one number, or a tuple of numbers; there is an array for each of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from jitcore.ir.types import (
     INT,
     LocalListType,
     RecordType,
+    SharedListType,
     TensorType,
     TupleType,
     Type,
@@ -153,8 +155,10 @@ def element_from(worker: BranchBuilder, element: Type, numbers: Iterator[Value])
         return worker.make_tuple(parts, element.named)
     if isinstance(element, RecordType):
         parts = [element_from(worker, part, numbers) for part in element.elements]
-        return worker.emit("prim::RecordState", parts, {}, element)
+        return worker.emit("prim::RecordState", parts, {}, replace(element, origin=None))
     number = next(numbers)
+    if isinstance(element, SharedListType):
+        return worker.emit("prim::SharedList", [worker.op("prim::int", number)], {}, element)
     return number if is_scalar_tensor(element) else worker.op(_CONVERSIONS[element], number)
 
 

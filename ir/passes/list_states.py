@@ -13,6 +13,7 @@ from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.chosen_elements import MAX_KNOWN, chosen_element, known_number, raise_where
 from jitcore.ir.passes.list_changes import CHANGES, found_in_list, joined_lists, new_list, part_of
+from jitcore.ir.passes.list_heap import table_of
 from jitcore.ir.passes.list_parts import (
     checked,
     copied,
@@ -32,6 +33,7 @@ from jitcore.ir.passes.list_parts import (
     parts_of,
     store,
 )
+from jitcore.ir.passes.shared_lists import holds_shared
 from jitcore.ir.passes.skeletons import (
     FIRST_CAPACITY,
     ListsAreNotValues,
@@ -39,10 +41,21 @@ from jitcore.ir.passes.skeletons import (
     numbers_in,
 )
 from jitcore.ir.passes.specialize_branches import BranchBuilder
-from jitcore.ir.types import ANY, INT, ListType, LocalListType, TensorType, is_scalar_tensor
+from jitcore.ir.types import (
+    ANY,
+    INT,
+    ListType,
+    LocalListType,
+    RecordType,
+    SharedListType,
+    TensorType,
+    TupleType,
+    is_scalar_tensor,
+)
 
 __all__ = [
     "LIST_KINDS",
+    "apply_change",
     "apply_to_list",
     "pop_from_list",
     "python_list",
@@ -71,12 +84,9 @@ _AS_ARRAY = frozenset(
 def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value | None:
     """The result of a node that makes, writes or reads such a list; None of all others."""
     if node.kind in LIST_KINDS:
-        try:
-            if node.kind == "prim::ListArgument":
-                return _argument(worker, inputs[0], written="written" in node.attributes)
-            return _WRITERS[node.kind](worker, inputs)
-        except Untypable as reason:
-            raise ListsAreNotValues(str(reason)) from reason
+        if node.kind == "prim::ListArgument":
+            return _argument(worker, inputs[0], written="written" in node.attributes)
+        return apply_change(worker, node.kind, inputs)
     found = [number for number, value in enumerate(inputs) if is_list(value)]
     if not found:
         return None
@@ -98,6 +108,14 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
         as_array = number == 0 and node.kind in _AS_ARRAY
         inputs[number] = _array(worker, first) if as_array else python_list(worker, inputs[number])
     return None
+
+
+def apply_change(worker: BranchBuilder, kind: str, inputs: Sequence[Value]) -> Value:
+    """What becomes of a list by a node of this kind."""
+    try:
+        return _WRITERS[kind](worker, inputs)
+    except Untypable as reason:
+        raise ListsAreNotValues(str(reason)) from reason
 
 
 _ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
@@ -315,10 +333,18 @@ def _array(worker: BranchBuilder, state: Value) -> Value:
     """The elements as a new array."""
     if element_of(state) is None:
         return worker.op("np::empty", 0, dtype=np.dtype(np.float64))
-    arrays = elements_as_arrays(worker, in_arrays(worker, state))
-    if len(arrays) > 1:
-        raise ListsAreNotValues("an array of tuples")
-    return worker.op("np::listed", arrays[0])
+    if isinstance(element_of(state), SharedListType):
+        return table_of(worker, state)
+    (items,) = _numbers(worker, in_arrays(worker, state))
+    return worker.op("np::listed", items)
+
+
+def _numbers(worker: BranchBuilder, state: Value) -> list[Value]:
+    """The array of the elements, which are numbers."""
+    element = element_of(state)
+    if isinstance(element, TupleType | RecordType | SharedListType):
+        raise ListsAreNotValues(f"a list of {element} as Python's, or as an array")
+    return elements_as_arrays(worker, state)
 
 
 def python_list(worker: BranchBuilder, state: Value) -> Value:
@@ -340,9 +366,7 @@ def python_list(worker: BranchBuilder, state: Value) -> Value:
             "prim::ListConstruct", items or [], outputs=(ANY,), source=worker.source
         )
     else:
-        arrays = elements_as_arrays(worker, state)
-        if len(arrays) > 1:
-            raise ListsAreNotValues(f"a list of {element} that Python gets")
+        arrays = _numbers(worker, state)
         convert: Callable[..., Any] = reference.scalars_of
         if not is_scalar_tensor(element):
             convert = reference.numbers_of
@@ -365,10 +389,16 @@ def remove_list_states(graph: Graph) -> None:
         if node.kind in _ITERATORS and not node.output.uses:
             # The loop that visits the elements reads them by itself.
             node.destroy()
-    for node in reversed(graph.find_all_nodes("prim::ListState")):
+    for node in reversed(list(graph.nodes())):
+        is_tuple = node.kind == "prim::TupleConstruct" and holds_shared(node.output.type)
+        if node.kind not in _STATES and not is_tuple:
+            continue
         if node.output.uses:
             raise ListsAreNotValues("a list that is used where nothing is known of it")
         node.destroy()
+
+
+_STATES = frozenset({"prim::ListState", "prim::SharedList"})
 
 
 _WRITERS: dict[str, Callable[[BranchBuilder, Sequence[Value]], Value]] = {

@@ -13,19 +13,24 @@ __all__ = [
     "MEMBERSHIP",
     "OF_ALL_ELEMENTS",
     "READING_KINDS",
+    "carried_to",
     "carried_values",
+    "feeds_arrays",
     "is_carried",
     "is_copied",
+    "is_kept_once",
     "is_local",
     "is_only_read",
     "is_protected",
     "is_read",
     "is_slice",
     "is_write",
+    "kept_uses",
     "makes_copy",
     "owners",
     "place_of",
     "repeated_display",
+    "sources_of",
 ]
 
 _LISTS = frozenset({"prim::ListConstruct", "prim::ListArgument"})
@@ -52,6 +57,8 @@ CHANGES = {
     "sort": "prim::ListSort",
 }
 """Kinds and methods that change a list, and what they are for a value."""
+
+_DISPLAYS = frozenset({"prim::ListConstruct", "prim::TupleConstruct"})
 
 _ARGUMENTS = {
     **dict.fromkeys(("append", "extend", "remove"), 1),
@@ -218,6 +225,44 @@ def is_local(
     return not leaves or max(writes, default=-1) < min(leaves)
 
 
+def kept_uses(node: Node) -> list[Use]:
+    """The uses by which something else gets to know a local list."""
+    return [use for use in node.output.uses if not _is_used_up(use, node.output)]
+
+
+def is_kept_once(node: Node) -> bool:
+    """Whether a local list goes into at most one container, right where it is made."""
+    kept = kept_uses(node)
+    if not kept:
+        return True
+    user = kept[0].user
+    if len(kept) > 1 or not isinstance(user, Node) or user.block is not node.block:
+        return False
+    return user.kind in _DISPLAYS or is_write(Use(user, 0))
+
+
+def _is_used_up(use: Use, value: Value) -> bool:
+    """Whether a use is done with a list, or makes another local list of it."""
+    if is_write(use) or is_carried(use) or is_read(use, value) or is_copied(use):
+        return True
+    return _is_harmless(use)
+
+
+def feeds_arrays(display: Node) -> bool:
+    """Whether a list display is nothing but a way to write an array or an index."""
+
+    def is_taken(use: Use) -> bool:
+        user = use.user
+        if isinstance(user, Block):
+            return False
+        if user.kind in _DISPLAYS:
+            return feeds_arrays(user)
+        is_index = user.kind in ("prim::getitem", "prim::setitem") and use.index == 1
+        return is_index or user.kind.startswith(("np::", "nn::"))
+
+    return bool(display.output.uses) and all(map(is_taken, display.output.uses))
+
+
 def repeated_display(node: Node) -> Node | None:
     """``[x]`` of ``[x] * n``, which nobody else has."""
     display = node.inputs[0].node if node.kind == "prim::mul" else None
@@ -234,7 +279,7 @@ def is_carried(use: Use) -> bool:
     return user.kind in LOOPS and use.index >= (1 if user.kind == "prim::For" else 2)
 
 
-def _carried_to(use: Use) -> list[Value] | None:
+def carried_to(use: Use) -> list[Value] | None:
     """The variables that a list becomes the value of; None where these are not followed."""
     user = use.user
     if isinstance(user, Node):
@@ -253,12 +298,28 @@ def carried_values(made: Value) -> set[Value] | None:
     waiting, seen = [made], set[Value]()
     while waiting:
         for use in filter(is_carried, waiting.pop().uses):
-            carried = _carried_to(use)
+            carried = carried_to(use)
             if carried is None:
                 return None
             waiting += [value for value in carried if value not in seen]
             seen.update(carried)
     return seen
+
+
+def sources_of(value: Value) -> set[Value]:
+    """What a variable of a loop or a branch may be the value of."""
+    if value.node is None:
+        assert value.block is not None and value.block.owner is not None
+        return _loop_sources(value.block.owner, value.block.params.index(value) - 1)
+    number = value.node.outputs.index(value)
+    if value.node.kind in LOOPS:
+        return _loop_sources(value.node, number)
+    return {block.returns[number] for block in value.node.blocks if not block.raises}
+
+
+def _loop_sources(loop: Node, number: int) -> set[Value]:
+    first = 1 if loop.kind == "prim::For" else 2
+    return {loop.inputs[first + number], loop.blocks[0].returns[1 + number]}
 
 
 def _is_read_downstream(node: Node, asked: frozenset[Node]) -> bool:

@@ -34,33 +34,22 @@ nowhere needed as a whole, only ``specialize`` can tell (see ``records``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import FunctionType
 from typing import Any
 
-from jitcore.ir.classes import MISSING, class_attribute
+from jitcore.ir.classes import class_attribute, is_record_class
 from jitcore.ir.graph import Block, Graph, Node, Use, Value
+from jitcore.ir.operator_methods import BINARY, UNARY
 from jitcore.ir.passes.inline import inline
 from jitcore.ir.passes.list_uses import is_protected, place_of
 from jitcore.ir.passes.list_values import Promotion
+from jitcore.ir.types import OpenFunction
 
-__all__ = ["Methods", "is_record_class"]
+__all__ = ["Methods"]
 
 CompileFunction = Callable[[Any], "Graph | None"]
-
-_HOOKS = ("__getattr__", "__del__", "__slots__")
-_PLAIN = ("__new__", "__setattr__", "__getattribute__", "__delattr__")
-
-
-def is_record_class(class_: Any) -> bool:
-    """Whether objects of a class are made by ``__init__`` and have plain attributes."""
-    if type(class_) is not type or class_.__module__ == "builtins":
-        return False
-    if any(class_attribute(class_, name) is not MISSING for name in _HOOKS):
-        return False
-    if any(getattr(class_, name) is not getattr(object, name) for name in _PLAIN):
-        return False
-    return isinstance(class_attribute(class_, "__init__"), FunctionType)
 
 
 class Methods:
@@ -70,20 +59,52 @@ class Methods:
     ----------
     compile_function : callable
         The front end.
+    notes_attributes : bool
+        Note what attributes of arguments are wherever they are set.
     """
 
-    def __init__(self, compile_function: CompileFunction) -> None:
+    def __init__(self, compile_function: CompileFunction, *, notes_attributes: bool) -> None:
         self._compile_function = compile_function
-        self._graphs: dict[FunctionType, Graph | None] = {}
+        self.notes_attributes = notes_attributes
+        self._graphs: dict[FunctionType | OpenFunction, Graph | None] = {}
         self._promoted: dict[tuple[FunctionType, type], Graph | None] = {}
 
-    def function(self, graph: Graph) -> Graph | None:
-        """A copy of a function's graph with its objects as values; None where it makes none."""
-        if not _makes_objects(graph):
+    def function(self, graph: Graph, arguments: Mapping[int, Any]) -> Graph | None:
+        """A copy of a function's graph with its objects as values; None where it has none.
+
+        Parameters
+        ----------
+        graph : Graph
+        arguments : mapping from int to type
+            The numbers of inputs that are objects, functions, or lists of objects, and the classes
+            of objects.  The copy also returns what those are at the end that it changes.
+        """
+        if not arguments and not _makes_objects(graph):
             return None
         twin = graph.copy()
-        inline(twin, _concerns_objects)
-        return twin if self._promote_made(twin) else None
+        passed = {twin.inputs[number] for number in arguments}
+        inline(twin, partial(_concerns_objects, passed))
+        known = [
+            self._named(twin.inputs[number], class_)
+            for number, class_ in arguments.items()
+            if isinstance(class_, type)
+        ]
+        has_made = self._promote_made(twin)
+        if not all(one.is_possible() for one in known) or not (arguments or has_made):
+            return None
+        for promotion in known:
+            last = promotion.run()
+            if promotion.written:
+                twin.block.add_return(last)
+        return twin
+
+    def _named(self, argument: Value, class_: type) -> _RecordPromotion:
+        """What stands for an object that comes from outside, in all its uses."""
+        assert argument.block is not None
+        made = argument.block.insert(0, "prim::RecordSelf", names=[argument.name])
+        argument.replace_all_uses_with(made.output)
+        made.add_input(argument)
+        return _RecordPromotion(made, class_, self)
 
     def method(self, function: FunctionType, class_: type) -> Graph | None:
         """A method's graph, which gives its result and what ``self`` is then.
@@ -101,45 +122,51 @@ class Methods:
         if graph is None or not graph.inputs:
             return None
         twin = graph.copy()
-        inline(twin, _concerns_objects)
+        inline(twin, partial(_concerns_objects, {twin.inputs[0]}))
         self._promote_made(twin)
-        own = twin.inputs[0]
-        made = twin.block.insert(0, "prim::RecordSelf", names=[own.name])
-        own.replace_all_uses_with(made.output)
-        made.add_input(own)
-        promotion = _RecordPromotion(made, class_, self)
+        promotion = self._named(twin.inputs[0], class_)
         if not promotion.is_possible():
             return None
         twin.block.add_return(promotion.run())
         return twin
 
-    def mutates(self, class_: type, name: str) -> bool:
-        """Whether a method may change its object."""
-        return self._mutates(class_, name, set())
+    def plain(self, function: FunctionType | OpenFunction) -> Graph | None:
+        """The graph of a function, the variables of one that is open after its parameters."""
+        graph = self._graph(function)
+        if graph is None:
+            return None
+        twin = graph.copy()
+        inline(twin, partial(_concerns_objects, ()))
+        self._promote_made(twin)
+        return twin
 
-    def _mutates(self, class_: type, name: str, seen: set[str]) -> bool:
-        found = class_attribute(class_, name)
+    def mutates(self, class_: type, call: Node) -> bool:
+        """Whether a method that is called may change its object."""
+        return self._mutates(class_, call, set())
+
+    def _mutates(self, class_: type, call: Node, seen: set[Any]) -> bool:
+        found = class_attribute(class_, call.attributes["name"], call.attributes.get("above"))
+        if found in seen:
+            return False
         graph = self._graph(found) if isinstance(found, FunctionType) else None
         if graph is None or not graph.inputs:
-            return True
-        seen.add(name)
+            return found is not vars(object)["__init__"]
+        seen.add(found)
         for use in graph.inputs[0].uses:
             node = use.user
             if not isinstance(node, Node) or use.index != 0:
                 continue
             if node.kind == "prim::SetAttr":
                 return True
-            if node.kind == "prim::CallMethod":
-                called = node.attributes["name"]
-                if called not in seen and self._mutates(class_, called, seen):
-                    return True
+            if node.kind == "prim::CallMethod" and self._mutates(class_, node, seen):
+                return True
         return False
 
-    def _graph(self, function: FunctionType) -> Graph | None:
+    def _graph(self, function: FunctionType | OpenFunction) -> Graph | None:
         if function not in self._graphs:
             found = self._compile_function(function)
             has_inputs = found is not None and any(one.input for one in found.captures)
-            self._graphs[function] = None if has_inputs else found
+            self._graphs[function] = None if has_inputs or found is None else _without_super(found)
         return self._graphs[function]
 
     def _promote_made(self, graph: Graph) -> bool:
@@ -153,6 +180,22 @@ class Methods:
         for promotion in possible:
             promotion.run()
         return bool(possible)
+
+
+def _without_super(graph: Graph) -> Graph:
+    """A method's graph in which ``super().name(...)`` is a call that says where to look."""
+    twin = graph.copy()
+    for node in twin.find_all_nodes("prim::CallMethod"):
+        bases = node.inputs[0].node
+        if bases is None or bases.kind != "prim::Call" or len(bases.inputs) != 3:
+            continue
+        callee, above, own = bases.inputs
+        if callee.constant_value is super and isinstance(above.constant_value, type):
+            node.set_input(0, own)
+            node.attributes["above"] = above.constant_value
+            if not bases.output.uses:
+                bases.destroy()
+    return twin
 
 
 def _is_made(node: Node) -> bool:
@@ -175,12 +218,17 @@ def _makes_objects(graph: Graph) -> bool:
     return False
 
 
-def _concerns_objects(call: Node) -> bool:
+def _concerns_objects(passed: Collection[Value], call: Node) -> bool:
+    """Whether a called function makes objects, or gets one that is known here."""
     if "layer" in call.attributes:
         return False
-    made = (value.node for value in call.inputs)
-    takes_object = any(node is not None and _is_made(node) for node in made)
-    return takes_object or _makes_objects(call.attributes["graph"])
+    if any(value in passed or _is_made_here(value) for value in call.inputs):
+        return True
+    return _makes_objects(call.attributes["graph"])
+
+
+def _is_made_here(value: Value) -> bool:
+    return value.node is not None and _is_made(value.node)
 
 
 class _RecordPromotion(Promotion):
@@ -197,7 +245,7 @@ class _RecordPromotion(Promotion):
         if not isinstance(node, Node) or use.index != 0:
             return False
         if node.kind == "prim::CallMethod":
-            return self.methods.mutates(self.class_, node.attributes["name"])
+            return self.methods.mutates(self.class_, node)
         return node.kind == "prim::SetAttr"
 
     def is_possible(self) -> bool:
@@ -208,7 +256,7 @@ class _RecordPromotion(Promotion):
                 if is_protected(use, self.made):
                     return False
                 writes.append(_place(use, self.made))
-            elif not _reads(use):
+            elif not self._only_reads(use):
                 leaves.append(_place(use, self.made))
         return not writes or not leaves or max(writes) < min(leaves)
 
@@ -216,9 +264,21 @@ class _RecordPromotion(Promotion):
         if self.made.kind == "prim::Call":
             self.made.kind = "prim::RecordMake"
 
+    def _only_reads(self, use: Use) -> bool:
+        """Whether a use reads attributes, or gives the object to a method for its call."""
+        node = use.user
+        if not isinstance(node, Node) or node.kind not in _PASSING:
+            return False
+        if node.kind == "prim::GetAttr" or use.index == 0:
+            return True
+        # Where the object changes itself, what the method gets would not.
+        return node.inputs[0] is not self.list or not self.is_write(Use(node, 0))
+
     def _read(self, node: Node, value: Value) -> None:
-        if self.written and node.kind in _MEMBERS and node.inputs[0] is self.list:
-            node.attributes["may_change"] = True
+        if self.written and node.kind in _PASSING:
+            numbers = (n for n, operand in enumerate(node.inputs) if operand is self.list)
+            known = node.attributes.get("may_change", frozenset())
+            node.attributes["may_change"] = known.union(numbers)
         super()._read(node, value)
 
     def _write(self, node: Node, value: Value) -> Value:
@@ -228,13 +288,16 @@ class _RecordPromotion(Promotion):
         return node.add_output(name=self.list.name)
 
 
-_MEMBERS = frozenset({"prim::GetAttr", "prim::CallMethod"})
-
-
-def _reads(use: Use) -> bool:
-    """Whether a use reads an attribute or calls a method."""
-    node = use.user
-    return isinstance(node, Node) and use.index == 0 and node.kind in _MEMBERS
+_PASSING = frozenset(
+    {
+        *("prim::GetAttr", "prim::CallMethod", "prim::RecordCall"),
+        *("prim::isinstance", "prim::is_", "prim::isnot"),
+        *BINARY,
+        *UNARY,
+    }
+)
+"""Kinds that are done with an object when they are done, but for what they give: see ``records``.
+"""
 
 
 def _place(use: Use, made: Node) -> float:

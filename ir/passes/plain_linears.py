@@ -9,7 +9,7 @@ from jitcore.ir.types import NONE
 
 __all__ = ["use_plain_linears"]
 
-_LINEARS = ("nn::linear", "nn::transposed_linear")
+_LINEARS = ("nn::linear", "nn::transposed_linear", "nn::matmul")
 
 
 def use_plain_linears(graph: Graph) -> bool:
@@ -48,9 +48,9 @@ def _replace(node: Node) -> None:
 
 
 def _product(node: Node) -> Value:
-    x, weight, bias = node.inputs[:3]
+    (x, weight, *biases), dims = node.positional, dims_of(node.output)
     if node.kind == "nn::linear":
         weight = transposed(node, weight, (1, 0))
-    dims = dims_of(node.output)
     made = insert(node, "np::matmul", [x, weight], {}, x, dims)
-    return made if bias.type == NONE else insert(node, "np::add", [made, bias], {}, x, dims)
+    given = [bias for bias in biases if bias.type != NONE]
+    return insert(node, "np::add", [made, *given], {}, x, dims) if given else made

@@ -14,10 +14,11 @@ other calls are errors in NumPy, or do not get to the operation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from jitcore.ir.graph import Block, Graph, Node
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import Dim, TensorType, Type
+from jitcore.ir.types import Dim, RecordType, TensorType, Type
 
 __all__ = ["renamed", "same_extents"]
 
@@ -28,7 +29,7 @@ def same_extents(graph: Graph) -> dict[Dim, Dim]:
     Symbols of inputs are not 1, so that two of them can only be broadcast together when they are
     equal.  What only one branch of an ``If`` does says nothing.
     """
-    own = [dim for value in graph.inputs for dim in _dims(value.type) if isinstance(dim, str)]
+    own = [dim for value in graph.inputs for dim in _input_dims(value.type) if isinstance(dim, str)]
     order: dict[Dim, int] = {dim: number for number, dim in reversed(list(enumerate(own)))}
     found: dict[Dim, Dim] = {}
 
@@ -47,7 +48,10 @@ def same_extents(graph: Graph) -> dict[Dim, Dim]:
 
 
 def renamed(type_: Type, symbols: Mapping[Dim, Dim]) -> Type:
-    """An array's type with other symbols in it."""
+    """An array's type, or that of an object, with other symbols in it."""
+    if isinstance(type_, RecordType):
+        elements = tuple(renamed(one, symbols) for one in type_.elements)
+        return replace(type_, elements=elements)
     if not isinstance(type_, TensorType) or type_.dims is None:
         return type_
     dims = tuple(symbols.get(dim, dim) for dim in type_.dims)
@@ -56,6 +60,13 @@ def renamed(type_: Type, symbols: Mapping[Dim, Dim]) -> Type:
 
 def _dims(type_: Type) -> tuple[Dim, ...]:
     return type_.dims or () if isinstance(type_, TensorType) else ()
+
+
+def _input_dims(type_: Type) -> Iterator[Dim]:
+    if isinstance(type_, RecordType):
+        for element in type_.elements:
+            yield from _input_dims(element)
+    yield from _dims(type_)
 
 
 def _always(block: Block) -> Iterator[Node]:

@@ -19,8 +19,12 @@ from jitcore.ir.types import (
     INT,
     NONE,
     LocalListType,
+    ObjectElementType,
+    ObjectListType,
+    Origin,
     PrimType,
     RecordType,
+    SharedListType,
     TensorType,
     TupleType,
     Type,
@@ -32,10 +36,13 @@ __all__ = [
     "FIRST_CAPACITY",
     "LEAF",
     "UNINITIALIZED",
+    "ElementSkeleton",
     "ListSkeleton",
     "ListsAreNotValues",
     "RecordSkeleton",
     "RecordsAreNotValues",
+    "SharedListsDiffer",
+    "SharedSkeleton",
     "Skeleton",
     "TupleSkeleton",
     "UnionSkeleton",
@@ -44,6 +51,8 @@ __all__ = [
     "leaves_of",
     "needs_native",
     "numbers_in",
+    "place_of_shared",
+    "without_origins",
 ]
 
 
@@ -57,6 +66,14 @@ class ListsAreNotValues(Exception):
 
 class RecordsAreNotValues(ListsAreNotValues):
     """A local object turned out to be known elsewhere, or to be more than its attributes."""
+
+
+class SharedListsDiffer(ListsAreNotValues):
+    """A variable is one of two lists whose elements have different types, as far as is known."""
+
+    def __init__(self, one: Type, other: Type) -> None:
+        super().__init__(f"a list that is {one} or {other}")
+        self.types = one, other
 
 
 UNINITIALIZED = PrimType("Uninitialized")
@@ -78,6 +95,7 @@ class RecordSkeleton:
     class_: Any
     names: tuple[str, ...]
     parts: tuple[Skeleton, ...]
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +118,34 @@ class ListSkeleton:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedSkeleton:
+    """A reference to a shared list: its place in the heap."""
+
+    type: SharedListType
+
+
+@dataclass(frozen=True, slots=True)
+class ElementSkeleton:
+    """An object in a list that is an argument, which is its place; or such a list itself."""
+
+    type: ObjectElementType | ObjectListType
+
+
+@dataclass(frozen=True, slots=True)
 class _Leaf:
     """A variable that is one value."""
 
 
 LEAF = _Leaf()
-Skeleton = TupleSkeleton | RecordSkeleton | UnionSkeleton | ListSkeleton | _Leaf
+Skeleton = (
+    TupleSkeleton
+    | RecordSkeleton
+    | UnionSkeleton
+    | ListSkeleton
+    | SharedSkeleton
+    | ElementSkeleton
+    | _Leaf
+)
 
 
 def common_skeleton(values: Sequence[Value], *, unions: bool = False) -> Skeleton | None:
@@ -120,6 +160,10 @@ def common_skeleton(values: Sequence[Value], *, unions: bool = False) -> Skeleto
         return _record_skeleton(known, unions)
     if any(isinstance(value.type, LocalListType) for value in known):
         return _list_skeleton(known)
+    if any(isinstance(value.type, SharedListType) for value in known):
+        return _shared_skeleton(known)
+    if any(isinstance(value.type, ObjectElementType | ObjectListType) for value in known):
+        return _element_skeleton(known)
     if unions or any(isinstance(value.type, UnionType) for value in known):
         return _union_skeleton(known)
     return LEAF
@@ -136,11 +180,35 @@ def _list_skeleton(values: Sequence[Value]) -> Skeleton | None:
     if ANY in elements:
         raise ListsAreNotValues("a list of several types")
     if len(elements) > 1:
+        one, other, *_ = sorted(elements, key=str)
+        if isinstance(one, SharedListType) and isinstance(other, SharedListType):
+            raise SharedListsDiffer(one, other)
         return None
     element = next(iter(elements), None)
     if element is not None and not LocalListType(element).dtypes:
         raise ListsAreNotValues(f"a list of {element}")
     return ListSkeleton(element)
+
+
+def _shared_skeleton(values: Sequence[Value]) -> Skeleton:
+    """References to lists with the same type of elements."""
+    types = [value.type for value in values]
+    first = next(one for one in types if isinstance(one, SharedListType))
+    for one in types:
+        if not isinstance(one, SharedListType):
+            raise ListsAreNotValues("a list, or something else")
+        if one != first:
+            raise SharedListsDiffer(first, one)
+    return SharedSkeleton(first)
+
+
+def _element_skeleton(values: Sequence[Value]) -> Skeleton:
+    """Objects in one list, or that list."""
+    first, *others = (value.type for value in values)
+    is_same = all(one == first for one in others)
+    if not is_same or not isinstance(first, ObjectElementType | ObjectListType):
+        raise RecordsAreNotValues("an object in a list, or something else")
+    return ElementSkeleton(first)
 
 
 def _tuple_skeleton(values: Sequence[Value], unions: bool) -> Skeleton | None:
@@ -181,7 +249,26 @@ def _record_skeleton(values: Sequence[Value], unions: bool) -> Skeleton:
         if part is None:
             raise RecordsAreNotValues("objects with attributes of different types")
         parts.append(part)
-    return RecordSkeleton(first.class_, first.names, tuple(parts))
+    return RecordSkeleton(first.class_, first.names, tuple(parts), _common_origin(values))
+
+
+def _common_origin(values: Sequence[Value]) -> Origin:
+    """Which argument all of these objects are; None where all are made by the function."""
+    types = [value.type for value in values if isinstance(value.type, RecordType)]
+    if all(one.is_made for one in types):
+        return None
+    origin = types[0].origin
+    return origin if all(one.origin == origin for one in types) else "several"
+
+
+def without_origins(skeleton: Skeleton) -> Skeleton:
+    """A skeleton that does not say which objects are meant."""
+    if not isinstance(skeleton, TupleSkeleton | RecordSkeleton):
+        return skeleton
+    parts = tuple(map(without_origins, skeleton.parts))
+    if isinstance(skeleton, TupleSkeleton):
+        return TupleSkeleton(skeleton.named, parts)
+    return RecordSkeleton(skeleton.class_, skeleton.names, parts, None)
 
 
 def _is_single_text(value: Value) -> bool:
@@ -224,12 +311,28 @@ def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]
         yield from _union_leaves(value, skeleton.alternatives, block)
     elif isinstance(skeleton, ListSkeleton):
         yield from _list_leaves(value, skeleton, block)
-    elif isinstance(value.type, LocalListType):
-        raise ListsAreNotValues("a list, or something else")
-    elif isinstance(value.type, RecordType):
-        raise RecordsAreNotValues("an object, or something else")
+    elif isinstance(skeleton, SharedSkeleton):
+        yield value if value.type == UNINITIALIZED else place_of_shared(value)
+    elif isinstance(skeleton, ElementSkeleton):
+        yield from _element_leaves(value, skeleton)
     else:
+        _require_single(value)
         yield value
+
+
+def _require_single(value: Value) -> None:
+    """Refuse what is a list or an object in other paths than this."""
+    if isinstance(value.type, LocalListType | SharedListType):
+        raise ListsAreNotValues("a list, or something else")
+    if isinstance(value.type, RecordType | ObjectElementType | ObjectListType):
+        raise RecordsAreNotValues("an object, or something else")
+
+
+def _element_leaves(value: Value, skeleton: ElementSkeleton) -> Iterator[Value]:
+    """The place of an object; the list that objects are in is the same everywhere."""
+    if isinstance(skeleton.type, ObjectElementType):
+        assert value.node is not None
+        yield value if value.type == UNINITIALIZED else value.node.inputs[0]
 
 
 def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator[Value]:
@@ -253,14 +356,28 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
 
 def needs_native(element: Type | None) -> bool:
     """Whether Python could not go on with a list of these: ints of any size, parts of elements."""
-    return element == INT or isinstance(element, TupleType | RecordType)
+    return element == INT or isinstance(element, TupleType | RecordType | SharedListType)
+
+
+def place_of_shared(value: Value) -> Value:
+    """The place in the heap that a reference stands for."""
+    if value.node is None or value.node.kind != "prim::SharedList":
+        raise ListsAreNotValues("a list whose place is not known")
+    return value.node.inputs[0]
 
 
 def numbers_in(item: Value) -> Iterator[Value]:
     """The numbers that an element of a list is made of."""
+    if isinstance(item.type, SharedListType):
+        yield place_of_shared(item)
+        return
+    if isinstance(item.type, ObjectElementType | ObjectListType):
+        raise RecordsAreNotValues("a list of objects that are in another list")
     if not isinstance(item.type, TupleType | RecordType):
         yield item
         return
+    if isinstance(item.type, RecordType) and not item.type.is_made:
+        raise RecordsAreNotValues("a list of objects that are arguments")
     if item.node is None or item.node.kind not in ("prim::TupleConstruct", "prim::RecordState"):
         raise ListsAreNotValues(f"a list of {item.type} whose parts are not known")
     for part in item.node.inputs:
@@ -307,7 +424,7 @@ def declared_types(skeleton: Skeleton) -> Iterator[Type | None]:
     elif isinstance(skeleton, UnionSkeleton):
         yield INT
         yield from (one for one in skeleton.alternatives if one != NONE)
-    else:
+    elif not (isinstance(skeleton, ElementSkeleton) and isinstance(skeleton.type, ObjectListType)):
         yield None
 
 

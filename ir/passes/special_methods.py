@@ -6,42 +6,12 @@ from collections.abc import Sequence
 from types import FunctionType
 
 from jitcore.ir.graph import Value
+from jitcore.ir.operator_methods import BINARY, UNARY
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.typed_builder import TypedBuilder
 from jitcore.ir.types import ANY, OBJECT, TupleType, is_number
 
-__all__ = ["BINARY", "UNARY", "special_method"]
-
-_ARITHMETIC = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "lshift",
-    "rshift",
-    "and_",
-    "or_",
-    "xor",
-)
-_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-
-BINARY: dict[str, tuple[str, str]] = {
-    **{
-        f"prim::{name}": (f"__{name.strip('_')}__", f"__r{name.strip('_')}__")
-        for name in _ARITHMETIC
-    },
-    **{f"prim::{name}": (f"__{name}__", f"__{other}__") for name, other in _MIRRORED.items()},
-}
-UNARY = {
-    "prim::neg": "__neg__",
-    "prim::pos": "__pos__",
-    "prim::invert": "__invert__",
-    "prim::abs": "__abs__",
-}
+__all__ = ["special_method"]
 
 
 def special_method(worker: TypedBuilder, kind: str, inputs: Sequence[Value]) -> Value | None:

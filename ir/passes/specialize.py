@@ -26,8 +26,10 @@ variable has type ``Any`` and its users run in the host program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -39,6 +41,7 @@ from jitcore.ir.passes.changing_lists import forget_names, is_changing
 from jitcore.ir.passes.characters import apply_to_character
 from jitcore.ir.passes.chosen_elements import chosen_element
 from jitcore.ir.passes.list_arguments import is_value_argument
+from jitcore.ir.passes.list_heap import is_shared
 from jitcore.ir.passes.list_results import list_results
 from jitcore.ir.passes.list_states import (
     apply_to_list,
@@ -46,22 +49,25 @@ from jitcore.ir.passes.list_states import (
     python_list,
     remove_list_states,
 )
-from jitcore.ir.passes.local_lists import with_local_lists
+from jitcore.ir.passes.local_lists import ListMode, with_local_lists
 from jitcore.ir.passes.local_records import Methods
 from jitcore.ir.passes.metadata import changing_arrays
-from jitcore.ir.passes.records import (
-    apply_to_record,
-    call_changing_method,
-    remove_record_states,
-)
+from jitcore.ir.passes.objects import OBJECT_TYPES, apply_to_object, object_inputs
+from jitcore.ir.passes.record_results import return_objects
+from jitcore.ir.passes.records import call_changing_method, remove_record_states
+from jitcore.ir.passes.shared_arguments import is_nested, start_heap
+from jitcore.ir.passes.shared_lists import MoreIsKnown, SharedLists
+from jitcore.ir.passes.shared_results import give_shared
+from jitcore.ir.passes.shared_states import apply_to_shared, apply_to_stored, unpacked_list
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
     ListsAreNotValues,
+    SharedListsDiffer,
 )
 from jitcore.ir.passes.special_methods import special_method
 from jitcore.ir.passes.specialize_branches import BranchBuilder, Environment, is_surely_native
 from jitcore.ir.passes.specialize_loops import visit_loop
-from jitcore.ir.passes.typed_builder import CompileFunction, unpacked
+from jitcore.ir.passes.typed_builder import CompileFunction, LayerFunctions, unpacked
 from jitcore.ir.types import (
     ANY,
     INT,
@@ -78,7 +84,7 @@ from jitcore.ir.types import (
     symbols_in,
 )
 
-__all__ = ["CompileFunction", "Specializer", "specialize"]
+__all__ = ["CompileFunction", "LayerFunctions", "Specializer", "specialize"]
 
 
 def specialize(
@@ -88,8 +94,9 @@ def specialize(
     compile_function: CompileFunction | None = None,
     wanted: set[int] | None = None,
     *,
-    keep_layer_functions: bool = False,
+    layer_functions: LayerFunctions = "kernels",
     is_native: bool = False,
+    notes_attributes: bool = False,
     refusals: list[str] | None = None,
 ) -> Graph:
     """The typed graph of ``graph`` for inputs of these types.
@@ -106,12 +113,15 @@ def specialize(
         The front end, for Python functions that turn up as values.
     wanted : set of int, optional
         Takes the numbers of the inputs that would have to be constants for more to be typed.
-    keep_layer_functions : bool
-        Leave calls of functions of layers (``nn::conv2d``) as they are.
+    layer_functions : str
+        What becomes of functions of layers (``nn::conv2d``): calls that are ``"kept"`` as they are,
+        nodes where ``"kernels"`` can do the call, or ``"definitions"`` where those are processors'.
     is_native : bool
         The graph is of no use if it does not become one native function as a whole.  Where it is
         taken to become that, lists of numbers are taken apart and made, and objects are their
         attributes; it then ``must_be_native``.
+    notes_attributes : bool
+        Note what attributes of arguments are wherever they are set: exceptions ask for it.
     refusals : list of str, optional
         Takes the reasons why lists, texts and objects that might be values are Python's.
 
@@ -120,44 +130,80 @@ def specialize(
     Graph
     """
     if not is_native:
-        types = [ANY if isinstance(one, ListType) else one for one in types]
+        types = [ANY if isinstance(one, (ListType, *OBJECT_TYPES)) else one for one in types]
     lists = tuple(number for number, one in enumerate(types) if isinstance(one, ListType))
-    methods = Methods(compile_function) if is_native and compile_function is not None else None
-    objects = methods.function(graph) if methods is not None else None
+    methods: Methods | None = None
+    if is_native and compile_function is not None:
+        methods = Methods(compile_function, notes_attributes=notes_attributes)
+    objects = methods.function(graph, object_inputs(types)) if methods is not None else None
     graphs = (graph,) if objects is None else (objects, graph)
-    choices = product(graphs, (lists, ()) if lists else ((),), (False, True))
-    for original, arguments, only_written in choices:
-        promoted = with_local_lists(original, only_written=only_written, arguments=arguments)
+    modes = _LIST_MODES if is_native else _LIST_MODES[1:]
+    are_nested = any(isinstance(one, ListType) and is_nested(one) for one in types)
+    for original, arguments, mode in product(graphs, (lists, ()) if lists else ((),), modes):
+        promoted = with_local_lists(
+            original, mode, arguments, are_nested=are_nested and bool(arguments)
+        )
         if promoted is None:
-            if only_written or original is graph:
+            if mode != "local" or original is graph:
                 continue
             promoted = original
-        known = _known_types(promoted, types)
+        known = _known_types(promoted, types, has_objects=original is objects)
+        shared = SharedLists() if mode == "shared" else None
         try:
-            return _specialized(
-                promoted,
-                known,
-                constants,
-                compile_function,
-                wanted,
-                keep_layer_functions,
-                is_native=is_native,
-                methods=methods if original is objects else None,
+            return _with_shared_lists(
+                shared,
+                partial(
+                    _specialized,
+                    promoted,
+                    known,
+                    constants,
+                    compile_function,
+                    wanted,
+                    layer_functions,
+                    is_native=is_native,
+                    methods=methods if original is objects else None,
+                    shared=shared,
+                ),
             )
         except ListsAreNotValues as reason:
             _log_lists(graph, reason)
             if refusals is not None:
                 refusals.append(str(reason))
-    known = _known_types(graph, types)
-    return _specialized(graph, known, constants, compile_function, wanted, keep_layer_functions)
+    known = _known_types(graph, types, has_objects=False)
+    return _specialized(graph, known, constants, compile_function, wanted, layer_functions)
 
 
-def _known_types(graph: Graph, types: Sequence[Type]) -> list[Type]:
-    """The types of the inputs, but for lists that are no values: nothing is known of those."""
-    return [
-        ANY if isinstance(type_, ListType) and not is_value_argument(value) else type_
-        for value, type_ in zip(graph.inputs, types, strict=True)
-    ]
+_LIST_MODES: tuple[ListMode, ...] = ("shared", "local", "written")
+
+MAX_ATTEMPTS = 30
+"""How often a graph is begun anew because more is known of its lists."""
+
+
+def _with_shared_lists(shared: SharedLists | None, attempt: Callable[[], Graph]) -> Graph:
+    """Try until nothing more is found out of the lists that several may know."""
+    for _ in range(MAX_ATTEMPTS):
+        try:
+            return attempt()
+        except MoreIsKnown:
+            continue
+        except SharedListsDiffer as found:
+            if shared is None:
+                raise
+            with suppress(MoreIsKnown):
+                shared.unify(*found.types)
+    raise ListsAreNotValues("lists of which one attempt after another finds out more")
+
+
+def _known_types(graph: Graph, types: Sequence[Type], *, has_objects: bool) -> list[Type]:
+    """The types of the inputs; nothing is known of lists and objects that are no values."""
+
+    def is_known(value: Value, type_: Type) -> bool:
+        if isinstance(type_, OBJECT_TYPES):
+            return has_objects
+        return not isinstance(type_, ListType) or is_value_argument(value)
+
+    pairs = zip(graph.inputs, types, strict=True)
+    return [type_ if is_known(value, type_) else ANY for value, type_ in pairs]
 
 
 def _log_lists(graph: Graph, reason: ListsAreNotValues) -> None:
@@ -170,16 +216,17 @@ def _specialized(
     constants: Mapping[int, Any] | None,
     compile_function: CompileFunction | None,
     wanted: set[int] | None,
-    keep_layer_functions: bool,
+    layer_functions: LayerFunctions,
     *,
     is_native: bool = False,
     methods: Methods | None = None,
+    shared: SharedLists | None = None,
 ) -> Graph:
     """One attempt; raises ``ListsAreNotValues`` where lists that were promoted must not be."""
     target = Graph(graph.name)
     target.doc = graph.doc
     worker = Specializer(target, compile_function)
-    worker.keeps_layer_functions = keep_layer_functions
+    worker.layer_functions = layer_functions
     worker.input_symbols = frozenset(symbol for type_ in types for symbol in symbols_in(type_))
     worker.changing = changing_arrays(graph)
     worker.methods = methods
@@ -190,12 +237,20 @@ def _specialized(
         if constants is not None and is_constant:
             environment[param] = worker.constant(constants[number])
         else:
-            environment[param] = worker.without_type(worker.open_tuple(new), param)
+            environment[param] = worker.without_type(worker.opened(new), param)
     inputs = dict(zip(graph.inputs, target.inputs, strict=True))
     for capture in graph.captures:
         own = inputs[capture.input] if capture.input else None
         target.captures.append(replace(capture, input=own))
-    for value in worker.walk(graph.block, 0, environment):
+    if shared is not None:
+        worker.shared = shared
+        worker.keeps_ints = True
+        start_heap(worker, graph, inputs)
+    values = worker.walk(graph.block, 0, environment)
+    if shared is not None:
+        shared.settle(INT)
+        values = give_shared(worker, values)
+    for value in return_objects(worker, values):
         target.block.add_return(worker.known_to_python(value))
     remove_record_states(target)
     if (worker.keeps_ints or methods is not None) and not is_surely_native(target.block):
@@ -203,9 +258,9 @@ def _specialized(
         if not (is_native and list_results(target) and is_surely_native(target.block)):
             raise ListsAreNotValues("a list of ints in a program that Python runs a part of")
         target.must_be_native = True
-    target.must_be_native |= methods is not None
+    target.must_be_native |= methods is not None or shared is not None
     remove_list_states(target)
-    if keep_layer_functions:
+    if layer_functions == "kept":
         forget_names(target)
     if wanted is not None:
         wanted.update(_input_numbers(target, worker.wanted))
@@ -272,6 +327,10 @@ class Specializer(BranchBuilder):
                 zip(node.outputs, call_changing_method(self, node, inputs), strict=True)
             )
             return
+        if node.kind == "prim::Unpack" and is_shared(inputs[0]) and "star" not in node.attributes:
+            parts = unpacked_list(self, inputs[0], len(node.outputs))
+            environment.update(zip(node.outputs, parts, strict=True))
+            return
         if node.kind == "prim::Unpack":
             inputs = list(map(self.known_to_python, inputs))
             for value, part in zip(node.outputs, self.visit_unpack(node, inputs), strict=True):
@@ -309,13 +368,17 @@ class Specializer(BranchBuilder):
 
     def apply_or_keep(self, node: Node, inputs: list[Value]) -> Value:
         """Type one node, or keep it generic with the reason."""
+        apply_to_stored(self, node, inputs)
         for number, value in enumerate(inputs):
             if isinstance(value.type, UnionType) and node.kind not in _UNION_KEEPERS:
                 return self.for_each_alternative(node, inputs, number)
+        from_shared = apply_to_shared(self, node, inputs)
+        if from_shared is not None:
+            return from_shared
         from_character = apply_to_character(self, node, inputs)
         if from_character is not None:
             return from_character
-        from_record = apply_to_record(self, node, inputs)
+        from_record = apply_to_object(self, node, inputs)
         if from_record is not None:
             return from_record
         from_list = apply_to_list(self, node, inputs)
@@ -410,16 +473,18 @@ class Specializer(BranchBuilder):
 
     def layer_function(self, op: Op, call: Call, layers: Sequence[Any]) -> Value:
         """A function of layers: what its row makes of the call, or the code of the function."""
-        if self.keeps_layer_functions:
+        if self.layer_functions == "kept":
             raise Untypable("functions of layers are kept")
         before = self.mark()
         try:
+            if op.for_processors and self.layer_functions == "definitions":
+                raise Untypable("devices have no kernel for it")
             result = op.rule(self, call)
         except Untypable:
             self.roll_back(before)
         else:
             self.note_layers(result.node, layers)
-            return result
+            return self.opened(result)
         graph = self.definition(op)
         if graph is None:
             raise Untypable("no front end reads its definition")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
+    ElementSkeleton,
     ListsAreNotValues,
     ListSkeleton,
     RecordSkeleton,
+    SharedSkeleton,
     Skeleton,
     TupleSkeleton,
     UnionSkeleton,
@@ -19,12 +22,17 @@ from jitcore.ir.passes.skeletons import (
     leaves_of,
     needs_native,
 )
-from jitcore.ir.passes.typed_builder import TypedBuilder
+from jitcore.ir.passes.typed_builder import ObjectArgument, TypedBuilder
 from jitcore.ir.types import (
     ANY,
+    INT,
     NONE,
     Dim,
+    KnownType,
     LocalListType,
+    ObjectListType,
+    OpenFunction,
+    OpenPartial,
     RecordType,
     TensorType,
     TupleType,
@@ -48,13 +56,50 @@ class BranchBuilder(TypedBuilder):
         """Specialize a block's nodes from number ``start``; gives what the block returns."""
         raise NotImplementedError
 
-    def open_tuple(self, value: Value) -> Value:
-        """Give a tuple that came from outside visible elements."""
-        if not isinstance(value.type, TupleType):
+    def opened(self, value: Value) -> Value:
+        """Give a tuple or an object that came from outside visible elements."""
+        type_ = value.type
+        if isinstance(type_, KnownType):
+            return self.constant(type_.value)
+        if isinstance(type_, ObjectListType):
+            return self.opened_list(value, type_)
+        if not isinstance(type_, TupleType | RecordType):
             return value
-        types = value.type.elements
+        own = ObjectArgument(value, {})
+        if isinstance(type_, RecordType):
+            self.objects.append(own)
+            self.assume_attributes(type_)
+        origin = len(self.objects) - 1
+        types = type_.elements
         node = self.block.append("prim::Unpack", [value], {"count": len(types)}, outputs=types)
-        return self.make_tuple([self.open_tuple(one) for one in node.outputs], value.type.named)
+        parts = [self.opened(one) for one in node.outputs]
+        if isinstance(type_, TupleType):
+            return self.make_tuple(parts, type_.named)
+        own.attributes.update(zip(type_.names, parts, strict=True))
+        known = tuple(part.type for part in parts)
+        state = RecordType(type_.class_, type_.names, known, origin)
+        return self.emit("prim::RecordState", parts, {}, state)
+
+    def opened_list(self, value: Value, type_: ObjectListType) -> Value:
+        """Give a list of objects that came from outside the arrays of their attributes."""
+        self.assume_attributes(type_)
+        dim = self.fresh_dim()
+        columns = [
+            self.emit("prim::ListItems", [value], {"column": number}, TensorType(dtype, (dim,)))
+            for number, dtype in enumerate(type_.dtypes)
+        ]
+        length = self.emit("prim::ListLength", [value], {}, INT)
+        own = replace(type_, number=len(self.object_lists))
+        self.object_lists.append(self.emit("prim::ObjectList", [*columns, length], {}, own))
+        self.given_lists.append(value)
+        return self.object_lists[-1]
+
+    def assume_attributes(self, type_: RecordType | ObjectListType) -> None:
+        """Take for granted what the class of an argument says about its attributes."""
+        if isinstance(type_.class_, OpenFunction | OpenPartial):
+            return
+        for name in (*type_.names, *type_.inherited, "__getattr__", "__getattribute__"):
+            self.class_attribute(type_.class_, name)
 
     def uninitialized(self) -> Value:
         """A value of no type, for paths that are never read."""
@@ -86,6 +131,8 @@ class BranchBuilder(TypedBuilder):
         """Specialize ``Try`` or ``With``, whose blocks merge like those of an ``If``."""
         if node.kind == "prim::With" and self.splice_body(node, environment):
             return
+        if self.heap:
+            raise ListsAreNotValues("shared lists where an exception may be caught")
         inputs = [environment[value] for value in node.inputs]
         made = self.block.append(
             node.kind,
@@ -169,13 +216,16 @@ class BranchBuilder(TypedBuilder):
     def build_branches(
         self, condition: Value, runs: list[Callable[[], list[Value]]]
     ) -> tuple[Node, list[list[Value]]]:
-        """An ``If`` without outputs, and what each branch would return."""
+        """An ``If`` without outputs, and what each branch would return, the heap's parts last."""
         made = self.block.append("prim::If", [condition], outputs=(), source=self.source)
         branches = []
+        before = self.heap
         for run in runs:
             outer = self.open_scope(made.add_block())
-            branches.append(run())
+            self.heap = before
+            branches.append([*run(), *self.heap])
             self.close_scope(outer)
+        self.heap = before
         return made, branches
 
     def discard(self, node: Node) -> None:
@@ -205,7 +255,13 @@ class BranchBuilder(TypedBuilder):
             if None in types:
                 return None
             plans.append((skeleton, leaves, types))
-        return [self.add_merged(made, *plan) for plan in plans]
+        return self.without_heap([self.add_merged(made, *plan) for plan in plans])
+
+    def without_heap(self, merged: list[Value]) -> list[Value]:
+        """Take the heap's parts from the end of what the branches of a node have given."""
+        count = len(merged) - len(self.heap)
+        self.heap = merged[count:]
+        return merged[:count]
 
     def add_merged(
         self,
@@ -244,12 +300,18 @@ class BranchBuilder(TypedBuilder):
         if isinstance(skeleton, RecordSkeleton):
             parts = [self.rebuild(part, leaves) for part in skeleton.parts]
             types = tuple(part.type for part in parts)
-            type_ = RecordType(skeleton.class_, skeleton.names, types)
+            type_ = RecordType(skeleton.class_, skeleton.names, types, skeleton.origin)
             return self.emit("prim::RecordState", parts, {}, type_)
         if isinstance(skeleton, ListSkeleton):
             parts = [next(leaves) for _ in range(skeleton.count)]
             self.keeps_ints = self.keeps_ints or needs_native(skeleton.element)
             return self.emit("prim::ListState", parts, {}, LocalListType(skeleton.element))
+        if isinstance(skeleton, SharedSkeleton):
+            return self.emit("prim::SharedList", [next(leaves)], {}, skeleton.type)
+        if isinstance(skeleton, ElementSkeleton):
+            if isinstance(skeleton.type, ObjectListType):
+                return self.object_lists[skeleton.type.number]
+            return self.emit("prim::ObjectElement", [next(leaves)], {}, skeleton.type)
         if isinstance(skeleton, UnionSkeleton):
             count = 1 + sum(one != NONE for one in skeleton.alternatives)
             held = [next(leaves) for _ in range(count)]
@@ -270,7 +332,7 @@ class BranchBuilder(TypedBuilder):
             for block, value in zip(made.blocks, pair, strict=True):
                 block.add_return(value)
             merged.append(made.add_output(type_))
-        return merged
+        return self.without_heap(merged)
 
     def join(self, types: Sequence[Type]) -> Type | None:
         """The type that covers all of these, or None."""

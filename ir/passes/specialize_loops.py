@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
-from jitcore.ir.passes.chosen_elements import chosen_element, require_choice
-from jitcore.ir.passes.list_parts import item_of, length_of
 from jitcore.ir.passes.skeletons import (
     LEAF,
     ListsAreNotValues,
@@ -19,19 +16,33 @@ from jitcore.ir.passes.skeletons import (
     common_skeleton,
     declared_types,
     leaves_of,
+    without_origins,
 )
 from jitcore.ir.passes.specialize_branches import MAX_DUPLICATE, BranchBuilder, Environment
-from jitcore.ir.types import ANY, BOOL, INT, Dim, LocalListType, TensorType, TupleType, Type
+from jitcore.ir.passes.visited_items import (
+    Items,
+    count_nodes,
+    counted_items,
+    few_numbers,
+    is_known,
+    is_known_list,
+    known_constant,
+    known_items,
+)
+from jitcore.ir.types import (
+    ANY,
+    BOOL,
+    INT,
+    Dim,
+    LocalListType,
+    SharedListType,
+    TupleType,
+    Type,
+)
 
 __all__ = ["visit_loop"]
 
-Item = Callable[[Value], Value]
-"""Makes the value of the loop's variable from the iteration's number."""
-
 FIXPOINT_ROUNDS = 8
-
-MAX_UNROLLED = 64
-"""How many nodes a loop over a range may become for the sake of a list's elements."""
 
 
 def visit_loop(
@@ -41,128 +52,23 @@ def visit_loop(
     inputs = [environment[value] for value in node.inputs]
     if node.kind == "prim::Loop":
         trip, condition, *carried = inputs
-        return _counted(worker, node, environment, rest, trip, condition, carried, lambda i: i)
+        visited = Items(trip, lambda i: i)
+        return _counted(worker, node, environment, rest, visited, condition, carried)
     iterable, *carried = inputs
     always = worker.constant(True)
     try:
-        items = _known_items(worker, iterable)
-        if items is None and any(map(_is_known_list, carried)):
-            items = _few_numbers(worker, iterable, node.blocks[0])
+        items = known_items(worker, iterable)
+        if items is None and any(map(is_known_list, carried)):
+            items = few_numbers(worker, iterable, node.blocks[0])
         if items is not None:
             values = _unrolled(worker, node, environment, items, carried)
             environment.update(zip(node.outputs, values, strict=True))
             return None
-        trip, item = _counting(worker, iterable)
+        visited = counted_items(worker, iterable)
     except Untypable:
         return _foreign(worker, node, environment, iterable, carried)
-    return _counted(worker, node, environment, rest, trip, always, carried, item)
-
-
-def _known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
-    """All values a loop visits where its iterable is a tuple or a list display, or wraps one."""
-    node = iterable.node
-    kind = node.kind if node is not None else ""
-    if isinstance(iterable.type, TupleType) or kind == "prim::ListConstruct":
-        return worker.elements(iterable)
-    if _is_known_list(iterable):
-        return worker.elements(iterable)
-    if node is None or kind not in ("prim::zip", "prim::enumerate", "prim::reversed"):
-        return None
-    if kind == "prim::enumerate":
-        inner = _known_items(worker, node.inputs[0])
-        if inner is None:
-            return None
-        start = node.inputs[1]
-        numbers = [worker.op("prim::add", start, number) for number in range(len(inner))]
-        return [worker.make_tuple([one, two]) for one, two in zip(numbers, inner, strict=True)]
-    columns = [_known_items(worker, value) for value in node.inputs]
-    if kind == "prim::reversed":
-        return None if columns[0] is None else columns[0][::-1]
-    known = [column for column in columns if column is not None]
-    if not known:
-        return None
-    length = min(map(len, known))
-    rows: list[list[Value]] = [[] for _ in range(length)]
-    for column in columns:
-        if column is None:
-            return None
-        for row, one in zip(rows, column, strict=False):
-            row.append(one)
-    return [worker.make_tuple(row) for row in rows]
-
-
-def _is_known_list(value: Value) -> bool:
-    return isinstance(value.type, LocalListType) and value.type.count is not None
-
-
-def _few_numbers(worker: BranchBuilder, iterable: Value, body: Block) -> list[Value] | None:
-    """The numbers of a short range: a loop over it keeps the elements of a list known."""
-    node = iterable.node
-    if node is None or node.kind != "prim::range":
-        return None
-    known = [_known(value) for value in node.inputs]
-    if None in known:
-        return None
-    numbers = range(*known)
-    if len(numbers) * _count(body) > MAX_UNROLLED:
-        return None
-    return [worker.constant(number) for number in numbers]
-
-
-def _counting(worker: BranchBuilder, iterable: Value) -> tuple[Value, Item]:
-    """Trip count, and how the item follows from the number of the iteration."""
-    node = iterable.node
-    kind = node.kind if node is not None else ""
-    if isinstance(iterable.type, TensorType):
-        if not iterable.type.dims:
-            raise Untypable("an array of unknown or no dimensions is iterated")
-        return worker.size(iterable, 0), lambda i: worker.op("prim::getitem", iterable, i)
-    if isinstance(iterable.type, TupleType) or _is_known_list(iterable):
-        elements = worker.elements(iterable)
-        require_choice(elements)
-        return worker.constant(len(elements)), partial(_chosen, worker, elements)
-    if isinstance(iterable.type, LocalListType):
-        return length_of(worker, iterable), lambda i: item_of(worker, iterable, i)
-    if node is None or iterable.type == ANY:
-        raise Untypable(f"{iterable.type} is iterated")
-    if kind == "prim::range":
-        return _range(worker, node)
-    if kind == "prim::reversed":
-        trip, item = _counting(worker, node.inputs[0])
-        last = worker.op("prim::sub", trip, 1)
-        return trip, lambda i: item(worker.op("prim::sub", last, i))
-    if kind == "prim::enumerate":
-        trip, item = _counting(worker, node.inputs[0])
-        start = node.inputs[1]
-        return trip, lambda i: worker.make_tuple([worker.op("prim::add", start, i), item(i)])
-    if kind == "prim::zip":
-        parts = [_counting(worker, value) for value in node.inputs]
-        trip = parts[0][0]
-        for other, _ in parts[1:]:
-            trip = worker.op("prim::min", trip, other)
-        return trip, lambda i: worker.make_tuple([item(i) for _, item in parts])
-    raise Untypable(f"{iterable.type} is iterated")
-
-
-def _chosen(worker: BranchBuilder, elements: Sequence[Value], number: Value) -> Value:
-    """The element of this number, which is in range."""
-    return chosen_element(worker, elements, number, "")
-
-
-def _range(worker: BranchBuilder, node: Node) -> tuple[Value, Item]:
-    start, stop, step = node.inputs
-    trip = worker.op("prim::range_length", start, stop, step)
-
-    def item(i: Value) -> Value:
-        if _is(step, 1):
-            return i if _is(start, 0) else worker.op("prim::add", start, i)
-        return worker.op("prim::add", start, worker.op("prim::mul", i, step))
-
-    return trip, item
-
-
-def _is(value: Value, number: int) -> bool:
-    return value.constant is not None and value.constant.attributes["value"] == number
+    start = visited.goes_on(worker, always, worker.constant(0))
+    return _counted(worker, node, environment, rest, visited, start, carried)
 
 
 def _unrolled(
@@ -196,36 +102,36 @@ def _counted(
     node: Node,
     environment: Environment,
     rest: tuple[Block, int],
-    trip: Value,
+    visited: Items,
     condition: Value,
     carried: Sequence[Value],
-    item: Item,
 ) -> list[Value] | None:
     """A loop with a trip count: typed as it stands, or with its first iteration peeled."""
+    trip = visited.trip
     if _is_never(trip, condition):
         environment.update(zip(node.outputs, carried, strict=True))
         return None
     body = node.blocks[0]
-    values = _fixpoint(worker, node, environment, trip, condition, carried, item)
+    values = _fixpoint(worker, node, environment, visited, condition, carried)
     if values is not None:
         environment.update(zip(node.outputs, values, strict=True))
         return None
-    cost = _count(body)
+    cost = count_nodes(body)
     if cost > worker.budget or trip.type != INT or condition.type != BOOL:
-        values = _fixpoint(worker, node, environment, trip, condition, carried, item, as_any=True)
+        values = _fixpoint(worker, node, environment, visited, condition, carried, as_any=True)
         assert values is not None
         environment.update(zip(node.outputs, values, strict=True))
         return None
     worker.budget -= cost
 
     def peeled() -> list[Value]:
-        return _peeled(worker, node, environment, trip, carried, item)
+        return _peeled(worker, node, environment, visited, carried)
 
     if _is_surely(trip, condition):
         environment.update(zip(node.outputs, peeled(), strict=True))
         return None
     runs = worker.op("prim::gt", trip, 0)
-    if not _is(condition, 1):
+    if not is_known(condition, 1):
         runs = worker.op("prim::and_", runs, condition)
     return _guarded(worker, node, environment, rest, runs, peeled, list(carried))
 
@@ -246,7 +152,7 @@ def _guarded(
         environment.update(zip(node.outputs, merged, strict=True))
         return None
     block, start = rest
-    cost = sum(1 + sum(_count(inner) for inner in one.blocks) for one in block.nodes[start:])
+    cost = sum(1 + sum(count_nodes(inner) for inner in one.blocks) for one in block.nodes[start:])
     if cost > min(worker.budget, MAX_DUPLICATE):
         values = worker.merge_as_any(made, branches)
         environment.update(zip(node.outputs, values, strict=True))
@@ -269,25 +175,22 @@ def _peeled(
     worker: BranchBuilder,
     node: Node,
     environment: Environment,
-    trip: Value,
+    visited: Items,
     carried: Sequence[Value],
-    item: Item,
 ) -> list[Value]:
     """The first iteration by itself, then a loop over the others."""
     body = node.blocks[0]
     local = dict(environment)
-    local.update(zip(body.params, [item(worker.constant(0)), *carried], strict=True))
+    first = visited.item(worker.constant(0))
+    local.update(zip(body.params, [first, *carried], strict=True))
     go_on, *values = worker.walk(body, 0, local)
-    left = worker.op("prim::sub", trip, 1)
-
-    def later(i: Value) -> Value:
-        return item(worker.op("prim::add", i, 1))
-
-    if _is_never(left, go_on):
+    left = visited.later(worker)
+    go_on = left.goes_on(worker, go_on, worker.constant(0))
+    if _is_never(left.trip, go_on):
         return values
-    found = _fixpoint(worker, node, environment, left, go_on, values, later)
+    found = _fixpoint(worker, node, environment, left, go_on, values)
     if found is None:
-        found = _fixpoint(worker, node, environment, left, go_on, values, later, as_any=True)
+        found = _fixpoint(worker, node, environment, left, go_on, values, as_any=True)
     assert found is not None
     return found
 
@@ -296,22 +199,24 @@ def _fixpoint(
     worker: BranchBuilder,
     node: Node,
     environment: Environment,
-    trip: Value,
+    visited: Items,
     condition: Value,
     carried: Sequence[Value],
-    item: Item,
     *,
     as_any: bool = False,
 ) -> list[Value] | None:
     """Build the loop with the types its variables keep; None where one has no such type."""
+    before = worker.heap
+    carried = [*carried, *before]
     skeletons: list[Skeleton] = [common_skeleton([value]) or LEAF for value in carried]
     unknown: set[int] = set()
     initial, types = _initial_leaves(worker, carried, skeletons, unknown)
     widened: set[Dim] = set()
     for _ in range(FIXPOINT_ROUNDS):
         made, returned = _build(
-            worker, node, environment, [trip, condition, *initial], types, skeletons, item
+            worker, node, environment, condition, initial, types, skeletons, visited
         )
+        worker.heap = before
         wanted = _wanted_skeletons(carried, skeletons, returned, unknown, unions=as_any)
         if wanted != skeletons:
             worker.discard(made)
@@ -331,7 +236,7 @@ def _fixpoint(
             outputs = iter(
                 [made.add_output(one, leaf.name) for one, leaf in zip(types, results, strict=True)]
             )
-            return [worker.rebuild(shape, outputs) for shape in skeletons]
+            return worker.without_heap([worker.rebuild(shape, outputs) for shape in skeletons])
         worker.discard(made)
         types = [one or ANY for one in joined]
     raise AssertionError("the types of a loop's variables do not settle")
@@ -341,27 +246,35 @@ def _build(
     worker: BranchBuilder,
     node: Node,
     environment: Environment,
-    inputs: Sequence[Value],
+    condition: Value,
+    initial: Sequence[Value],
     types: Sequence[Type],
     skeletons: Sequence[Skeleton],
-    item: Item,
+    visited: Items,
 ) -> tuple[Node, list[Value]]:
-    """One attempt at the loop, and the variables' values after an iteration."""
+    """One attempt at the loop, and the variables' values after an iteration.
+
+    The parts of the heap are its last variables.
+    """
+    inputs = [visited.trip, condition, *initial]
     made = worker.block.append("prim::Loop", inputs, outputs=(), source=node.source)
     body = node.blocks[0]
     outer = worker.open_scope(made.add_block())
     index = worker.block.add_param(INT, "i" if node.kind == "prim::For" else body.params[0].name)
-    names = _leaf_names(body.params[1:], skeletons, inputs[2:])
+    variables = [*body.params[1:], *worker.heap]
+    names = _leaf_names(variables, skeletons, initial)
     params = iter(
         [worker.block.add_param(one, name) for one, name in zip(types, names, strict=True)]
     )
     local = dict(environment)
-    values = [worker.rebuild(shape, params) for shape in skeletons]
-    local.update(zip(body.params, [item(index), *values], strict=True))
+    values = worker.without_heap([worker.rebuild(shape, params) for shape in skeletons])
+    local.update(zip(body.params, [visited.item(index), *values], strict=True))
     go_on, *returned = worker.walk(body, 0, local)
+    if visited.is_there is not None:
+        go_on = visited.goes_on(worker, go_on, worker.op("prim::add", index, 1))
     worker.block.add_return(go_on)
     worker.close_scope(outer)
-    return made, returned
+    return made, [*returned, *worker.heap]
 
 
 def _leaf_names(
@@ -398,9 +311,10 @@ def _initial_leaves(
 
 
 def _only_lists_differ(before: Sequence[Skeleton], after: Sequence[Skeleton]) -> bool:
-    """Whether all that changed is that empty lists got elements."""
+    """Whether all that changed is that empty lists got elements, or which objects are meant."""
     return all(
-        one == two or (one == ListSkeleton(None) and isinstance(two, ListSkeleton))
+        without_origins(one) == without_origins(two)
+        or (one == ListSkeleton(None) and isinstance(two, ListSkeleton))
         for one, two in zip(before, after, strict=True)
     )
 
@@ -455,7 +369,8 @@ def _foreign(
     carried: Sequence[Value],
 ) -> list[Value] | None:
     """A ``For`` over something only Python can iterate; its body is specialized all the same."""
-    if any(isinstance(value.type, LocalListType) for value in (iterable, *carried)):
+    lists = (LocalListType, SharedListType)
+    if worker.heap or any(isinstance(value.type, lists) for value in (iterable, *carried)):
         raise ListsAreNotValues("a list in a loop of Python's")
     body = node.blocks[0]
     types: list[Type] = [value.type for value in carried]
@@ -471,7 +386,7 @@ def _foreign(
             for one, param in zip(types, body.params[1:], strict=True)
         ]
         local = dict(environment)
-        local.update(zip(body.params, [worker.open_tuple(one) for one in params], strict=True))
+        local.update(zip(body.params, [worker.opened(one) for one in params], strict=True))
         returned = worker.walk(body, 0, local)
         for value in returned:
             worker.block.add_return(value)
@@ -484,7 +399,7 @@ def _foreign(
             values = [
                 made.add_output(one, value.name) for one, value in zip(types, carried, strict=True)
             ]
-            opened = [worker.open_tuple(one) for one in values]
+            opened = [worker.opened(one) for one in values]
             environment.update(zip(node.outputs, opened, strict=True))
             return None
         worker.discard(made)
@@ -499,17 +414,9 @@ def _foreign_type(worker: BranchBuilder, before: Type, after: Type, widened: set
     return worker.widen(before, after, widened) or ANY
 
 
-def _count(block: Block) -> int:
-    return sum(1 + sum(_count(inner) for inner in node.blocks) for node in block.nodes)
-
-
 def _is_never(trip: Value, condition: Value) -> bool:
-    return _is(condition, 0) or _is(trip, 0) or (_known(trip) or 1) < 0
+    return is_known(condition, 0) or is_known(trip, 0) or (known_constant(trip) or 1) < 0
 
 
 def _is_surely(trip: Value, condition: Value) -> bool:
-    return _is(condition, 1) and (_known(trip) or 0) > 0
-
-
-def _known(value: Value) -> Any:
-    return value.constant.attributes["value"] if value.constant is not None else None
+    return is_known(condition, 1) and (known_constant(trip) or 0) > 0

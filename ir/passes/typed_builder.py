@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from jitcore.ir.graph import Block, Capture, Graph, Node, SourceRange, Value
 from jitcore.ir.ops import METHODS, TABLE, kind_of, type_of_constant
 from jitcore.ir.ops.op import Call, Op, Untypable, bind
 from jitcore.ir.passes.local_records import Methods
+from jitcore.ir.passes.shared_lists import SharedLists, TakenLists
 from jitcore.ir.shapes import broadcast_dims
 from jitcore.ir.types import (
     INT,
@@ -26,13 +28,16 @@ from jitcore.ir.types import (
     is_named_tuple,
 )
 
-__all__ = ["CompileFunction", "TypedBuilder", "unpacked"]
+__all__ = ["CompileFunction", "LayerFunctions", "ObjectArgument", "TypedBuilder", "unpacked"]
 
 DUPLICATION_BUDGET = 4000
 """How many nodes one specialization may add by splitting and peeling."""
 
 CompileFunction = Callable[[Any], Graph | None]
 """Gives the generic graph of a Python function, or None of what is none of the user's."""
+
+LayerFunctions = Literal["kept", "kernels", "definitions"]
+"""What becomes of functions of layers; see `specialize`."""
 
 
 @cache
@@ -73,6 +78,14 @@ class Mark:
     scopes: list[dict[object, Any]]
 
 
+@dataclass(slots=True)
+class ObjectArgument:
+    """An object that is an argument, and the values of its attributes before the call."""
+
+    given: Value
+    attributes: dict[str, Value]
+
+
 class TypedBuilder:
     """Where nodes are emitted, and which symbols of dims may be named there."""
 
@@ -88,10 +101,19 @@ class TypedBuilder:
         self.wanted: list[Value] = []
         self.layers: list[Any] = []
         self.lists: dict[Value, Value] = {}
+        self.shared: SharedLists | None = None
+        self.heap: list[Value] = []
+        self.taken: TakenLists | None = None
+        self.written_parts: set[int] = set()
         self.keeps_ints = False
-        self.keeps_layer_functions = False
+        self.layer_functions: LayerFunctions = "kernels"
         self.methods: Methods | None = None
         self.active_methods: list[Any] = []
+        self.objects: list[ObjectArgument] = []
+        self.made_objects = 0
+        self.given_lists: list[Value] = []
+        self.object_lists: list[Value] = []
+        self.written_columns: set[tuple[int, str]] = set()
         self.changing: set[Value] = set()
         self.compile_function = compile_function
 
@@ -236,17 +258,17 @@ class TypedBuilder:
             raise Untypable("the arguments do not fit the fields")
         return self.make_tuple(bound[1:], class_)
 
-    def class_attribute(self, class_: type, name: str) -> Any:
+    def class_attribute(self, class_: type, name: str, above: type | None = None) -> Any:
         """What a class defines under a name, taken for granted from here on."""
-        for capture in class_captures(class_, name):
+        for capture in class_captures(class_, name, above):
             self.assume(capture)
-        return class_attribute(class_, name)
+        return class_attribute(class_, name, above)
 
-    def default(self, value: Any) -> Value:
+    def default(self, parameter: inspect.Parameter) -> Value:
         """A parameter's default, which must not change."""
-        if not isinstance(value, _FOLDABLE):
+        if not isinstance(parameter.default, _FOLDABLE):
             raise Untypable("a default has contents that may change")
-        return self.constant(value)
+        return self.constant(parameter.default)
 
     def assume(self, capture: Capture) -> None:
         """Note that the graph is right only while this object is what it is now."""

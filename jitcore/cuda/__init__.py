@@ -11,6 +11,7 @@ from jitcore.cuda.array import Array, array, empty, from_numpy
 from jitcore.cuda.pool import pool_of as _pool_of
 from jitcore.cuda.streams import Event, Stream, synchronize
 from jitcore.cuda.transfers import as_array
+from jitcore.cuda.tuning import autotune
 
 __all__ = [
     "Array",
@@ -20,6 +21,7 @@ __all__ = [
     "Stream",
     "array",
     "as_array",
+    "autotune",
     "device_count",
     "device_properties",
     "driver_version",

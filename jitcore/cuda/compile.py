@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jitcore.codegen.cuda import cublas, driver
+from jitcore.codegen.cuda import cublas, cublaslt, driver
 from jitcore.codegen.cuda.compiler import Image, compile_kernel
 from jitcore.codegen.cuda.kernels import Kernel as DeviceKernel
 from jitcore.codegen.cuda.launching import fill, launching_text
+from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries
 from jitcore.codegen.cuda.memory import ensure_memory
 from jitcore.codegen.cuda.products import is_product
 from jitcore.codegen.cuda.split import launch_symbol, split
+from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.engine import compile_module
 from jitcore.codegen.entries.entry import CaptureGuard, Entry
 from jitcore.codegen.entries.signature import Layout, Param
@@ -64,6 +66,7 @@ def compile_device(
     *,
     name: str,
     contract: bool,
+    tuning: Tuning = DEFAULT,
 ) -> NativePlan | None:
     """Compile a typed graph for the thread's current device; None where parts are not native.
 
@@ -77,30 +80,33 @@ def compile_device(
         There is no device, or what compiles for it is missing.
     """
     ensure_memory()
-    return compile_native(graph, params, captures, name=name, contract=contract, backend=_Cuda())
+    return compile_native(
+        graph, params, captures, name=name, contract=contract, backend=_Cuda(tuning)
+    )
 
 
 @dataclass(slots=True)
 class _Cuda:
     """What the pipeline asks of a backend, for one function."""
 
+    tuning: Tuning
     target = CUDA
     kernels: tuple[DeviceKernel, ...] = field(default=())
 
     def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
         """The host part; notes the kernels."""
         lowered = lower(graph, layouts, name=name, target=CUDA)
-        made = split(lowered, self._library(lowered))
+        made = split(lowered, self._libraries(lowered), self.tuning)
         self.kernels = made.kernels
         return made.lowered
 
     @staticmethod
-    def _library(lowered: Lowered) -> str:
-        """The name of the library for matrix products; empty without one, or a need for it."""
+    def _libraries(lowered: Lowered) -> Libraries:
+        """The libraries for matrix products; none where there is no need for them."""
         if not any(map(is_product, walk(lowered.function.body))):
-            return ""
-        library = cublas.available()
-        return "" if library is None else library.name
+            return NO_LIBRARIES
+        found = (cublas.available(), cublaslt.available())
+        return Libraries(*("" if one is None else one.name for one in found))
 
     def compile(self, lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kernel:
         """Machine code for host and device."""

@@ -26,6 +26,7 @@ from jitcore.codegen.cuda.memory import (
     ensure_memory,
     make_shadow,
 )
+from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host import build_host
@@ -38,8 +39,10 @@ from jitcore.cuda.libraries import Library, library_of, row_of
 from jitcore.cuda.mirror import call_on_host
 from jitcore.cuda.numpy_calls import is_of_library
 from jitcore.cuda.pool import Block
+from jitcore.cuda.replays import MISSED, Asked, Replays
 from jitcore.cuda.streams import Stream
 from jitcore.cuda.transfers import Arrays, order_streams
+from jitcore.cuda.tuning import is_on, tuned
 from jitcore.devices import is_device_array
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.fusers.groups import Decision
@@ -80,6 +83,9 @@ _PLUMBING = frozenset(
     )
 )
 """What a host program does with arrays without a look at their elements."""
+
+_WARNINGS = frozenset({"ignore", "warn"})
+"""What ``np.errstate`` may ask for where nothing has to look at numbers."""
 
 _MISSED = object()
 """What a call gives that no entry has taken."""
@@ -190,6 +196,8 @@ class DeviceExecutor(Executor):
         self._allocators: dict[tuple[str, int], Allocator] = {}
         self._copies: Executor | None = None
         self._reason = ""
+        self._sample: tuple[Any, ...] | None = None
+        self.recordings = Replays(device)
         self._constants: dict[int, tuple[Any, Array]] = {}
         self._captures_of_inputs = {
             number: capture
@@ -208,6 +216,11 @@ class DeviceExecutor(Executor):
             if not self.depth:
                 raise
             return self._run_mixed(values)
+        if self.host.replays and _WARNINGS.issuperset(np.geterr().values()):
+            return self._replayed(given, len(args))
+        return self._run(given)
+
+    def _run(self, given: _Given) -> Any:
         result = self._call(self.entry, given)
         if result is _MISSED:
             found = self.specialization(given.shadows)
@@ -222,6 +235,19 @@ class DeviceExecutor(Executor):
             return self._fail(result, given)
         result = self._arrays(result, given)
         return result if given.library.is_own else self._adopted(result, given)
+
+    def _replayed(self, given: _Given, count: int) -> Any:
+        """Replay a call that is recorded; run any other, and record it if it comes again."""
+        asked = Asked(given.shadows[:count], given.shadows[count:], given.stream)
+        with self._driver.on_device(self.device):
+            result = self.recordings.call(asked, given.library)
+        if result is not MISSED:
+            return result
+        result = self._run(given)
+        if self.recordings.is_worth_noting(asked):
+            with self._driver.on_device(self.device):
+                self.recordings.note(asked, self.specialization(given.shadows))
+        return result
 
     def _call(self, entry: Callable[..., Any], given: _Given) -> Any:
         """Call an entry; its work goes to the stream of the arguments."""
@@ -243,8 +269,12 @@ class DeviceExecutor(Executor):
         return result
 
     def specialization(self, args: tuple[Any, ...]) -> Specialization | None:
-        with self._driver.on_device(self.device):
-            return super().specialization(args)
+        with self._driver.on_device(self.device), self._lock:
+            self._sample = args if is_on() else None
+            try:
+                return super().specialization(args)
+            finally:
+                self._sample = None
 
     def _begin_anew(self) -> None:
         """Forget what was compiled for another driver, as tests have them."""
@@ -253,13 +283,15 @@ class DeviceExecutor(Executor):
             self._forget(one)
         self._constants.clear()
         self._allocators.clear()
+        self.recordings = Replays(self.device)
 
     def placed(self, values: tuple[Any, ...]) -> tuple[Executor, tuple[Any, ...]]:
         return self, _Given(self, values).shadows
 
     @property
     def place(self) -> str:
-        return f"cuda:{self.device}, {self._driver.properties(self.device).name}"
+        replays = ", where calls are replays of CUDA graphs" if self.recordings else ""
+        return f"cuda:{self.device}, {self._driver.properties(self.device).name}{replays}"
 
     def wait(self) -> None:
         with self._driver.on_device(self.device):
@@ -364,9 +396,16 @@ class DeviceExecutor(Executor):
     ) -> NativePlan | None:
         guards = tuple(filter(None, map(capture_guard, assumed)))
         contract = self.numerics() == "contract"
+        name, sample = self._symbol(), self._sample
         self._reason = ""
+
+        def make(tuning: Tuning) -> NativePlan | None:
+            return compile_device(
+                typed, params, guards, name=name, contract=contract, tuning=tuning
+            )
+
         try:
-            return compile_device(typed, params, guards, name=self._symbol(), contract=contract)
+            return make(DEFAULT) if sample is None else tuned(make, sample, self.device)
         except NotNative as reason:
             self._reason = str(reason)
             return None

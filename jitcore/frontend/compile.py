@@ -29,7 +29,7 @@ from jitcore.frontend.match_statements import without_match
 from jitcore.frontend.names import Resolver
 from jitcore.frontend.statements import Statements
 from jitcore.ir.graph import Block, Graph, Node
-from jitcore.ir.types import ANY, STR, TENSOR, DictType, Type
+from jitcore.ir.types import ANY, STR, TENSOR, DictType, OpenFunction, Type
 from jitcore.source import FunctionNode, FunctionSource, has_source, read_source
 
 __all__ = ["compile_function", "is_library"]
@@ -39,15 +39,19 @@ Found = TypeVar("Found")
 
 
 def compile_function(
-    function: FunctionType | MethodType, *, lookup_op: LookupOp, frozen: Frozen | None = None
+    function: FunctionType | MethodType | OpenFunction,
+    *,
+    lookup_op: LookupOp,
+    frozen: Frozen | None = None,
 ) -> Graph:
     """The generic graph of a Python function.
 
     Parameters
     ----------
-    function : function or method
-        A plain Python function or lambda whose source is known, or a method of a layer, which is
-        compiled for that layer: the graph has no input for it.
+    function : function, method or OpenFunction
+        A plain Python function or lambda whose source is known; a method of a layer, which is
+        compiled for that layer: the graph has no input for it; or the code of a function, whose
+        variables from around it are inputs after the parameters.
     lookup_op : callable
         Gives the kind of the operation that a Python callable is (``"np::mean"`` for
         ``numpy.mean``), or None.
@@ -65,6 +69,9 @@ def compile_function(
     CompilationError
         The source is not known, or something in it is not supported.
     """
+    if isinstance(function, OpenFunction):
+        scope = LocalScope(list(function.variables), stable=frozenset(function.variables))
+        return _Compilation(lookup_op, frozen).root(function.template, None, scope)
     layer = function.__self__ if isinstance(function, MethodType) else None
     if isinstance(function, MethodType) and is_layer(layer):
         return _Compilation(lookup_op, frozen).root(_function_of(function), layer)
@@ -95,7 +102,7 @@ class _Compilation:
         self._stored: set[str] = set()
         self._in_cells: set[tuple[FunctionPlace, str]] = set()
 
-    def root(self, function: FunctionType, layer: Any) -> Graph:
+    def root(self, function: FunctionType, layer: Any, scope: LocalScope | None = None) -> Graph:
         """The graph of the function that the user asked for."""
         try:
             parameters = parameter_names(read_source(function).node.args)
@@ -103,7 +110,7 @@ class _Compilation:
             statics = {own: root_static(layer, own)} if own else {}
             while True:
                 try:
-                    graph = self._compile(function, statics).graph
+                    graph = self._compile(function, statics, scope).graph
                 except NeedsCell as found:
                     if self.needs_cell(found.owner, found.name):
                         raise AssertionError(f"internal error: no cell for {found.name}") from None
@@ -195,11 +202,13 @@ class _Compilation:
             error.add_call(name, site.caller, site.where)
             raise
 
-    def _compile(self, function: FunctionType, statics: Statics) -> Compiled:
+    def _compile(
+        self, function: FunctionType, statics: Statics, scope: LocalScope | None = None
+    ) -> Compiled:
         resolver = Resolver(function)
         source = without_match(read_source(function), resolver.object_of)
         self._stack.append(_key(function, statics))
-        scope = LocalScope(statics=statics)
+        scope = scope or LocalScope(statics=statics)
         compiled = self._emit(source, resolver, scope, function.__name__)
         self._stack.pop()
         return compiled

@@ -129,7 +129,11 @@ class Variables(Cells):
         found: set[str] = set()
         waiting = [node]
         while waiting:
-            names = (read_names(waiting.pop()) & self.locals) - found
+            read = read_names(waiting.pop())
+            if "super" in read:
+                # Without arguments it takes the method's first parameter.
+                read |= set(parameter_names(self.source.node.args)[:1])
+            names = (read & self.locals) - found
             found |= names
             waiting += [self.local_functions[n] for n in sorted(names) if n in self.local_functions]
         return frozenset(found)

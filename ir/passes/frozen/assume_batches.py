@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.passes.frozen.arrays import array_of, items_of
 from jitcore.ir.passes.frozen.ranks import origin_of_rank
+from jitcore.ir.passes.frozen.weigh_products import PRODUCTS
 from jitcore.ir.types import ANY, TENSOR, TensorType
 
 __all__ = ["assume_batches"]
@@ -44,7 +46,8 @@ def assume_batches(graph: Graph) -> bool:
 
     Whoever runs the graph has to see to it that it is only run with such arguments.  The same
     holds for the input of a linear map that batch normalization follows, a matrix, and for inputs
-    whose rank the program asks for: of those that it compares with, the largest is a batch.
+    whose rank the program asks for: of those that it compares with, the largest is a batch.  What
+    is multiplied by constant matrices has their dtype, and any rank.
     """
     parameters = set(graph.inputs) - {capture.input for capture in graph.captures}
     waiting = {value for value in parameters if value.type in (ANY, TENSOR)}
@@ -60,10 +63,21 @@ def assume_batches(graph: Graph) -> bool:
         rank = _asked_rank(value)
         if rank and dtype is not None:
             found[value] = _batch(value, dtype, rank)
+    for value, dtype in _multiplied(graph):
+        found.setdefault(value, TensorType(dtype))
     for value in waiting & found.keys():
         value.type = found[value]
         log.update("assume_batches", f"{value!r}")
     return bool(waiting & found.keys())
+
+
+def _multiplied(graph: Graph) -> Iterator[tuple[Value, np.dtype[Any]]]:
+    """What is multiplied by constant matrices of floats, and their dtypes."""
+    for kind in PRODUCTS:
+        for node in graph.find_all_nodes(kind):
+            weight = array_of(node.inputs[1]) if len(node.inputs) == 2 else None
+            if weight is not None and weight.ndim == 2 and weight.dtype.kind == "f":
+                yield node.inputs[0], weight.dtype
 
 
 def _batch(value: Value, dtype: np.dtype[Any], rank: int) -> TensorType:

@@ -11,7 +11,7 @@ from jitcore.ir import log
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.names import base_name
 from jitcore.ir.passes.frozen.arrays import add_array, insert_layer
-from jitcore.ir.passes.frozen.linears import linear_at
+from jitcore.ir.passes.frozen.linears import linear_at, product_at
 from jitcore.ir.passes.frozen.readers import is_only_read, writes_nothing
 from jitcore.ir.passes.frozen.weights import Array, Weighted
 from jitcore.ir.types import ANY, ELLIPSIS, INT, NONE, SLICE, TupleType, Type
@@ -57,8 +57,9 @@ def concat_linears(graph: Graph) -> bool:
           %2 : Tuple[Any, Any] = prim::TupleConstruct(%0, %1)
           return (%2)
 
-    Only within one block, and only while nothing has written to the input in between.  A part
-    that leaves the graph, or is written, becomes a copy.
+    Likewise products with constant matrices, ``nn::matmul``.  Only within one block, and only while
+    nothing has written to the input in between.  A part that leaves the graph, or is written,
+    becomes a copy.
     """
     changed = False
     for block in list(graph.blocks()):
@@ -71,13 +72,13 @@ def concat_linears(graph: Graph) -> bool:
 def _groups(block: Block) -> list[list[Weighted]]:
     """Weighted maps of one value, each with as many features of the same dtype."""
     groups: list[list[Weighted]] = []
-    latest: dict[tuple[Value, object, int], list[Weighted]] = {}
+    latest: dict[tuple[object, ...], list[Weighted]] = {}
     for node in block.nodes:
         if not writes_nothing(node):
             latest = {}
-        found = linear_at(node)
+        found = linear_at(node) or product_at(node)
         if found is not None:
-            key = (node.inputs[0], found.weight.dtype, found.weight.shape[1])
+            key = (node.kind, node.inputs[0], found.weight.dtype, found.weight.shape[1])
             if key not in latest:
                 latest[key] = []
                 groups.append(latest[key])
@@ -89,11 +90,15 @@ def _join(group: Sequence[Weighted]) -> None:
     first = group[0].node
     graph = first.graph
     log.update("concat_linears", lambda: f"join {len(group)} maps of %{first.inputs[0].name}")
-    weight = add_array(graph, np.concatenate([one.weight for one in group]), "weight")
-    bias = first.inputs[2]
-    if any(one.bias is not None for one in group):
-        bias = add_array(graph, np.concatenate([_bias(one) for one in group]), "bias")
-    joined = insert_layer(first, first.kind, [first.inputs[0], weight, bias], "")
+    weight = np.concatenate([one.weight for one in group])
+    if first.kind == "nn::matmul":
+        more = [add_array(graph, weight.T, "weight")]
+    else:
+        bias = first.inputs[2]
+        more = [add_array(graph, weight, "weight"), bias]
+        if any(one.bias is not None for one in group):
+            more[1] = add_array(graph, np.concatenate([_bias(one) for one in group]), "bias")
+    joined = insert_layer(first, first.kind, [first.inputs[0], *more], "")
     ends = accumulate((len(one.weight) for one in group), initial=0)
     for one, (start, stop) in zip(group, pairwise(ends), strict=True):
         part = _part(first, joined.output, start, stop, one.node)

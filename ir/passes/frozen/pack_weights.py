@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import log
-from jitcore.ir.graph import Graph, Node
+from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.names import base_name
 from jitcore.ir.ops.layer_kernels import is_depthwise, pack
+from jitcore.ir.ops.recurrence import GATES, WEIGHT
 from jitcore.ir.passes.frozen.arrays import add_array, array_of, number_of
 
 __all__ = ["pack_weights"]
@@ -21,11 +22,11 @@ PanelWidth = Callable[[int, str], int]
 """How many columns wide the panels of a matrix of so many are, in a dtype."""
 
 _CONVOLUTIONS = ("nn::conv1d", "nn::conv2d", "nn::conv3d")
-_LINEARS = ("nn::linear", "nn::transposed_linear")
+_LINEARS = ("nn::linear", "nn::transposed_linear", "nn::matmul")
 
 
 def pack_weights(graph: Graph, panel_width: PanelWidth) -> bool:
-    """Give convolutions and linear maps their constant weights in packed form as well.
+    """Give convolutions, linear maps and recurrent layers their constant weights packed as well.
 
     Before, with constant weights and panels 16 wide::
 
@@ -52,16 +53,28 @@ def pack_weights(graph: Graph, panel_width: PanelWidth) -> bool:
 
 def _add(node: Node, packed: Array) -> None:
     log.update("pack_weights", lambda: f"pack the weights of {node!r}")
-    node.add_input(add_array(node.graph, packed, base_name(node.inputs[1].name)))
+    node.add_input(add_array(node.graph, packed, base_name(_weight(node).name)))
     node.keywords = ("packed",)
 
 
-def _packed(node: Node, panel_width: PanelWidth) -> Array | None:
-    if node.kind not in (*_CONVOLUTIONS, *_LINEARS):
+def _weight(node: Node) -> Value:
+    return node.inputs[WEIGHT.get(node.kind, 1)]
+
+
+def _packed_gates(weight: Array, gates: int, panel_width: PanelWidth) -> Array | None:
+    if weight.ndim != 2 or len(weight) % gates:
         return None
-    weight = array_of(node.inputs[1])
+    return np.asarray(pack(weight, gates, panel_width(len(weight) // gates, weight.dtype.name)))
+
+
+def _packed(node: Node, panel_width: PanelWidth) -> Array | None:
+    if node.kind not in (*_CONVOLUTIONS, *_LINEARS, *WEIGHT):
+        return None
+    weight = array_of(_weight(node))
     if weight is None or weight.dtype.char not in "fd" or not weight.size:
         return None
+    if node.kind in GATES:
+        return _packed_gates(weight, GATES[node.kind], panel_width)
     if node.kind in _LINEARS:
         if weight.ndim != 2:
             return None

@@ -6,7 +6,16 @@ from jitcore.ir.graph import Node, Value
 from jitcore.ir.passes.frozen.arrays import array_of, items_of
 from jitcore.ir.types import TensorType
 
-__all__ = ["METADATA", "is_array", "is_in_place", "origin_of_rank", "rank_of"]
+__all__ = [
+    "METADATA",
+    "is_array",
+    "is_in_place",
+    "is_rearranging",
+    "keeps_rank",
+    "origin_of_rank",
+    "rank_of",
+    "takes_weights",
+]
 
 METADATA = ("ndim", "shape", "dtype", "size")
 """Attributes that say nothing of what an array holds."""
@@ -21,7 +30,7 @@ _KEEP_RANK = frozenset(
         *("feature_alpha_dropout", "relu", "gelu", "interpolate", "pad", "grid_sample"),
     )
 )
-_LINEAR = ("nn::linear", "nn::transposed_linear")
+_LINEAR = ("nn::linear", "nn::transposed_linear", "nn::matmul")
 _POOLING = tuple(f"nn::{name}pool{k}d" for name in ("max_", "adaptive_max_") for k in (1, 2, 3))
 _AUGMENTED = frozenset(f"prim::i{name}" for name in ("add", "sub", "mul", "truediv"))
 _BINARY = frozenset(
@@ -50,9 +59,19 @@ def rank_of(value: Value, but: Node | None = None) -> int | None:
 
 def origin_of_rank(value: Value) -> Value:
     """What a value has its rank from, through functions that keep it."""
-    while value.node is not None and (value.node.kind in _KEEP_RANK or _is_pooling(value.node)):
+    while value.node is not None and keeps_rank(value.node):
         value = value.node.inputs[0]
     return value
+
+
+def keeps_rank(node: Node) -> bool:
+    """Whether a function of layers gives an array of the rank and the dtype of the one it gets."""
+    return node.kind in _KEEP_RANK or _is_pooling(node)
+
+
+def takes_weights(node: Node) -> bool:
+    """Whether a function of layers only takes arrays of the dtype that its weights have."""
+    return node.kind in _LINEAR or node.kind.startswith("nn::conv")
 
 
 def is_array(value: Value) -> bool:
@@ -64,9 +83,9 @@ def is_array(value: Value) -> bool:
         return array_of(value) is not None
     if node.kind in _BINARY or node.kind == "prim::matmul":
         return any(map(is_array, node.inputs))
-    if _is_rearranging(node):
+    if is_rearranging(node):
         return is_array(node.inputs[0])
-    return node.kind in _KEEP_RANK or node.kind in _LINEAR or _is_pooling(node)
+    return keeps_rank(node) or node.kind in _LINEAR
 
 
 def is_in_place(node: Node) -> bool:
@@ -75,12 +94,12 @@ def is_in_place(node: Node) -> bool:
 
 
 def _rank_of_result(node: Node, but: Node | None) -> int | None:
-    if node.kind in _KEEP_RANK or _is_pooling(node):
+    if keeps_rank(node):
         return rank_of(node.inputs[0], but)
     if node.kind in _LINEAR:
         weight = array_of(node.inputs[1])
         return rank_of(node.inputs[0], but) if weight is not None and weight.ndim == 2 else None
-    if _is_rearranging(node):
+    if is_rearranging(node):
         return _rank_of_rearranged(node, but)
     if node.kind in _BINARY:
         ranks = [0 if _is_number(one) else rank_of(one, but) for one in node.inputs]
@@ -107,7 +126,7 @@ def _rank_of_rearranged(node: Node, but: Node | None) -> int | None:
     return len(held) if isinstance(held, tuple) else None
 
 
-def _is_rearranging(node: Node) -> bool:
+def is_rearranging(node: Node) -> bool:
     """Whether this is an attribute or a method that gives another array of an array."""
     name = node.attributes.get("name")
     if node.kind == "prim::GetAttr":

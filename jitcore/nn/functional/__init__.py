@@ -77,6 +77,9 @@ from jitcore.nn.functional.linear import (
     linear,
 )
 from jitcore.nn.functional.linear import (
+    matmul as matmul,
+)
+from jitcore.nn.functional.linear import (
     transposed_linear as transposed_linear,
 )
 from jitcore.nn.functional.loss import (
@@ -117,6 +120,15 @@ from jitcore.nn.functional.pooling import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
+)
+from jitcore.nn.functional.recurrent import (
+    gru_states as gru_states,
+)
+from jitcore.nn.functional.recurrent import (
+    lstm_states as lstm_states,
+)
+from jitcore.nn.functional.recurrent import (
+    rnn_states as rnn_states,
 )
 from jitcore.nn.functional.softmax import (
     cosine_similarity,
@@ -247,5 +259,6 @@ __all__ = [
     "unfold",
 ]
 
-# `transposed_linear` is no name for users: frozen graphs have it.
+# Frozen graphs have `matmul` and `transposed_linear`, layers the loops over time: they are no
+# names for users.
 define_layers({name: globals()[name] for name in NAMES})

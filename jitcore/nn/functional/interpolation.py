@@ -7,6 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jitcore.ir.ops.pixel_weights import (
+    aligned_ratio,
+    inner_cubic,
+    mixed_pixels,
+    nearest_pixels,
+    nearest_ratio,
+    outer_cubic,
+)
 from jitcore.nn.arrays import Array
 from jitcore.nn.functional.adaptive import (
     adaptive_avg_pool1d,
@@ -14,13 +22,11 @@ from jitcore.nn.functional.adaptive import (
     adaptive_avg_pool3d,
 )
 
-__all__ = ["cubic_weights", "interpolate"]
+__all__ = ["interpolate"]
 
 Scale = float | Sequence[float]
 
-# Keys, "Cubic Convolution Interpolation for Digital Image Processing" (1981); the sharper of the
-# two usual values, as in PyTorch, and the softer one where it filters against aliasing.
-_SHARP = -0.75
+# Keys' softer value, which PyTorch has where it filters against aliasing.
 _SOFT = -0.5
 
 
@@ -142,29 +148,18 @@ def _axis(
     length = input.shape[axis]
     if extent == length and _stays(mode, antialias):
         return input
-    if mode == "nearest" and input.ndim == 4 and extent in (length, 2 * length):
-        # PyTorch repeats the pixels of images then, whatever scale_factor says.
-        ratio = length / extent
     if mode in ("nearest", "nearest-exact"):
-        return np.take(input, _nearest(extent, length, ratio, mode), axis=axis)
-    if aligned:
-        ratio = (length - 1) / (extent - 1) if extent > 1 else 0.0
-        places = np.arange(extent) * ratio
-    else:
-        places = (np.arange(extent) + 0.5) * ratio - 0.5
+        if mode == "nearest" and input.ndim == 4:
+            ratio = nearest_ratio(length, extent, ratio)
+        shift = 0.5 if mode == "nearest-exact" else 0.0
+        return np.take(input, nearest_pixels(extent, length, ratio, shift), axis=axis)
     if antialias:
+        if aligned:
+            ratio = aligned_ratio(length, extent)
         members, weights = _filter(extent, length, ratio, mode)
-        return _weighted(input, axis, members, weights)
-    if mode != "bicubic":
-        places = np.maximum(places, 0)
-    floors = np.floor(places)
-    part = places - floors
-    if mode == "bicubic":
-        weights = np.stack(cubic_weights(part), axis=1)
-        members = floors[:, np.newaxis] + np.arange(-1, 3)
-    else:
-        weights = np.stack((1 - part, part), axis=1)
-        members = floors[:, np.newaxis] + np.arange(2)
+        return _weighted(input, axis, members, weights.astype(input.dtype))
+    taps = 4 if mode == "bicubic" else 2
+    members, weights = mixed_pixels(extent, length, ratio, taps, aligned, input.dtype)
     return _weighted(input, axis, members, weights)
 
 
@@ -178,40 +173,12 @@ def _stays(mode: str, antialias: bool) -> bool:
 
 def _weighted(input: Array, axis: int, members: Array, weights: Array) -> Array:
     """Along one axis, the sum of these elements times their weights, both (extent, taps)."""
-    numbers = np.clip(members, 0, input.shape[axis] - 1).astype(np.int64)
-    factors = weights.astype(input.dtype)
     shape = (-1, *(1,) * (input.ndim - 1 - axis))
-    result = np.take(input, numbers[:, 0], axis=axis) * factors[:, 0].reshape(shape)
-    for tap in range(1, numbers.shape[1]):
-        pixels = np.take(input, numbers[:, tap], axis=axis)
-        result = result + pixels * factors[:, tap].reshape(shape)
+    result = np.take(input, members[:, 0], axis=axis) * weights[:, 0].reshape(shape)
+    for tap in range(1, members.shape[1]):
+        pixels = np.take(input, members[:, tap], axis=axis)
+        result = result + pixels * weights[:, tap].reshape(shape)
     return result
-
-
-def _nearest(extent: int, length: int, ratio: float, mode: str) -> Array:
-    # In single precision as in PyTorch, where rounding decides between neighbours.
-    shift = np.float32(0.5 if mode == "nearest-exact" else 0)
-    places = np.floor((np.arange(extent, dtype=np.float32) + shift) * np.float32(ratio))
-    return np.minimum(places.astype(np.int64), length - 1)
-
-
-def cubic_weights(part: Array) -> tuple[Array, Array, Array, Array]:
-    """The weights of four neighbours; ``part`` is how far it is from the second to the third."""
-    rest = 1 - part
-    return (
-        _outer_cubic(part + 1, _SHARP),
-        _inner_cubic(part, _SHARP),
-        _inner_cubic(rest, _SHARP),
-        _outer_cubic(rest + 1, _SHARP),
-    )
-
-
-def _inner_cubic(x: Array, a: float) -> Array:
-    return ((a + 2) * x - (a + 3)) * x * x + 1
-
-
-def _outer_cubic(x: Array, a: float) -> Array:
-    return ((x - 5) * x + 8) * x * a - 4 * a
 
 
 def _filter(extent: int, length: int, ratio: float, mode: str) -> tuple[Array, Array]:
@@ -224,9 +191,10 @@ def _filter(extent: int, length: int, ratio: float, mode: str) -> tuple[Array, A
     members = first[:, np.newaxis] + np.arange(int(np.max(last - first)))
     distance = np.abs((members + 0.5 - centres[:, np.newaxis]) / stretch)
     if mode == "bicubic":
-        outer = np.where(distance < 2, _outer_cubic(distance, _SOFT), 0)
-        weights = np.where(distance < 1, _inner_cubic(distance, _SOFT), outer)
+        outer = np.where(distance < 2, outer_cubic(distance, _SOFT), 0)
+        weights = np.where(distance < 1, inner_cubic(distance, _SOFT), outer)
     else:
         weights = np.maximum(1 - distance, 0)
     weights = np.where(members < last[:, np.newaxis], weights, 0)
-    return members, weights / np.sum(weights, axis=1, keepdims=True)
+    numbers = np.minimum(members, length - 1).astype(np.int64)
+    return numbers, weights / np.sum(weights, axis=1, keepdims=True)

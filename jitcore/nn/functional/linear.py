@@ -7,7 +7,7 @@ import numpy as np
 from jitcore.nn.arrays import Array
 from jitcore.nn.functional.checks import check_dtype
 
-__all__ = ["bilinear", "linear", "transposed_linear"]
+__all__ = ["bilinear", "linear", "matmul", "transposed_linear"]
 
 
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -66,6 +66,11 @@ def transposed_linear(input: Array, weight: Array, bias: Array | None = None) ->
         )
     result = np.matmul(input, weight)
     return result if bias is None else result + bias
+
+
+def matmul(input: Array, weight: Array) -> Array:
+    """``input @ weight``, where frozen models have constant weights."""
+    return np.matmul(input, weight)
 
 
 def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = None) -> Array:

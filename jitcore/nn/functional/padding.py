@@ -48,8 +48,22 @@ def pad(
     result = input
     for axis, (extent, before, after) in enumerate(widths):
         if before != 0 or after != 0:
+            if extent < _least(mode, before, after):
+                raise ValueError(
+                    f"pad: {mode} padding by {before} and {after} needs more elements than axis "
+                    f"{axis} of input of shape {input.shape} has"
+                )
             result = np.take(result, _source(mode, extent, before, after), axis=axis)
     return result
+
+
+def _least(mode: str, before: int, after: int) -> int:
+    """How many elements an axis must have."""
+    if mode not in ("reflect", "replicate", "circular"):
+        raise ValueError(
+            f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', found {mode!r}"
+        )
+    return 1 if mode == "replicate" else max(before, after) + (mode == "reflect")
 
 
 def _widths(input: Array, pad: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -70,18 +84,9 @@ def _widths(input: Array, pad: Sequence[int]) -> list[tuple[int, int, int]]:
 def _source(mode: str, extent: int, before: int, after: int) -> Array:
     """Which elements of an axis stand on the padded one."""
     places = np.arange(-before, extent + after)
-    if mode == "replicate" and extent > 0:
+    if mode == "replicate":
         return np.clip(places, 0, extent - 1)
-    if mode == "reflect" and max(before, after) < extent:
+    if mode == "reflect":
         last = extent - 1
         return last - np.abs(last - np.abs(places))
-    if mode == "circular" and max(before, after) <= extent:
-        return places % extent
-    if mode not in ("reflect", "replicate", "circular"):
-        raise ValueError(
-            f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', found {mode!r}"
-        )
-    raise ValueError(
-        f"pad: {mode} padding by {before} and {after} needs more than the {extent} elements of "
-        f"the axis"
-    )
+    return places % extent

@@ -8,7 +8,17 @@ from jitcore.nn.arrays import Array
 from jitcore.nn.functional.activation import sigmoid
 from jitcore.nn.functional.linear import linear
 
-__all__ = ["gru_cell", "gru_sequence", "lstm_cell", "lstm_sequence", "rnn_cell", "rnn_sequence"]
+__all__ = [
+    "gru_cell",
+    "gru_sequence",
+    "gru_states",
+    "lstm_cell",
+    "lstm_sequence",
+    "lstm_states",
+    "rnn_cell",
+    "rnn_sequence",
+    "rnn_states",
+]
 
 
 def rnn_cell(
@@ -96,6 +106,88 @@ def gru_cell(projected: Array, hidden: Array, w_hh: Array, b_hh: Array | None) -
     return fresh + update * (hidden - fresh)
 
 
+# All times --------------------------------------------------------------------------------
+
+
+def rnn_states(
+    projected: Array,
+    hidden: Array,
+    weight: Array,
+    bias: Array | None = None,
+    nonlinearity: str = "tanh",
+    reverse: bool = False,
+) -> Array:
+    """``rnn_cell`` for all times.
+
+    Parameters
+    ----------
+    projected : (T, N, H) array
+        The input times its weights, with its bias.
+    hidden : (N, H) array
+        The states to start from.
+    weight, bias : (H, H) array, (H,) array or None
+    nonlinearity : str
+    reverse : bool
+        From the last time to the first.
+
+    Returns
+    -------
+    (T, N, H) array
+        The hidden state at all times.
+    """
+    steps = len(projected)
+    states = np.empty((steps, hidden.shape[0], hidden.shape[1]), projected.dtype)
+    for step in range(steps):
+        time = steps - 1 - step if reverse else step
+        hidden = rnn_cell(projected[time], hidden, weight, bias, nonlinearity)
+        states[time] = hidden
+    return states
+
+
+def lstm_states(
+    projected: Array,
+    hidden: Array,
+    cell: Array,
+    weight: Array,
+    bias: Array | None = None,
+    reverse: bool = False,
+) -> tuple[Array, Array]:
+    """``lstm_cell`` for all times; see ``rnn_states``.
+
+    Returns
+    -------
+    (T, N, H) array, (N, H) array
+        The hidden state at all times, and the cell that was reached last.
+    """
+    steps = len(projected)
+    states = np.empty((steps, hidden.shape[0], hidden.shape[1]), projected.dtype)
+    for step in range(steps):
+        time = steps - 1 - step if reverse else step
+        hidden, cell = lstm_cell(projected[time], hidden, cell, weight, bias)
+        states[time] = hidden
+    return states, cell
+
+
+def gru_states(
+    projected: Array,
+    hidden: Array,
+    weight: Array,
+    bias: Array | None = None,
+    reverse: bool = False,
+) -> Array:
+    """``gru_cell`` for all times; see ``rnn_states``."""
+    steps = len(projected)
+    states = np.empty((steps, hidden.shape[0], hidden.shape[1]), projected.dtype)
+    for step in range(steps):
+        time = steps - 1 - step if reverse else step
+        hidden = gru_cell(projected[time], hidden, weight, bias)
+        states[time] = hidden
+    return states
+
+
+# Sequences --------------------------------------------------------------------------------
+
+
 def rnn_sequence(
     input: Array,
     hidden: Array,
@@ -106,11 +198,12 @@ def rnn_sequence(
     nonlinearity: str = "tanh",
     reverse: bool = False,
 ) -> tuple[Array, Array]:
-    """``rnn_cell`` for all times.
+    """An Elman network over a sequence.
 
     Parameters
     ----------
     input : (T, N, I) array
+        T is 1 or more.
     hidden : (N, H) array
     w_ih, w_hh, b_ih, b_hh : array or None
         (H, I), (H, H), (H,) and (H,).
@@ -123,13 +216,8 @@ def rnn_sequence(
     (T, N, H) array, (N, H) array
         The hidden state at all times, and the one that was reached last.
     """
-    projected = linear(input, w_ih, b_ih)
-    outputs = np.empty((len(input), *hidden.shape), input.dtype)
-    for step in range(len(input)):
-        time = len(input) - 1 - step if reverse else step
-        hidden = rnn_cell(projected[time], hidden, w_hh, b_hh, nonlinearity)
-        outputs[time] = hidden
-    return outputs, hidden
+    states = rnn_states(linear(input, w_ih, b_ih), hidden, w_hh, b_hh, nonlinearity, reverse)
+    return states, states[0 if reverse else -1]
 
 
 def lstm_sequence(
@@ -143,7 +231,7 @@ def lstm_sequence(
     w_hr: Array | None = None,
     reverse: bool = False,
 ) -> tuple[Array, Array, Array]:
-    """``lstm_cell`` for all times; see ``rnn_sequence``.
+    """A long short-term memory over a sequence; see ``rnn_sequence``.
 
     Returns
     -------
@@ -151,6 +239,9 @@ def lstm_sequence(
         The hidden state at all times, and the state and cell that were reached last.
     """
     projected = linear(input, w_ih, b_ih)
+    if w_hr is None:
+        states, cell = lstm_states(projected, hidden, cell, w_hh, b_hh, reverse)
+        return states, states[0 if reverse else -1], cell
     outputs = np.empty((len(input), *hidden.shape), input.dtype)
     for step in range(len(input)):
         time = len(input) - 1 - step if reverse else step
@@ -168,11 +259,6 @@ def gru_sequence(
     b_hh: Array | None,
     reverse: bool = False,
 ) -> tuple[Array, Array]:
-    """``gru_cell`` for all times; see ``rnn_sequence``."""
-    projected = linear(input, w_ih, b_ih)
-    outputs = np.empty((len(input), *hidden.shape), input.dtype)
-    for step in range(len(input)):
-        time = len(input) - 1 - step if reverse else step
-        hidden = gru_cell(projected[time], hidden, w_hh, b_hh)
-        outputs[time] = hidden
-    return outputs, hidden
+    """Gated recurrent units over a sequence; see ``rnn_sequence``."""
+    states = gru_states(linear(input, w_ih, b_ih), hidden, w_hh, b_hh, reverse)
+    return states, states[0 if reverse else -1]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jitcore.ir.ops.pixel_weights import cubic_weights
 from jitcore.nn.arrays import Array
-from jitcore.nn.functional.interpolation import cubic_weights
 
 __all__ = ["affine_grid", "channel_shuffle", "grid_sample", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -157,8 +157,10 @@ def _check_grid(input: Array, grid: Array, mode: str, padding_mode: str) -> None
             "grid_sample: expected input of shape (N, C, H, W) with a grid of (N, H', W', 2), or "
             f"the same with one axis more, found {input.shape} and {grid.shape}"
         )
-    if grid.shape[0] != input.shape[0] or 0 in input.shape[2:]:
-        raise ValueError(f"grid_sample: a grid {grid.shape} does not fit input {input.shape}")
+    if 0 in input.shape[2:]:
+        raise ValueError(f"grid_sample: input of shape {input.shape} has no pixels")
+    if grid.shape[0] != input.shape[0]:
+        raise ValueError(f"grid_sample: a grid of shape {grid.shape} has not a part for each image")
     if mode not in ("bilinear", "nearest", "bicubic") or (mode == "bicubic" and rank == 3):
         raise ValueError(f"grid_sample: mode {mode!r} does not exist for {rank} spatial axes")
     if padding_mode not in ("zeros", "border", "reflection"):

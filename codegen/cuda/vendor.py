@@ -1,0 +1,132 @@
+"""What NVIDIA's libraries for matrices share: where they lie, and how they see matrices."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jitcore.ir import log
+
+__all__ = [
+    "DONE",
+    "DTYPES",
+    "FAILED",
+    "LARGEST",
+    "NOT_TAKEN",
+    "REFUSED",
+    "Kind",
+    "MatrixBatch",
+    "batches_of",
+    "load_library",
+    "read_as",
+]
+
+DONE, NOT_TAKEN, FAILED = 0, 1, 2
+"""What native functions that call a library give."""
+
+REFUSED = frozenset({8, 15})
+"""Of ``cublasStatus_t``: no such device, not supported."""
+
+LARGEST = 2**31 - 1
+"""The largest extent."""
+
+_AS_IT_IS, _TRANSPOSED = 0, 1  # cublasOperation_t
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How matrices of a dtype are multiplied: the libraries' numbers, and the dtype of factors."""
+
+    number: int  # cudaDataType_t
+    computed_in: int  # cublasComputeType_t
+    scaled_in: int  # cudaDataType_t
+    factor: Any
+    itemsize: int
+
+
+DTYPES = {
+    "float16": Kind(2, 68, 0, ctypes.c_float, 2),
+    "float32": Kind(0, 68, 0, ctypes.c_float, 4),
+    "float64": Kind(1, 70, 1, ctypes.c_double, 8),
+}
+"""The dtypes of products.  Sums of float16 are kept in float32, as NumPy's are."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixBatch:
+    """A batch of matrices: address, strides of the batch, rows and columns, and extents."""
+
+    address: int
+    batch: int
+    row_stride: int
+    column_stride: int
+    rows: int
+    columns: int
+
+    @property
+    def transposed(self) -> MatrixBatch:
+        return MatrixBatch(
+            self.address,
+            self.batch,
+            self.column_stride,
+            self.row_stride,
+            self.columns,
+            self.rows,
+        )
+
+    @property
+    def row_distance(self) -> int:
+        """How far apart rows of neighbouring elements are; 0 where this is not the layout."""
+        if self.columns > 1 and self.column_stride != 1:
+            return 0
+        if self.rows == 1:
+            return self.columns
+        return self.row_stride if self.row_stride >= self.columns else 0
+
+
+def batches_of(dtype: str, values: Sequence[int]) -> tuple[MatrixBatch, MatrixBatch, MatrixBatch]:
+    """The matrices of a product, from the numbers that `products.MATMUL` lists."""
+    size = DTYPES[dtype].itemsize
+    rows, columns, terms = values[15:18]
+    shapes = (rows, terms), (terms, columns), (rows, columns)
+    groups = values[:5], values[5:10], values[10:15]
+    x, y, z = (
+        MatrixBatch(address + start * size, batch, row, column, *shape)
+        for (address, start, batch, row, column), shape in zip(groups, shapes, strict=True)
+    )
+    return x, y, z
+
+
+def read_as(matrices: MatrixBatch) -> tuple[int, int]:
+    """How a library has to read matrices, and how far apart rows or columns are; 0: not at all."""
+    if matrices.row_distance:
+        return _AS_IT_IS, matrices.row_distance
+    return _TRANSPOSED, matrices.transposed.row_distance
+
+
+def load_library(name: str, newest: int) -> tuple[Any, str] | None:
+    """The newest library that a driver for CUDA of a major version runs, and its file's name.
+
+    It is taken from where the loader finds it, which is also the one that PyTorch or CuPy have
+    loaded, or from NVIDIA's packages for Python.
+    """
+    for version in range(newest, 10, -1):
+        file = f"{name}64_{version}.dll" if sys.platform == "win32" else f"lib{name}.so.{version}"
+        for path in (file, *_packaged(file)):
+            try:
+                return ctypes.CDLL(path), file
+            except OSError as error:
+                log.debug("cuda", str(error))
+    return None
+
+
+def _packaged(file: str) -> list[str]:
+    spec = importlib.util.find_spec("nvidia")
+    places = [] if spec is None else spec.submodule_search_locations or []
+    folder = "bin/**" if sys.platform == "win32" else "lib"
+    return [str(one) for place in places for one in sorted(Path(place).glob(f"*/{folder}/{file}"))]

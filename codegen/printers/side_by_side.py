@@ -1,0 +1,204 @@
+"""Long straight lines of arithmetic, of which several vectors are computed side by side.
+
+Each operation waits for the one before, and what could be done beside it, the next iteration, is
+farther away than the processor looks ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from jitcore.codegen import vecmath
+from jitcore.codegen.loop_passes.traversal import (
+    children,
+    expressions,
+    known_trips,
+    loads_in,
+    variables,
+)
+from jitcore.codegen.loops import (
+    Binary,
+    Call,
+    Comment,
+    Expr,
+    For,
+    Let,
+    Load,
+    Return,
+    Select,
+    Store,
+    Unary,
+)
+from jitcore.codegen.printers.llvm_instructions import BITS
+from jitcore.codegen.printers.loop_hints import MOST_MASKED
+from jitcore.codegen.printers.loop_metadata import (
+    MASKED,
+    ONE_AT_A_TIME,
+    several_at_a_time,
+    vector_width,
+)
+from jitcore.codegen.printers.vector_calls import is_independent
+
+__all__ = ["MOST_OPERATIONS", "SideBySide", "side_by_side"]
+
+LONG_STEP: Final = 16
+LONG_PER_ACCESS: Final = 4
+"""Operations of a step that waits for itself, and not for memory."""
+
+MOST_VECTORS: Final = 8
+MOST_OF_LONGER: Final = 4
+MIDDLE_STEP: Final = 48
+"""Steps with more operations, and those with functions, are longer."""
+
+MOST_OPERATIONS: Final = 1200
+"""Of all such loops of a module together: more take longer to compile than they save."""
+
+REGISTERS: Final = 16
+"""Of processors without AVX-512; those with it have twice as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """How many vectors an iteration of the machine's loop computes.
+
+    Parameters
+    ----------
+    lanes : int
+        The elements of a vector.
+    vectors : int
+    operations : int
+        Of all these vectors.
+    is_width : bool
+        LLVM is told the number of lanes, too, since it takes fewer where functions work in a wider
+        dtype than memory has.  Only for loops that are surely made vectors of.
+    """
+
+    lanes: int
+    vectors: int
+    operations: int
+    is_width: bool = False
+
+    @property
+    def together(self) -> int:
+        """How many iterations are computed side by side."""
+        return self.lanes * self.vectors
+
+    def hints(self, is_rest: bool) -> list[str]:
+        """What LLVM is told about the loop over whole blocks, or about that over the rest."""
+        width = [vector_width(self.lanes)] if self.is_width else []
+        several = [ONE_AT_A_TIME, MASKED] if is_rest else [several_at_a_time(self.vectors)]
+        return [*width, *several]
+
+
+def side_by_side(
+    loop: For, vector_bits: int, most_operations: int, *, is_inlined: bool
+) -> SideBySide | None:
+    """How many vectors a loop computes side by side; None where it is no long straight line.
+
+    Parameters
+    ----------
+    loop : For
+    vector_bits : int
+        The size of a vector register.
+    most_operations : int
+        Of all vectors.
+    is_inlined : bool
+        Whether vector math that the loop calls becomes a part of it.
+    """
+    trips = known_trips(loop)
+    is_short = trips is not None and trips <= MOST_MASKED
+    operations = _long_step(loop)
+    calls = [call for one in loop.body for x in expressions(one) for call in _calls(x)]
+    can_inline = is_inlined and all(map(_is_straight, calls))
+    if loop.step != 1 or is_short or not operations or (calls and not can_inline):
+        return None
+    accessed = [one.value.dtype for one in loop.body if isinstance(one, Store)]
+    accessed += [load.dtype for load in loads_in(loop.body)]
+    lanes = vector_bits // max([8, *(BITS[dtype] for dtype in accessed)])
+    registers = REGISTERS * (2 if vector_bits == 512 else 1)
+    needed = _most_registers(loop, lanes, vector_bits)
+    vectors = MOST_OF_LONGER if operations > MIDDLE_STEP or calls else MOST_VECTORS
+    while vectors * needed > registers or vectors * operations > most_operations:
+        vectors //= 2
+    if vectors < 2:
+        return None
+    is_width = bool(calls) and is_independent(loop)
+    return SideBySide(lanes, vectors, vectors * operations, is_width)
+
+
+def _long_step(loop: For) -> int:
+    """The operations of a step in a straight line, or 0 where it waits for memory or branches."""
+    if not all(isinstance(one, Let | Store | Comment) for one in loop.body):
+        return 0
+    values = [one.value for one in loop.body if isinstance(one, Let | Store)]
+    stores = sum(isinstance(one, Store) for one in loop.body)
+    accesses = stores + sum(1 for _ in loads_in(loop.body))
+    operations = sum(map(_operations, values))
+    is_long = operations >= max(LONG_STEP, accesses * LONG_PER_ACCESS)
+    return operations if is_long else 0
+
+
+def _operations(x: Expr) -> int:
+    """The operations of an expression, without those that compute places in memory."""
+    if isinstance(x, Load):
+        return 0
+    own = int(isinstance(x, Unary | Binary | Select | Call))
+    if isinstance(x, Call) and not x.external and x.name != "fma":
+        own = _operations_of_function(x.name, _own_dtype(x))
+    return own + sum(map(_operations, children(x)))
+
+
+@cache
+def _operations_of_function(name: str, dtype: str) -> int:
+    body = vecmath.function(name, dtype).body
+    return sum(_operations(x) for one in body for x in expressions(one))
+
+
+def _own_dtype(call: Call) -> str:
+    """The dtype that a function of vector math is for; some give a bool."""
+    return call.args[0].dtype if call.dtype == "bool" else call.dtype
+
+
+def _calls(x: Expr) -> Iterator[Call]:
+    """The calls of C, and of vector math that is more than an instruction."""
+    if isinstance(x, Call) and x.name != "fma":
+        yield x
+    for child in children(x):
+        yield from _calls(child)
+
+
+def _is_straight(call: Call) -> bool:
+    """Whether a function is a straight line, which LLVM makes vectors of."""
+    return not call.external and _is_straight_line(call.name, _own_dtype(call))
+
+
+@cache
+def _is_straight_line(name: str, dtype: str) -> bool:
+    body = vecmath.function(name, dtype).body
+    inner = (call for one in body for x in expressions(one) for call in _calls(x))
+    has_lines_only = all(isinstance(one, Let | Return) for one in body)
+    return has_lines_only and vecmath.branch(name, dtype) is None and all(map(_is_straight, inner))
+
+
+def _most_registers(loop: For, lanes: int, vector_bits: int) -> int:
+    """The registers that values of one step need, where there are most of them.
+
+    Instructions read what is in memory there, and a bool is a mask.
+    """
+    last = {
+        name: place
+        for place, one in enumerate(loop.body)
+        for x in expressions(one)
+        for name in variables(x)
+    }
+    most, alive = 1, dict[str, int]()
+    for place, one in enumerate(loop.body):
+        alive = {name: size for name, size in alive.items() if last[name] > place}
+        if isinstance(one, Let) and not isinstance(one.value, Load) and one.var.name in last:
+            size = 0 if one.var.dtype == "bool" else lanes * BITS[one.var.dtype]
+            alive[one.var.name] = -(-size // vector_bits)
+        most = max(most, sum(alive.values()))
+    return most

@@ -1,0 +1,257 @@
+"""Clusters of nodes that run together: what all fusers of groups share.
+
+Clusters are convex: no value leaves one and comes back into it.  The order of conflicting memory
+accesses counts as a dependency, so a cluster never moves a read across a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
+from jitcore.ir.types import Dim, TensorType
+
+__all__ = ["BlockClusters", "Cluster", "Decision", "inner_first", "is_array", "make_group"]
+
+
+@dataclass(slots=True)
+class Decision:
+    """What happened to one node: the group it is in, or why it is in none."""
+
+    node: str
+    source: str
+    group: str | None
+    reason: str | None
+
+
+@dataclass(eq=False, slots=True)
+class Cluster:
+    """Nodes that will run together: a group in the making, or a node by itself.
+
+    ``space`` is what all of them iterate over, where each only computes elements.
+    """
+
+    nodes: list[Node]
+    first: int
+    last: int
+    predecessors: set[int] = field(default_factory=set)
+    fusible: bool = False
+    space: tuple[Dim, ...] | None = None
+
+
+class BlockClusters:
+    """The clusters of one block, in the making; at first there are none.
+
+    Parameters
+    ----------
+    block : Block
+    analysis : AliasAnalysis
+        Of the block's graph as it is.
+    """
+
+    def __init__(self, block: Block, analysis: AliasAnalysis) -> None:
+        self.block = block
+        self.analysis = analysis
+        self.order = {node: number for number, node in enumerate(block.nodes)}
+        self.cluster_of: list[Cluster] = []
+        self.edges = self._dependencies()
+
+    def add(self, node: Node, *, fusible: bool, space: tuple[Dim, ...] | None = None) -> Cluster:
+        """A cluster of the next node alone."""
+        number = len(self.cluster_of)
+        cluster = Cluster([node], number, number, set(self.edges[number]), fusible, space)
+        self.cluster_of.append(cluster)
+        return cluster
+
+    def cluster(self, value: Value) -> Cluster | None:
+        """That of the node of this block which makes a value."""
+        if value.node is None or value.node not in self.order:
+            return None
+        return self.cluster_of[self.order[value.node]]
+
+    def _dependencies(self) -> list[set[int]]:
+        """For each node the numbers of the nodes of this block that must run before it."""
+        edges: list[set[int]] = []
+        last_write: dict[object, int] = {}
+        readers: dict[object, set[int]] = {}
+        last_effect: int | None = None
+        for number, node in enumerate(self.block.nodes):
+            before = {self.order[d] for d in self._producers(node)}
+            reads, writes = self.analysis.reads(node), self.analysis.writes(node)
+            for place in reads:
+                if place in last_write:
+                    before.add(last_write[place])
+                readers.setdefault(place, set()).add(number)
+            for place in writes:
+                before |= readers.pop(place, set()) - {number}
+                if place in last_write:
+                    before.add(last_write[place])
+                last_write[place] = number
+            if self.analysis.has_effects(node) and not writes:
+                if last_effect is not None:
+                    before.add(last_effect)
+                last_effect = number
+            edges.append(before)
+        return edges
+
+    def _producers(self, node: Node) -> Iterable[Node]:
+        for value in _all_inputs(node):
+            producer = value.node
+            if producer is not None and producer in self.order:
+                yield producer
+
+    def stays_convex(self, first: Cluster, second: Cluster) -> bool:
+        """Whether nothing outside lies on a path from one cluster to the other."""
+        inside = {id(first), id(second)}
+        start = min(first.first, second.first)
+        seen: set[int] = set()
+        stack = [
+            self.cluster_of[p]
+            for p in first.predecessors | second.predecessors
+            if id(self.cluster_of[p]) not in inside
+        ]
+        while stack:
+            cluster = stack.pop()
+            if id(cluster) in seen or cluster.last < start:
+                continue
+            seen.add(id(cluster))
+            for number in cluster.predecessors:
+                other = self.cluster_of[number]
+                if id(other) in inside:
+                    return False
+                stack.append(other)
+        return True
+
+    def merge(self, first: Cluster, second: Cluster) -> Cluster:
+        """One cluster of two."""
+        first.nodes = sorted([*first.nodes, *second.nodes], key=self.order.__getitem__)
+        first.first = min(first.first, second.first)
+        first.last = max(first.last, second.last)
+        first.predecessors |= second.predecessors
+        first.space = first.space if first.space == second.space else None
+        for node in second.nodes:
+            self.cluster_of[self.order[node]] = first
+        return first
+
+    def schedule(self) -> list[Cluster]:
+        """Clusters after all they depend on, otherwise in the order of their last nodes."""
+        done: set[int] = set()
+        result: list[Cluster] = []
+        for cluster in dict.fromkeys(self.cluster_of):
+            stack = [cluster]
+            while stack:
+                top = stack[-1]
+                if id(top) in done:
+                    stack.pop()
+                    continue
+                waiting = [
+                    self.cluster_of[number]
+                    for number in sorted(top.predecessors)
+                    if self.cluster_of[number] is not top
+                    and id(self.cluster_of[number]) not in done
+                ]
+                if waiting:
+                    stack.extend(reversed(list(dict.fromkeys(waiting))))
+                    continue
+                done.add(id(top))
+                result.append(top)
+                stack.pop()
+        return result
+
+
+def inner_first(block: Block) -> Iterable[Block]:
+    """A block and all blocks inside, each after those inside of it."""
+    for node in list(block.nodes):
+        for inner in node.blocks:
+            yield from inner_first(inner)
+    yield block
+
+
+def _all_inputs(node: Node) -> Iterable[Value]:
+    yield from node.inputs
+    for block in node.blocks:
+        yield from block.returns
+        for inner in block.nodes:
+            yield from _all_inputs(inner)
+
+
+def make_group(block: Block, nodes: list[Node], kind: str) -> Node:
+    """Append a node of this kind whose attribute ``graph`` holds these nodes."""
+    inside = set(nodes)
+    views = _views_beside(block, nodes)
+    graph = Graph()
+    mapping: dict[Value, Value] = {}
+    inputs: list[Value] = []
+    for node in nodes:
+        for value in node.inputs:
+            if value.node in inside or value in mapping:
+                continue
+            if value.constant is not None and not is_array(value):
+                copied = copy_node(value.constant, graph.block, mapping)
+                mapping[value] = copied.output
+                continue
+            inputs.append(value)
+            mapping[value] = graph.block.add_param(value.type, value.name)
+    for node in nodes:
+        copy_node(node, graph.block, mapping)
+    outputs = [
+        value
+        for node in nodes
+        for value in node.outputs
+        if any(use.user not in inside for use in value.uses)
+    ]
+    for value in outputs:
+        graph.block.add_return(mapping[value])
+    made = block.append(
+        kind,
+        inputs,
+        {"graph": graph},
+        outputs=[value.type for value in outputs],
+        names=[value.name for value in outputs],
+        source=nodes[-1].source,
+    )
+    for old, new in zip(outputs, made.outputs, strict=True):
+        outside = [use for use in old.uses if use.user not in inside]
+        for use in outside:
+            if isinstance(use.user, Node):
+                use.user.set_input(use.index, new)
+            else:
+                use.user.set_return(use.index, new)
+    for node in nodes:
+        node.drop_inputs()
+    block.nodes.extend(views)
+    return made
+
+
+def _views_beside(block: Block, nodes: list[Node]) -> list[Node]:
+    """Copies, for the users outside, of the views among the nodes.
+
+    A kernel returns new arrays, so a view that is needed outside is made there.
+    """
+    inside = set(nodes)
+    leaving: list[Node] = []
+    for node in reversed(nodes):
+        if node.kind == "np::view" and any(
+            use.user not in inside or use.user in leaving for use in node.output.uses
+        ):
+            leaving.append(node)
+    mapping: dict[Value, Value] = {}
+    copies = []
+    for node in reversed(leaving):
+        copies.append(copy_node(node, block, mapping))
+        for use in list(node.output.uses):
+            if use.user in inside or use.user in copies:
+                continue
+            if isinstance(use.user, Node):
+                use.user.set_input(use.index, mapping[node.output])
+            else:
+                use.user.set_return(use.index, mapping[node.output])
+    del block.nodes[len(block.nodes) - len(copies) :]
+    return copies
+
+
+def is_array(value: Value) -> bool:
+    """Whether a value has elements in memory."""
+    return isinstance(value.type, TensorType) and not value.type.scalar

@@ -1,0 +1,107 @@
+"""Lists that several names and lists refer to, in machine code: lists of lists above all."""
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from shared_list_programs import PROGRAMS, cube_of_flags, same, triangle, weighted_graph
+
+from jitcore import script
+from jitcore.pipeline import NativePlan
+
+
+def outcome(function, arguments):
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        return type(error), str(error)
+    return type(result), repr(result)
+
+
+def is_native(scripted) -> bool:
+    return all(isinstance(one.plan, NativePlan) for one in scripted.specializations)
+
+
+@pytest.mark.parametrize(
+    ("function", "calls"), PROGRAMS, ids=[function.__name__ for function, _ in PROGRAMS]
+)
+def test_programs(function, calls) -> None:
+    scripted = script(function)
+    for arguments in calls:
+        assert outcome(scripted, arguments) == outcome(function, arguments)
+    assert is_native(scripted)
+
+
+def test_results_are_one_object_where_python_has_one() -> None:
+    table, _ = script(same)(3)
+    assert table[0] is table[1] is table[2]
+    graph, _, first = script(weighted_graph)(3)
+    assert graph[0] is first
+    cube = script(cube_of_flags)(3)
+    assert cube[0][0] is cube[2][2]
+
+
+def rows_of_two_types(n):
+    rows: list[Any] = [[0] * n for _ in range(n)]
+    rows[0][0] = 0.5
+    return rows
+
+
+def caught(n):
+    rows = [[0] * n for _ in range(2)]
+    try:
+        rows[0][n] = 1
+    except IndexError:
+        rows[1].append(7)
+    return rows
+
+
+def kept_by_python(n):
+    rows = [[0] * n for _ in range(2)]
+    return rows, {"rows": rows}, str(rows[0])
+
+
+@pytest.mark.parametrize("function", [rows_of_two_types, caught, kept_by_python])
+def test_what_stays_python(function) -> None:
+    scripted = script(function)
+    assert outcome(scripted, (2,))[1] == outcome(function, (2,))[1]
+    assert not is_native(scripted)
+
+
+def written_first(x, i):
+    rows = [[1], [2]]
+    x[0] = 5.0
+    rows[0][i] = 3
+    return rows
+
+
+def unpacked_late(x, n):
+    rows = [[0] * n for _ in range(2)]
+    x[0] = 5.0
+    one, two = rows[1]
+    return one + two
+
+
+@pytest.mark.parametrize("function", [written_first, unpacked_late])
+@pytest.mark.parametrize("number", [0, 2, 7])
+def test_errors_after_writes(function, number) -> None:
+    given, wanted = np.zeros(2), np.zeros(2)
+    assert outcome(script(function), (given, number)) == outcome(function, (wanted, number))
+    np.testing.assert_array_equal(given, wanted)
+
+
+def test_dropped_lists_do_not_stay() -> None:
+    scripted = script(triangle)
+    scripted(40)
+    tracemalloc.start()
+    for _ in range(50):
+        scripted(40)
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(500):
+        scripted(40)
+    assert tracemalloc.get_traced_memory()[0] - before < 10_000
+    tracemalloc.stop()
