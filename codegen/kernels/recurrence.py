@@ -83,7 +83,7 @@ def _module_text(cell: str, dtype: str, vectors: int) -> str:
 _CONTEXT = (
     *("ptr %now", "ptr %before", "ptr %after", "ptr %cell.before", "ptr %cell.after"),
     *("ptr %packed", "ptr %bias"),
-    *("i64 %rows", "i64 %width", "i64 %row.apart", "i64 %panels", "i64 %chunks"),
+    *("i64 %rows", "i64 %width", "i64 %row.apart", "i64 %panels", "i64 %chunks", "i64 %backwards"),
 )
 """What the tasks of one time know: the input's terms, states before and those to write, weights."""
 
@@ -115,6 +115,7 @@ def _write_recurrence(name: str, tile: Tile, gates: int) -> str:
             "%cell.after": cell_after,
             "%panels": str(panels),
             "%chunks": str(chunks),
+            "%backwards": function.binary("and", left, 1),
         }
         words = [(type_, known.get(word, word)) for type_, word in map(split, _CONTEXT)]
         context = function.context(words)
@@ -150,6 +151,10 @@ def _write_tasks(name: str, tiles: list[Tile], cell: str) -> str:
     table = function.slot(f"[{tile.rows} x ptr]")
     with function.loop("%first", "%last") as task:
         panel = function.binary("sdiv", task, "%chunks")
+        # Every other time begins with the weights that the one before has left in the cache.
+        opposite = function.sub(function.sub("%panels", 1), panel)
+        is_backwards = function.compare("ne", "%backwards", 0)
+        panel = function.let(f"select i1 {is_backwards}, i64 {opposite}, i64 {panel}")
         row = function.mul(function.binary("srem", task, "%chunks"), tile.rows)
         rows = function.smaller(tile.rows, function.sub("%rows", row))
         column = function.mul(panel, tile.width)

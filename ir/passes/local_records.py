@@ -1,4 +1,4 @@
-"""Objects of plain classes that a function makes for itself, as the values of their attributes.
+"""Objects of plain classes that a function makes, or gets, as the values of their attributes.
 
 Before, where ``Sum`` is a class whose method ``add`` changes it::
 
@@ -26,9 +26,10 @@ After::
       %3 : Any = prim::GetAttr[name="total"](%s.2)
       return (%3)
 
-A change gives a new value, so an object may only go elsewhere, into a variable that changes, an
-attribute or an argument, when nothing changes it any more.  Whether it is one after all, and is
-nowhere needed as a whole, only ``specialize`` can tell (see ``records``).
+A change gives a new value, so an object may only go elsewhere, into a variable that changes or an
+attribute, when nothing changes it any more; what a method gets is looked at afterwards.  Whether it
+is one after all, and is nowhere needed as a whole, only ``specialize`` can tell (see ``records``).
+An object that is an argument is a ``RecordSelf`` of the input; what it is at the end is returned.
 """
 
 from __future__ import annotations

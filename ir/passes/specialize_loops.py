@@ -67,7 +67,7 @@ def visit_loop(
         visited = counted_items(worker, iterable)
     except Untypable:
         return _foreign(worker, node, environment, iterable, carried)
-    start = visited.goes_on(worker, always, worker.constant(0))
+    start = visited.goes_on(worker, always, partial(worker.constant, 0))
     return _counted(worker, node, environment, rest, visited, start, carried)
 
 
@@ -185,7 +185,7 @@ def _peeled(
     local.update(zip(body.params, [first, *carried], strict=True))
     go_on, *values = worker.walk(body, 0, local)
     left = visited.later(worker)
-    go_on = left.goes_on(worker, go_on, worker.constant(0))
+    go_on = left.goes_on(worker, go_on, partial(worker.constant, 0))
     if _is_never(left.trip, go_on):
         return values
     found = _fixpoint(worker, node, environment, left, go_on, values)
@@ -270,8 +270,7 @@ def _build(
     values = worker.without_heap([worker.rebuild(shape, params) for shape in skeletons])
     local.update(zip(body.params, [visited.item(index), *values], strict=True))
     go_on, *returned = worker.walk(body, 0, local)
-    if visited.is_there is not None:
-        go_on = visited.goes_on(worker, go_on, worker.op("prim::add", index, 1))
+    go_on = visited.goes_on(worker, go_on, partial(worker.op, "prim::add", index, 1))
     worker.block.add_return(go_on)
     worker.close_scope(outer)
     return made, [*returned, *worker.heap]

@@ -70,11 +70,11 @@ class Items:
         is_there = None if self.is_there is None else after(self.is_there)
         return Items(worker.op("prim::sub", self.trip, 1), after(self.item), is_there)
 
-    def goes_on(self, worker: BranchBuilder, go_on: Value, number: Value) -> Value:
-        """Whether a loop that has not been left visits the item of this number."""
+    def goes_on(self, worker: BranchBuilder, go_on: Value, number: Callable[[], Value]) -> Value:
+        """Whether a loop goes on that visits the item of this number next."""
         if self.is_there is None or go_on.type != BOOL or is_known(go_on, 0):
             return go_on
-        is_there = self.is_there(number)
+        is_there = self.is_there(number())
         return is_there if is_known(go_on, 1) else worker.op("prim::and_", go_on, is_there)
 
 
@@ -197,7 +197,7 @@ def _together(worker: BranchBuilder, parts: Sequence[Items]) -> Items:
     def is_there(i: Value) -> Value:
         found = worker.constant(True)
         for one in asked:
-            found = one.goes_on(worker, found, i)
+            found = one.goes_on(worker, found, lambda: i)
         return found
 
     return Items(
