@@ -221,8 +221,15 @@ def test_a_worker_on_the_core_of_its_caller_gives_way(tmp_path: Path) -> None:
     """It takes no parts, nor does it look for more of them, while the caller could work."""
     program = tmp_path / "program.py"
     program.write_text(SHARED_CORE)
-    command = [sys.executable, str(program)]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, str(program)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
     ratio, is_right = ran.stdout.split()
     assert is_right == "True"
     assert float(ratio) < 1.3

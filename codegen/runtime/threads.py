@@ -243,7 +243,8 @@ give_way:
   %has_other = icmp ne i64 %any, 0
   br i1 %has_other, label %move, label %crowded
 move:
-MOVE  br label %idle
+MOVE  %has_moved = icmp eq i32 %moved, 0
+  br i1 %has_moved, label %idle, label %crowded
 crowded:
   call void @work_alone()
   br label %lie_down
@@ -374,6 +375,8 @@ free:
 }
 """
 
+_MOVE = "call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)"
+
 _CORE_FUNCTIONS = """
 declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
@@ -383,10 +386,6 @@ declare i32 @sched_setaffinity(i32, i64, ptr)
 _CORES_OF_WORKER = """
   store <16 x i64> zeroinitializer, ptr %cores
   %ignored.22 = call i32 @sched_getaffinity(i32 0, i64 128, ptr %cores)
-"""
-
-_MOVE = """
-  %ignored.23 = call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)
 """
 
 _ALONE = """
@@ -526,7 +525,7 @@ def _text() -> str:
         "CORES_OF_WORKER": _CORES_OF_WORKER if has_cores else "",
         "CORE_OF_WORKER": f"  %core = {core or 'add i32 0, 1'}\n",
         "CORE_OF_CALLER": f"  %core = {core or 'add i32 0, 0'}\n",
-        "MOVE": _MOVE if has_cores else "",
+        "MOVE": f"  %moved = {_MOVE if has_cores else 'add i32 0, 0'}\n",
         "ALONE_AT_MOST": str(_ALONE_AT_MOST),
         "ALONE_FOR": str(_ALONE_FOR),
         "LATE": str(_LATE),
