@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import jitcore
 from checking import check
 from jitcore import pipeline, script
+from jitcore.codegen.runtime import streams
 from jitcore.codegen.runtime.streams import largest_cache
 
 
@@ -39,6 +41,10 @@ def several(x, y):
     return x + y, x > y, (x - y).astype(np.float32)
 
 
+def many(x, y):
+    return x, x + y, x - y, x * 2, y * 2, x * 3, y * 3, x + 1, y + 1, x + 2, y + 2
+
+
 def inside(x, y):
     return x[1:-1] + y[2:] * x[:-2]
 
@@ -50,7 +56,7 @@ def into(x, y):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int16", "uint8"])
 @pytest.mark.parametrize("length", [8192, 9001, 20_000, 100_003])
-@pytest.mark.parametrize("function", [chain, several, inside, into])
+@pytest.mark.parametrize("function", [chain, several, many, inside, into])
 def test_lengths(function: Callable[..., Any], length: int, dtype: str) -> None:
     x, y = np.random.default_rng(length).integers(1, 100, (2, length)).astype(dtype)
     assert is_streamed(check(function, x, y))
@@ -118,3 +124,12 @@ def test_time_loops_count_their_arrays_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_largest_cache() -> None:
     assert 64 * 1024 <= largest_cache() <= 2**40
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("32768K\n", 2**25), ("1M", 2**20), ("", 0), ("unknown", 0), ("0K", 0)]
+)
+def test_what_the_system_says(text: str, size: int, tmp_path: Path) -> None:
+    (tmp_path / "size").write_text(text)
+    assert streams._size(tmp_path / "size") == size
+    assert streams._size(tmp_path / "absent") == 0

@@ -82,6 +82,21 @@ def same_object(u):
     return other is left, other + right
 
 
+def written_in_between(u):
+    once = np.roll(u, 1, 0)
+    once[0] = 100
+    twice, other = np.roll(once, 1, 0), np.roll(u, 1, 0)
+    for i in range(2):
+        other[i] = i
+    return twice + np.roll(u, -1, 0), np.roll(other, 1, 0) + np.roll(other, -1, 0)
+
+
+def base_written_in_between(u):
+    once = np.roll(u, 1, 0)
+    u[-1] = 77
+    return np.roll(once, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 0), once
+
+
 FUNCTIONS = [
     laplacian,
     neighbours,
@@ -95,6 +110,8 @@ FUNCTIONS = [
     base_written,
     iterated,
     same_object,
+    written_in_between,
+    base_written_in_between,
 ]
 
 

@@ -142,7 +142,7 @@ class _Streaming:
     def streamed(self, loop: For, stores: Sequence[Store]) -> For:
         """The loop over blocks."""
         bytes_of = {id(one): _size(one.value.dtype) for one in stores}
-        size = BLOCK_BYTES // sum(bytes_of.values()) // 64 * 64
+        size = max(BLOCK_BYTES // sum(bytes_of.values()) // 64, 1) * 64
         number, first, last = (self.variable(name) for name in ("block", "first", "last"))
         buffers = {id(one): self.variable("results", "ptr") for one in stores}
         body: list[Stmt] = [

@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+from jitcore.codegen.engine import add_library
 
 __all__ = ["largest_cache"]
 
@@ -62,27 +62,21 @@ done:
 !0 = !{i32 1}
 """
 
-_module: CompiledModule | None = None
-
 
 @cache
 def largest_cache() -> int:
     """The size of the largest cache that this process's threads share, in bytes."""
     sizes = [_size(path) for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("*/size")]
-    return max(sizes, default=USUAL_CACHE)
+    return max(sizes, default=0) or USUAL_CACHE
 
 
 def _size(path: Path) -> int:
-    text = path.read_text().strip()
-    return int(text[:-1]) * _UNITS[text[-1]] if text[-1:] in _UNITS else int(text)
+    """What a file of the system says, such as ``32768K``; 0 where that is nothing."""
+    try:
+        text = path.read_text().strip()
+        return int(text[:-1]) * _UNITS[text[-1]] if text[-1:] in _UNITS else int(text)
+    except (OSError, ValueError):
+        return 0
 
 
-def _make() -> None:
-    """Compile ``jc_stream`` and make it known to the engine."""
-    global _module
-    if _module is None:
-        _module = compile_module(_TEXT, name="streams")
-        add_symbol("jc_stream", _module.address("jc_stream"))
-
-
-add_maker("jc_stream", _make)
+add_library("jc_stream", lambda: _TEXT, "registers")

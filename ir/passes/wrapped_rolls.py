@@ -68,11 +68,15 @@ def wrap_rolled_arrays(graph: Graph) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """An array that is another one rolled by a number of places along each axis."""
+    """An array that is another one rolled by a number of places along each axis.
+
+    ``through`` are the rolled arrays in between, where it is one that is rolled again.
+    """
 
     node: Node
     base: Value
     shifts: tuple[int, ...]
+    through: frozenset[Node]
 
 
 def _wrap_in(graph: Graph, block: Block) -> bool:
@@ -91,7 +95,8 @@ def _wrap_in(graph: Graph, block: Block) -> bool:
     leaving = frozenset[Location]().union(*map(analysis.reachable, graph.outputs))
     changed = False
     for group in groups:
-        wanted = [one for one in group if _may_be_view(analysis, leaving, one.node.output)]
+        views = {one.node for one in group if _may_be_view(analysis, leaving, one.node.output)}
+        wanted = [one for one in group if views.issuperset({one.node, *one.through})]
         if len(wanted) > 1 and _stays(analysis, block, wanted):
             _wrap(wanted)
             changed = True
@@ -116,13 +121,15 @@ def _rolled(node: Node, known: dict[Node, Rolled]) -> Rolled | None:
         return None
     shifts = [0] * len(_dims(type_))
     shifts[axis] = -cut if 2 * cut <= extent else extent - cut
+    through = frozenset[Node]()
     inner = known.get(base.node) if base.node is not None else None
     if inner is not None:
+        through = inner.through | {inner.node}
         base, shifts = inner.base, [a + b for a, b in zip(inner.shifts, shifts, strict=True)]
     limits = (min(MOST_SHIFTED, dim) for dim in _dims(type_))
     if any(abs(shift) > limit for shift, limit in zip(shifts, limits, strict=True)):
         return None
-    return Rolled(node, base, tuple(shifts))
+    return Rolled(node, base, tuple(shifts), through)
 
 
 def _cut(tail: str, head: str, axis: int, rank: int) -> int | None:
