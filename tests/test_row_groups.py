@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jitcore.nn.functional as F
 from checking import check
-from jitcore import script
+from jitcore import nn, script
 
 
 def softmax(x):
@@ -242,3 +243,26 @@ def integer_rows(n):
 def test_integer_rows(dtype: str) -> None:
     generator = np.random.default_rng(3)
     check(integer_rows, generator.integers(1, 100, size=(6, 11)).astype(dtype))
+
+
+def test_operands_that_depend_on_a_condition() -> None:
+    def normalized(x, y, flag):
+        values, largest = x * 2, x.max(axis=1, keepdims=True)
+        if flag > 0:
+            values, largest = values + 1, y.max(axis=1, keepdims=True)
+        shifted = values - largest
+        return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+    x, y = np.random.default_rng(6).random((2, 5, 4))
+    for flag in (1, 0):
+        check(normalized, x, y, flag, reduction=True, ulp=8)
+
+
+def test_a_softmax_of_a_recurrent_layer() -> None:
+    layer = nn.RNN(4, 3)
+
+    def of_states(x):
+        return F.log_softmax(layer(x)[0], -1)
+
+    x = np.random.default_rng(7).random((2, 3, 4)).astype(np.float32)
+    np.testing.assert_allclose(script(of_states)(x), of_states(x), rtol=1e-5)

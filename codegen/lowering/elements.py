@@ -139,7 +139,11 @@ class Elements:
         operand = self.source(operand)
         if not isinstance(operand, (ArrayRef, Lazy)):
             return operand
-        return self._known.get((id(operand), index))
+        found = self._known.get((id(operand), index))
+        parts = (found.re, found.im) if isinstance(found, Pair) else (found,)
+        # What may change is bound inside of loops that it does not depend on.
+        is_bound = self.lowering.emitter.is_bound
+        return found if all(part is None or is_bound(part) for part in parts) else None
 
     def _compute(self, operand: Operand, index: Index) -> Pull:
         operand = self.source(operand)

@@ -90,6 +90,7 @@ class Emitter:
         self._floor = 0
         self._names: dict[str, int] = {}
         self._depths: dict[str, int] = {}
+        self._blocks: dict[str, list[Stmt]] = {}
         self._mutable: set[str] = set()
         self._shared: list[dict[Expr, Expr]] = [{}]
 
@@ -151,8 +152,14 @@ class Emitter:
             block.append(Comment(comment))
         var = Var(self.unique(name), value.dtype)
         self._depths[var.name] = depth
+        self._blocks[var.name] = block
         block.append(Let(var, value))
         return var
+
+    def is_bound(self, value: Expr) -> bool:
+        """Whether a value that `hoisted` gave may be read here: its block is still open."""
+        block = self._blocks.get(value.name) if isinstance(value, Var) else None
+        return block is None or any(one is block for one in self._open)
 
     def _depth(self, name: str) -> int:
         """How deep a variable is bound; what may change counts as bound here."""
