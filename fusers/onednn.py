@@ -213,9 +213,12 @@ def _refusal(node: Node) -> str:
 
 
 def _broadcasts(node: Node) -> bool:
-    """Whether each operand has the result's extents, or one number for each channel or for all."""
+    """Whether each operand has the result's extents, or one number for each channel or for all.
+
+    One of them has the result's extents, as the types say it.
+    """
     dims = _dims(node.output)
-    if len(dims) < 2 or not _is_float32(node.output):
+    if len(dims) < 2 or not _is_float32(node.output) or dims not in map(_dims, node.inputs):
         return False
     channels = dims[-1:]
     return all(

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import partial
-from types import FunctionType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from jitcore.ir.graph import Capture
@@ -18,6 +18,7 @@ __all__ = [
     "bind_arguments",
     "class_attribute",
     "class_captures",
+    "has_default",
     "has_plain_attributes",
     "is_record_class",
 ]
@@ -119,7 +120,15 @@ def has_plain_attributes(class_: Any) -> bool:
         return False
     if class_attribute(class_, "__getattr__") is not MISSING:
         return False
+    if not isinstance(class_attribute(class_, "__dict__"), GetSetDescriptorType | _Missing):
+        return False
     return class_.__getattribute__ is object.__getattribute__ and class_ is not object
+
+
+def has_default(class_: type, name: str) -> bool:
+    """Whether an object that does not have an attribute itself has one from its class."""
+    held = class_attribute(class_, name)
+    return held is not MISSING and not isinstance(held, MemberDescriptorType)
 
 
 def is_record_class(class_: Any) -> bool:

@@ -263,6 +263,9 @@ def parse_literal(scanner: Scanner) -> Any:
 def _number(text: str) -> int | float:
     if text.lstrip("-").startswith("0x"):
         return int(text, 16)
+    if text == "nan":
+        # Containers find a NaN by its identity, and programs mostly name this one.
+        return np.nan
     return float(text) if _NOT_INTEGER.search(text) else int(text)
 
 

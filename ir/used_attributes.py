@@ -33,15 +33,24 @@ class UsedAttributes:
         self._compile_function = compile_function
         self._names: set[str] = set()
         self._classes: set[type] = set()
+        self._asked: set[type] = set()
+        self._sorted: tuple[str, ...] = ()
         self._read: set[FunctionType] = set()
         self._read_graph(graph)
 
-    def of(self, class_: type) -> frozenset[str]:
-        """The names that may be attributes of an object of this class."""
-        self._classes.add(class_)
-        while self._read_methods():
-            pass
-        return frozenset(self._names)
+    def of(self, class_: type) -> tuple[str, ...]:
+        """The names that may be attributes of an object of this class, in order.
+
+        Methods are read when a class is asked for first: whoever compiles anew because a class has
+        changed begins anew.
+        """
+        if class_ not in self._asked:
+            self._asked.add(class_)
+            self._classes.add(class_)
+            while self._read_methods():
+                pass
+            self._sorted = tuple(sorted(self._names))
+        return self._sorted
 
     def _read_methods(self) -> bool:
         """Read the methods, so far as they are named; whether that named others."""

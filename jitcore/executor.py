@@ -327,9 +327,10 @@ class Executor:
             return one
         # Trees and lists of nodes have ever new forms.
         forms = self._forms.setdefault(number, set())
+        form = structure(self._with_few_choices(number, found))
         if len(forms) < MAX_CHOICES:
-            forms.add(structure(self._with_few_choices(number, found)))
-        return found if structure(self._with_few_choices(number, found)) in forms else one
+            forms.add(form)
+        return found if form in forms else one
 
     def _as_list(self, number: int, one: Description) -> Description:
         """The description of a text as a list of characters, where the graph reads it as one."""
@@ -419,6 +420,8 @@ class Executor:
 
     def _specialize(self, args: tuple[Any, ...], kind: str) -> Specialization:
         """Compile for these arguments; lists are taken apart only in functions all native."""
+        # Classes may have changed since their methods were read.
+        self._used_attributes = None
         made = self._attempt(args, kind, is_native=True)
         if made is None:
             self._python_lists.add(_taken_apart(self.describe(args)))

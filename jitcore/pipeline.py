@@ -195,11 +195,21 @@ def _note_constants(captures: Sequence[CaptureGuard]) -> None:
 
 
 def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> ReleaseGil:
-    """When a native function may take long: with large arrays, or where only its loops tell."""
+    """When a native function may take long: with large arrays, or where only its loops tell.
+
+    Never where lists or objects get at the end what they have then.  Other threads would see the
+    old values until then, and what they set meanwhile would be overwritten.
+    """
+    if graph.field_writes or lowered.element_writes or _writes_lists(graph):
+        return "never"
     if not any(isinstance(one, For | While) for one in walk(lowered.function.body)):
         return "never"
     has_arrays = any(isinstance(one, ArrayParam | TupleParam | ObjectParam) for one in params)
     return "large" if has_arrays and not graph.find_all_nodes("prim::Loop") else "always"
+
+
+def _writes_lists(graph: Graph) -> bool:
+    return any(map(graph.find_all_nodes, ("prim::ListWrite", "prim::ListWriteShared")))
 
 
 class Backend(Protocol):

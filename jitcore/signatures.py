@@ -7,17 +7,16 @@ shape (``STATIC``) or for all shapes with the same extents of 1 (``DYNAMIC``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dis import get_instructions
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
     MemberDescriptorType,
-    MethodType,
     ModuleType,
 )
 from typing import Any
@@ -38,7 +37,7 @@ from jitcore.codegen.entries.signature import (
     TupleParam,
 )
 from jitcore.frontend.constants import final_graph, wrapped_function
-from jitcore.ir.classes import class_attribute, has_plain_attributes
+from jitcore.ir.classes import class_attribute, has_default, has_plain_attributes
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -233,7 +232,7 @@ def describe_all(values: tuple[Any, ...], constants: frozenset[int]) -> tuple[De
 
 
 def describe_object(
-    value: Any, names_of: Callable[[type], Collection[str]], *, constant: bool = False
+    value: Any, names_of: Callable[[type], Sequence[str]], *, constant: bool = False
 ) -> Description:
     """The description of an object of a user's class by those attributes that are looked at.
 
@@ -241,7 +240,7 @@ def describe_object(
     ----------
     value : object
     names_of : callable
-        Gives the names that matter in objects of a class.
+        Gives the names that matter in objects of a class, in order.
     constant : bool
         The program must know the numbers among the attributes when it is compiled.
     """
@@ -250,7 +249,7 @@ def describe_object(
 
 def _describe_attributes(
     value: Any,
-    names_of: Callable[[type], Collection[str]],
+    names_of: Callable[[type], Sequence[str]],
     constant: bool,
     around: tuple[Any, ...],
 ) -> Description:
@@ -260,7 +259,7 @@ def _describe_attributes(
     is_cycle = any(value is one for one in around)
     if is_cycle or len(around) >= MAX_NESTING or not has_plain_attributes(class_):
         return _FOREIGN
-    names = sorted(names_of(class_))
+    names = names_of(class_)
     if not names:
         return _FOREIGN
     found: dict[str, Description] = {}
@@ -273,7 +272,7 @@ def _describe_attributes(
             attribute = getattr(value, name)
         except AttributeError:
             continue
-        if _is_inherited(attribute, held):
+        if not _is_own(value, name, held):
             inherited.append(name)
             continue
         one = describe_constant(attribute) if constant else _describe_item(attribute)
@@ -281,12 +280,13 @@ def _describe_attributes(
             one = _describe_attributes(attribute, names_of, constant, (*around, value))
         if one != _FOREIGN:
             found[name] = one
+        elif has_default(class_, name):
+            # What the class has under this name would be taken for it.
+            return _FOREIGN
     return ("object", _Identity(class_), tuple(found), tuple(inherited), *found.values())
 
 
-def _describe_objects(
-    values: list[Any], names_of: Callable[[type], Collection[str]]
-) -> Description:
+def _describe_objects(values: list[Any], names_of: Callable[[type], Sequence[str]]) -> Description:
     """A list of objects of one class by the first: whether others are like it, the entry sees."""
     if not values or not has_plain_attributes(type(values[0])):
         return _FOREIGN
@@ -298,6 +298,8 @@ def _describe_objects(
     _, held, names, inherited, *parts = one
     numbers = [(name, part) for name, part in zip(names, parts, strict=True) if part in _NUMERIC]
     kept = tuple(name for name, _ in numbers)
+    if any(has_default(type(values[0]), name) for name in set(names) - set(kept)):
+        return _FOREIGN
     return ("objects", held, kept, inherited, *(part for _, part in numbers))
 
 
@@ -354,6 +356,7 @@ def _describe_held(
     return parts
 
 
+@lru_cache(maxsize=256)
 def _assigns_outer(code: CodeType) -> bool:
     """Whether a function assigns variables around it, or functions inside it do."""
     for instruction in get_instructions(code):
@@ -391,11 +394,9 @@ class _Code:
         return self.function.__name__
 
 
-def _is_inherited(attribute: Any, held: Any) -> bool:
-    """Whether an attribute comes from the class and not from the object."""
-    if isinstance(held, FunctionType):
-        return isinstance(attribute, MethodType) and attribute.__func__ is held
-    return attribute is held
+def _is_own(value: Any, name: str, held: Any) -> bool:
+    """Whether an object has an attribute itself, and not from its class, which has ``held``."""
+    return isinstance(held, MemberDescriptorType) or name in getattr(value, "__dict__", {})
 
 
 def structure(description: Description) -> Description:

@@ -81,10 +81,11 @@ def read_source(function: FunctionType) -> FunctionSource:
     candidates = [
         found for found in definitions.get(code.co_firstlineno, ()) if _matches(found[0], code)
     ]
-    if len(candidates) > 1:
-        candidates = [found for found in candidates if _encloses(found[0], code)]
+    several = len(candidates) > 1
+    if several:
+        candidates = [found for found in candidates if _shares_a_place(found[0], code)]
     if len(candidates) != 1:
-        raise _not_found(function, bool(candidates))
+        raise _not_found(function, several)
     node, owner = candidates[0]
     if isinstance(node, ast.AsyncFunctionDef):
         raise UnsupportedError(
@@ -105,7 +106,7 @@ def nested_code(code: CodeType, node: FunctionNode | ast.GeneratorExp) -> CodeTy
         if inner.co_firstlineno == first_line and _matches(node, inner)
     ]
     if len(found) > 1:
-        found = [inner for inner in found if _encloses(node, inner)]
+        found = [inner for inner in found if _shares_a_place(node, inner)]
     return found[0] if len(found) == 1 else None
 
 
@@ -163,19 +164,42 @@ def _matches(node: _Definition | ast.GeneratorExp, code: CodeType) -> bool:
     )
 
 
-def _encloses(node: _Definition | ast.GeneratorExp, code: CodeType) -> bool:
-    """Whether the code's instructions all lie in the body; tells lambdas on one line apart."""
-    body = node.body if isinstance(node, ast.Lambda) else node
-    start = (body.lineno, body.col_offset)
-    end = (body.end_lineno or 0, body.end_col_offset or 0)
-    places = [
-        ((line, column), (end_line, end_column))
-        for line, end_line, column, end_column in code.co_positions()
-        if line and end_line and column is not None and end_column is not None
-    ]
-    # The code's entry has a place of no width, which says nothing.
-    wide = [(first, last) for first, last in places if first < last]
-    return bool(wide) and all(start <= first and last <= end for first, last in wide)
+def _shares_a_place(node: _Definition | ast.GeneratorExp, code: CodeType) -> bool:
+    """Whether an instruction of the code has a place that only the definition's own code has.
+
+    What tells two generators apart is where they assign their loop variables; two lambdas, what
+    their bodies evaluate themselves.  How they are nested, also in f-strings, does not matter.
+    """
+    if isinstance(node, ast.GeneratorExp):
+        own = [one for one in _evaluated(node.generators[0].target) if _is_assigned(one)]
+    elif isinstance(node, ast.Lambda):
+        own = [*_evaluated(node.body)]
+    else:
+        return True  # No two functions of one name begin on a line.
+    places = {
+        (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset)
+        for one in own
+        if isinstance(one, ast.expr)
+    }
+    return not places.isdisjoint(code.co_positions())
+
+
+def _is_assigned(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
+
+
+def _evaluated(body: ast.expr) -> Iterator[ast.AST]:
+    """The nodes of an expression without those in the bodies of functions that it makes."""
+    waiting: list[ast.AST] = [body]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.Lambda):
+            waiting += [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+        elif isinstance(node, ast.GeneratorExp):
+            waiting.append(node.generators[0].iter)
+        else:
+            waiting += ast.iter_child_nodes(node)
 
 
 def _not_found(function: FunctionType, several: bool) -> CompilationError:

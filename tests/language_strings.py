@@ -194,6 +194,19 @@ def text_first(text):
     return None
 
 
+def picture(rows):
+    return "|".join(f"{''.join(str(cell) for cell in row)}" for row in rows)
+
+
+def picture_of_levels(levels):
+    return "".join(f"{'/'.join(f'{sum(k + 1 for k in row)}' for row in one)};" for one in levels)
+
+
+def generators_side_by_side(rows):
+    text = f"{sum(v for v in rows[0])} {'-'.join(str(v) for v in rows[1])} {max(map(len, rows))}"
+    return text, "".join(f"{(lambda u: u * v)(2)}{[sum(k for k in r) for r in rows]}" for v in "ab")
+
+
 PROGRAMS: Table = {
     "string methods": [
         (cases, [("abC dEf",)]),
@@ -223,6 +236,9 @@ PROGRAMS: Table = {
         (method_format, [(3, 2.5)]),
         (f_strings, [(7, 2.0, "q")]),
         (f_string_of_array, [(X,)]),
+        (picture, [([[1, 2], [3]],), ([],)]),
+        (picture_of_levels, [([[[1, 2], [3]], [[4]]],)]),
+        (generators_side_by_side, [([[1, 2], [3]],), ([[1]],)]),
         (raises_with_text, [(1,), (3,)]),
     ],
     "`print`": [(prints, [(1, X)]), (print_is_ordered, [(X,)])],

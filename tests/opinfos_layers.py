@@ -97,11 +97,16 @@ def layers_rows() -> Iterator[OpInfo]:
         dtypes="fdlB?", layouts=True,
     )  # fmt: skip
     yield row(
-        "nn::grid_sample", "F.grid_sample(p[None], p[None, ..., :2])",
-        "F.grid_sample(p[None], p[None, ..., :2] / 3, 'nearest', 'border')",
-        "F.grid_sample(p[None], p[None, ..., :2] * 2, 'bilinear', 'reflection', True)",
-        "F.grid_sample(p[None], p[None, ..., :2] * np.nan, 'bilinear', 'zeros', False)",
-        "F.grid_sample(p[None], p[None, ..., :2], 'bicubic')", "F.grid_sample(p, p)", **every,
+        "nn::grid_sample", "F.grid_sample(p[None, None], p[None, :, None, :2])",
+        "F.grid_sample(p[None, None], p[None, :, None, :2] / 3, 'nearest', 'border')",
+        "F.grid_sample(p[None, None], p[None, :, None, :2] * 2, 'bilinear', 'reflection', True)",
+        "F.grid_sample(p[None, None], p[None, :, None, :2] * np.nan, 'bilinear', 'zeros', False)",
+        "F.grid_sample(p[:1, None, None, :1], p[None, :1, None, :2] * np.nan, 'nearest', "
+        "'reflection', True)",
+        "F.grid_sample(p[:1, None, None, :1], p[None, :1, None, :2] / 0, 'bilinear', "
+        "'reflection', True)",
+        "F.grid_sample(p[None, None], p[None, :, None, :2], 'bicubic')", "F.grid_sample(p, p)",
+        **every,
     )  # fmt: skip
     yield row(
         "nn::batch_norm", "F.batch_norm(p, q[0], q[1])", "F.batch_norm(p, v, v * v, v, v, eps=1)",

@@ -11,6 +11,7 @@ import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import CellType
 from typing import Any, Literal
 
@@ -40,6 +41,7 @@ from jitcore.codegen.entries.signature import (
     ConstantParam,
     ConstantResult,
     InputResult,
+    ObjectParam,
     ScalarParam,
     ScalarResult,
     Signature,
@@ -47,6 +49,7 @@ from jitcore.codegen.entries.signature import (
     TupleResult,
 )
 from jitcore.codegen.printers.llvm_instructions import memory_type
+from jitcore.ir.types import OpenFunction, OpenPartial
 
 # Calls
 
@@ -427,6 +430,74 @@ def test_captures_stay_alive_without_the_gil() -> None:
     assert function()[0] == 7
     timer.join()
     assert gone() is None
+
+
+def variable_of_a_function() -> tuple[Any, ObjectParam, Callable[[], Any]]:
+    """A function that holds an array, its parameter, and what takes the array away from it."""
+    held: Any = np.zeros(2000, np.int64)
+
+    def inner() -> Any:
+        return held
+
+    def take() -> Any:
+        nonlocal held
+        taken, held = held, None
+        return taken
+
+    class_ = OpenFunction.of(inner)  # type: ignore[arg-type]
+    return inner, ObjectParam(class_, class_.names, (FLAGS,)), take
+
+
+def default_of_a_function() -> tuple[Any, ObjectParam, Callable[[], Any]]:
+    """The same of the default of a parameter."""
+
+    def inner(held: Any = None) -> Any:
+        return held
+
+    inner.__defaults__ = (np.zeros(2000, np.int64),)
+
+    def take() -> Any:
+        (taken,) = inner.__defaults__ or ()
+        inner.__defaults__ = (None,)
+        return taken
+
+    class_ = OpenFunction.of(inner)  # type: ignore[arg-type]
+    return inner, ObjectParam(class_, class_.names, (FLAGS,)), take
+
+
+def keyword_of_a_partial() -> tuple[Any, ObjectParam, Callable[[], Any]]:
+    """The same of a keyword argument."""
+    held: partial[Any] = partial(dict, held=np.zeros(2000, np.int64))
+    elements = (ConstantParam(dict), FLAGS)
+    return (
+        held,
+        ObjectParam(OpenPartial(0, ("held",)), ("func", "held"), elements),
+        lambda: held.keywords.pop("held"),
+    )
+
+
+@pytest.mark.parametrize(
+    "make", [variable_of_a_function, default_of_a_function, keyword_of_a_partial]
+)
+def test_what_functions_hold_stays_alive_without_the_gil(make: Any) -> None:
+    argument, param, take = make()
+    native = f"define i64 @native(ptr %a0, i64 %a1, ptr %a2, i64 %a3, ptr %results) {{{WAIT}\n}}\n"
+    signature = Signature((FLAGS, param), ConstantResult(None))
+    function = load(native, signature, Recorder(), release_gil="always")
+    flags = np.zeros(2, np.int64)
+    seen: list[bool] = []
+    held: list[weakref.ref[Any]] = []
+
+    def rebind() -> None:
+        held.append(weakref.ref(take()))
+        seen.append(held[0]() is not None)
+        flags[0] = 1
+
+    timer = threading.Timer(0.05, rebind)
+    timer.start()
+    assert function(flags, argument) is None
+    timer.join()
+    assert seen == [True] and held[0]() is None
 
 
 # Text

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -118,6 +119,17 @@ def test_sums_are_rounded_where_numpy_rounds_them() -> None:
     native("return x.sum(axis=0), x.prod(axis=0), np.cumsum(x, axis=0), np.cumsum(x[0])", uneven)
     large = halves(60000, 60000, 1e-3, 1e-4, -5e4)
     native("return np.prod(x), x.sum(), x[::-1].prod(), x.mean(), np.nansum(x)", large)
+
+
+@pytest.mark.parametrize("method", ["sum", "prod", "max"])
+@pytest.mark.parametrize("number", ["70000.0", "-70000", "65504"])
+def test_what_a_reduction_begins_with_may_overflow(method: str, number: str) -> None:
+    """Neither compiling nor running warns, where NumPy does."""
+    ones, text = np.ones(7, np.float16), f"return x.{method}(initial={number})"
+    function = native(text, ones)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        script(function)(ones)
 
 
 @pytest.mark.parametrize("shape", [(7,), (300,), (6, 129), (129, 6), (3, 4, 50), (70000,)])

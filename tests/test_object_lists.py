@@ -238,6 +238,30 @@ def test_attributes_that_change_their_types() -> None:
     check(stepped, lambda: ([Body(1.0), Body(2.0)],), own_step)
 
 
+class Dim:
+    """A class with a default: only objects that were given another level keep one themselves."""
+
+    level = 0
+
+    def __init__(self, **given):
+        vars(self).update(given)
+
+
+@pytest.mark.parametrize("level", [0, 7])
+def test_defaults_of_classes(level: int) -> None:
+    def plain(bodies, level):
+        for body in bodies:
+            body.level = level
+        return sum([body.level for body in bodies])
+
+    compiled = script(plain)
+    for given in ([1, 2], [1, None, 0], [1, 0], [1, None], [None, 1], [None], [3, 4]):
+        lists = [[Dim() if one is None else Dim(level=one) for one in given] for _ in range(2)]
+        assert compiled(lists[0], level) == plain(lists[1], level)
+        assert [vars(body) for body in lists[0]] == [vars(body) for body in lists[1]]
+    assert isinstance(compiled.specializations[0].plan, NativePlan)
+
+
 def test_exceptions() -> None:
     def divided(bodies):
         for body in bodies:

@@ -467,7 +467,9 @@ def test_cse_must_not_fire(text: str) -> None:
 
 
 def test_constant_key() -> None:
-    assert constant_key(float("nan")) == constant_key(float("nan"))
+    nan = float("nan")
+    assert constant_key(nan) == constant_key(nan) != constant_key(float("nan"))
+    assert constant_key(np.float64(nan)) == constant_key(np.float64(nan))
     assert constant_key(np.float32(1)) != constant_key(np.float64(1))
     assert constant_key(np.array([0.0])) != constant_key(np.array([-0.0]))
     assert constant_key((1, 2)) != constant_key((1, 2.0))

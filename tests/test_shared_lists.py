@@ -105,3 +105,20 @@ def test_dropped_lists_do_not_stay() -> None:
         scripted(40)
     assert tracemalloc.get_traced_memory()[0] - before < 10_000
     tracemalloc.stop()
+
+
+def test_calls_that_have_more_to_do_again_are_compiled_again() -> None:
+    def first(rows, n):
+        found = 0.0
+        for _ in range(n):
+            for row in rows:
+                for item in row:
+                    found += item
+        return rows[0][0] if found >= 0.0 else found
+
+    compiled, rows = script(first), [[1.5] * 5000 for _ in range(20)]
+    # Python gives the object in the list, and compiled code a new one.
+    little = [compiled(rows, 0) is rows[0][0] for _ in range(150)]
+    assert sum(little) > 100
+    much = [compiled(rows, 4) is rows[0][0] for _ in range(150)]
+    assert not any(much[-20:])

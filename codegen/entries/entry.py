@@ -19,7 +19,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CellType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from jitcore.codegen.entries.guards import (
     Arguments,
     check_different,
     check_disjoint,
+    check_own,
     check_param,
     free_lists,
     read_lists,
@@ -108,6 +109,24 @@ class CaptureGuard:
     key: str | None
     expected: Any = None
     is_input: bool = False
+
+
+class _Balance(NamedTuple):
+    """Where an entry keeps what was read from lists so far, and what was done with it.
+
+    Parameters
+    ----------
+    read : str
+        The place of the number of elements.
+    inside : str
+        Of those that the native function has read by itself in the last call.
+    work : str
+        Of the number of iterations.
+    """
+
+    read: str
+    inside: str
+    work: str
 
 
 class Module(Protocol):
@@ -216,15 +235,17 @@ class _EntryWriter:
         self._check_arguments()
         self._check_captured(captured)
         check_disjoint(code, found.arrays)
-        check_different(code, found, {write.object for write, _ in self._signature.writes})
+        writes = {write for write, _ in self._signature.writes}
+        check_different(code, found, {write.object for write in writes})
+        check_own(code, found, writes)
         if check_errstate:
             matters = code.call("i1", "jc_float_errors_matter")
             code.guard(code.value(f"xor i1 {matters}, true"))
         work = self._check_work()
-        lists = read_lists(code, found)
+        lists = read_lists(code, found, self._signature.element_writes)
         code.call("void", "jc_note_call", "ptr %self")
         noted = [one for note in self._signature.noted for one in (_TAG, *note.types)]
-        slots = max(_MIN_SLOTS + sum(map(count_slots, noted)), 1 + self._count_slots())
+        slots = max(_MIN_SLOTS + sum(map(count_slots, noted)), 2 + self._count_slots())
         results = code.alloca(f"[{slots} x i64]")
         operands = ", ".join([*found.operands, f"ptr {results}"])
         call = f"call i64 @{native_symbol}({operands})"
@@ -327,11 +348,11 @@ class _EntryWriter:
         else:
             code.guard(code.same(value, code.constant(capture.expected)))
 
-    def _check_work(self) -> str | None:
+    def _check_work(self) -> _Balance | None:
         """Leave calls to Python once those before had much to read from lists and little to do.
 
         A search by bisection has that.  Now and then a call is taken, as there may be more to do.
-        Gives the place of the number of iterations so far.
+        The elements of lists of lists only the native function counts, in ``_note_work``.
         """
         code = self._code
         lengths = [one.length for one in self._found.lists if one.param.kind is not None]
@@ -341,9 +362,9 @@ class _EntryWriter:
             lengths.append(code.value(f"mul i64 {objects.length}, {weight}"))
         if not lengths:
             return None
-        read, work = self._remembered(), self._remembered()
-        before = code.load("i64", read)
-        allowed = code.value(f"mul i64 {code.load('i64', work)}, {_ELEMENTS_PER_ITERATION}")
+        places = _Balance(self._remembered(), self._remembered(), self._remembered())
+        before = code.load("i64", places.read)
+        allowed = code.value(f"mul i64 {code.load('i64', places.work)}, {_ELEMENTS_PER_ITERATION}")
         limit = code.value(f"add i64 {allowed}, {_FREE_ELEMENTS}")
         count = "0"
         for length in lengths:
@@ -352,13 +373,14 @@ class _EntryWriter:
         pays = code.value(f"icmp sle i64 {before}, {limit}")
         code.effect(f"br i1 {pays}, label %{take}, label %{leave}")
         code.start(leave)
-        part = code.value(f"sdiv i64 {count}, {_CALLS_BETWEEN_TRIALS}")
+        total = code.value(f"add i64 {count}, {code.load('i64', places.inside)}")
+        part = code.value(f"sdiv i64 {total}, {_CALLS_BETWEEN_TRIALS}")
         less = code.value(f"sub i64 {code.value(f'sub i64 {before}, {part}')}, 1")
-        code.effect(f"store i64 {less}, ptr {read}")
+        code.effect(f"store i64 {less}, ptr {places.read}")
         self._write_return(self._handled(str(LEFT_TO_PYTHON), "null"), [])
         code.start(take)
-        code.effect(f"store i64 {code.value(f'add i64 {before}, {count}')}, ptr {read}")
-        return work
+        code.effect(f"store i64 {code.value(f'add i64 {before}, {count}')}, ptr {places.read}")
+        return places
 
     def _handled(self, status: str, results: str) -> str:
         """What the handler gives for a status of the native function, or another one."""
@@ -367,14 +389,16 @@ class _EntryWriter:
         operands = (f"ptr {handler}", f"i64 {status}", f"ptr {results}", "ptr %args", "i64 %nargs")
         return code.call("ptr", "jc_error", *operands)
 
-    def _note_work(self, work: str | None, results: str) -> None:
-        """Add the iterations that the native function has left after its results."""
-        if work is None:
+    def _note_work(self, places: _Balance | None, results: str) -> None:
+        """Add the iterations and the elements that the function has left after its results."""
+        if places is None:
             return
-        code = self._code
-        done = code.load("i64", results, 8 * self._count_slots())
-        total = code.value(f"add i64 {code.load('i64', work)}, {done}")
-        code.effect(f"store i64 {total}, ptr {work}")
+        code, behind = self._code, 8 * self._count_slots()
+        done, inside = code.load("i64", results, behind), code.load("i64", results, behind + 8)
+        for place, more in ((places.work, done), (places.read, inside)):
+            total = code.value(f"add i64 {code.load('i64', place)}, {more}")
+            code.effect(f"store i64 {total}, ptr {place}")
+        code.effect(f"store i64 {inside}, ptr {places.inside}")
 
     def _save_thread(self, release_gil: ReleaseGil) -> str | None:
         """Give the GIL up where that pays; the thread's state, or null where it was kept."""

@@ -68,14 +68,23 @@ class EntryCode(Instructions):
         self.call("void", "PyErr_Clear")
         self.jump("miss")
         self.start(present)
-        place = self.alloca("ptr")
-        self.allocas.append(f"  store ptr null, ptr {place}")
-        self.effect(f"store ptr {found}, ptr {place}")
-        self.held.append(place)
+        self._drop_at_the_end(found)
         return found
 
+    def hold(self, value: str) -> str:
+        """Keep a borrowed object alive until the entry returns, whoever else drops it."""
+        self.call("void", "Py_IncRef", f"ptr {value}")
+        self._drop_at_the_end(value)
+        return value
+
+    def _drop_at_the_end(self, value: str) -> None:
+        place = self.alloca("ptr")
+        self.allocas.append(f"  store ptr null, ptr {place}")
+        self.effect(f"store ptr {value}, ptr {place}")
+        self.held.append(place)
+
     def drop_held(self) -> None:
-        """Drop the references that ``attribute`` has taken so far."""
+        """Drop the references that ``attribute`` and ``hold`` have taken so far."""
         for place in self.held:
             self.call("void", "Py_DecRef", f"ptr {self.load('ptr', place)}")
 
@@ -128,6 +137,12 @@ class EntryCode(Instructions):
     def guard_type(self, value: str, type_: type) -> None:
         """Go on where ``value`` is an instance of exactly this type."""
         self.guard(self.same(self.load("ptr", value, layout.OBJECT_TYPE), self.constant(type_)))
+
+    def tuple_items(self, value: str, count: int, named: type | None = None) -> list[str]:
+        """The items of what must be an exact tuple, or an instance of ``named``, of this length."""
+        self.guard_type(value, named or tuple)
+        self.guard(self.same(self.load("i64", value, layout.TUPLE_SIZE), str(count), "i64"))
+        return [self.load("ptr", value, layout.TUPLE_ITEMS + 8 * item) for item in range(count)]
 
     def new_label(self, name: str) -> str:
         """A label that no block has yet."""

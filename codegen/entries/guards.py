@@ -6,15 +6,15 @@ code reads them from the entry's table of constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.entries import layout
+from jitcore.codegen.entries.callables import held_by_function, held_by_partial
 from jitcore.codegen.entries.entry_code import EntryCode
 from jitcore.codegen.entries.object_lists import (
     ObjectListFields,
@@ -35,12 +35,15 @@ from jitcore.codegen.entries.signature import (
 )
 from jitcore.codegen.printers.llvm_instructions import memory_type
 from jitcore.codegen.runtime.shared_lists import TYPES
+from jitcore.ir.classes import class_attribute, has_default
+from jitcore.ir.graph import FieldWrite
 from jitcore.ir.types import OpenFunction, OpenPartial
 
 __all__ = [
     "Arguments",
     "check_different",
     "check_disjoint",
+    "check_own",
     "check_param",
     "free_lists",
     "read_lists",
@@ -72,6 +75,16 @@ class _ListFields:
     operand: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Defaulted:
+    """An attribute that an object may have from its class, which has this default."""
+
+    place: FieldWrite
+    value: str
+    attribute: str
+    default: Any
+
+
 @dataclass(slots=True)
 class Arguments:
     """What the checks found: the native function's operands, and the objects they came from.
@@ -86,6 +99,8 @@ class Arguments:
         All arrays, for the check that written ones share no memory with others.
     instances : list of str
         All objects of users' classes, in the order of `ir.graph.FieldWrite`.
+    defaulted : list of _Defaulted
+        Those of their attributes for which their classes have defaults.
     lists : list of _ListFields
         All lists, whose numbers are read when everything else is known to fit.
     object_lists : list of ObjectListFields
@@ -96,6 +111,7 @@ class Arguments:
     objects: list[str] = field(default_factory=list)
     arrays: list[_ArrayFields] = field(default_factory=list)
     instances: list[str] = field(default_factory=list)
+    defaulted: list[_Defaulted] = field(default_factory=list)
     lists: list[_ListFields] = field(default_factory=list)
     object_lists: list[ObjectListFields] = field(default_factory=list)
 
@@ -104,7 +120,7 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
     """Check the object ``value`` against ``param`` and append what it holds to ``found``."""
     if isinstance(param, TupleParam):
         for element, item in zip(
-            param.elements, _items(code, value, len(param.elements), param.named), strict=True
+            param.elements, code.tuple_items(value, len(param.elements), param.named), strict=True
         ):
             check_param(code, element, item, found)
         return
@@ -123,28 +139,32 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
         _check_constant(code, param.value, value)
 
 
-def _items(code: EntryCode, value: str, count: int, named: type | None = None) -> list[str]:
-    """The items of what must be an exact tuple, or an instance of ``named``, of this length."""
-    code.guard_type(value, named or tuple)
-    code.guard(code.same(code.load("i64", value, layout.TUPLE_SIZE), str(count), "i64"))
-    return [code.load("ptr", value, layout.TUPLE_ITEMS + 8 * item) for item in range(count)]
-
-
 # Objects
 
 
 def _check_object(code: EntryCode, param: ObjectParam, value: str, found: Arguments) -> None:
     found.instances.append(value)
     if isinstance(param.class_, OpenFunction):
-        attributes = _held_by_function(code, param.class_, value)
+        attributes = held_by_function(code, param.class_, value)
     elif isinstance(param.class_, OpenPartial):
-        attributes = _held_by_partial(code, param.class_, value)
+        attributes = held_by_partial(code, param.class_, value)
     else:
         code.guard_type(value, param.class_)
         _check_inherited(code, param, value)
         attributes = [code.attribute(value, name) for name in param.names]
+        found.defaulted += _defaulted(param, value, attributes, len(found.instances) - 1)
     for attribute, element in zip(attributes, param.elements, strict=True):
         check_param(code, element, attribute, found)
+
+
+def _defaulted(
+    param: ObjectParam, value: str, attributes: Sequence[str], number: int
+) -> Iterator[_Defaulted]:
+    """The attributes for which the class of an object has a default."""
+    for name, attribute in zip(param.names, attributes, strict=True):
+        if has_default(param.class_, name):
+            default = class_attribute(param.class_, name)
+            yield _Defaulted(FieldWrite(number, name), value, attribute, default)
 
 
 def _check_inherited(code: EntryCode, param: ObjectParam, value: str) -> None:
@@ -152,49 +172,9 @@ def _check_inherited(code: EntryCode, param: ObjectParam, value: str) -> None:
         attribute = code.attribute(value, name)
         if isinstance(held, FunctionType):
             code.guard_type(attribute, MethodType)
+            code.guard(code.same(code.load("ptr", attribute, layout.METHOD_SELF), value))
             attribute = code.load("ptr", attribute, layout.METHOD_FUNCTION)
         code.guard(code.same(attribute, code.constant(held)))
-
-
-def _held_by_function(code: EntryCode, function: OpenFunction, value: str) -> list[str]:
-    """What a function with this code holds for variables around it, and for defaults."""
-    template = function.template
-    code.guard_type(value, FunctionType)
-    code.guard(
-        code.same(code.load("ptr", value, layout.FUNCTION_CODE), code.constant(template.__code__)),
-        code.same(
-            code.load("ptr", value, layout.FUNCTION_GLOBALS), code.constant(template.__globals__)
-        ),
-        code.same(code.load("ptr", value, layout.FUNCTION_KEYWORD_DEFAULTS), "null"),
-    )
-    found = []
-    for number in range(len(function.variables)):
-        closure = code.load("ptr", value, layout.FUNCTION_CLOSURE)
-        cell = code.load("ptr", closure, layout.TUPLE_ITEMS + 8 * number)
-        found.append(code.load("ptr", cell, layout.CELL_CONTENTS))
-        code.guard(code.value(f"icmp ne ptr {found[-1]}, null"))
-    defaults = code.load("ptr", value, layout.FUNCTION_DEFAULTS)
-    if not template.__defaults__:
-        code.guard(code.same(defaults, "null"))
-        return found
-    code.guard(code.value(f"icmp ne ptr {defaults}, null"))
-    return found + _items(code, defaults, len(template.__defaults__))
-
-
-def _held_by_partial(code: EntryCode, function: OpenPartial, value: str) -> list[str]:
-    """The function and the arguments that a partial function holds."""
-    code.guard_type(value, partial)
-    called, args = code.attribute(value, "func"), code.attribute(value, "args")
-    named = code.attribute(value, "keywords")
-    code.guard_type(named, dict)
-    size = code.call("i64", "PyDict_Size", f"ptr {named}")
-    code.guard(code.same(size, str(len(function.keywords)), "i64"))
-    found = [called, *_items(code, args, function.count)]
-    for name in function.keywords:
-        key = code.constant_name(name)
-        found.append(code.call("ptr", "PyDict_GetItem", f"ptr {named}", f"ptr {key}"))
-        code.guard(code.value(f"icmp ne ptr {found[-1]}, null"))
-    return found
 
 
 def check_different(code: EntryCode, found: Arguments, written: Collection[int]) -> None:
@@ -203,6 +183,24 @@ def check_different(code: EntryCode, found: Arguments, written: Collection[int])
         for other in range(number):
             if number in written or other in written:
                 code.guard(code.value(f"icmp ne ptr {one}, {found.instances[other]}"))
+
+
+def check_own(code: EntryCode, found: Arguments, writes: Collection[FieldWrite]) -> None:
+    """Check that objects have those attributes themselves that are written.
+
+    An object gets one of its own even where it is set to what its class has.
+    """
+    for one in found.defaulted:
+        if one.place not in writes:
+            continue
+        doubt, own = code.new_label("doubt"), code.new_label("own")
+        is_default = code.same(one.attribute, code.constant(one.default))
+        code.effect(f"br i1 {is_default}, label %{doubt}, label %{own}")
+        code.start(doubt)
+        name = code.constant_name(one.place.name)
+        code.guard(code.call("i1", "jc_has_own", f"ptr {one.value}", f"ptr {name}"))
+        code.jump(own)
+        code.start(own)
 
 
 # Arrays
@@ -394,17 +392,18 @@ def _type_number(kind: ListKind) -> int:
     return [one.__name__ for one in TYPES].index(name)
 
 
-def read_lists(code: EntryCode, found: Arguments) -> list[str]:
+def read_lists(code: EntryCode, found: Arguments, writes: Sequence[FieldWrite]) -> list[str]:
     """Read the numbers of all lists; gives the memory they are in.
 
-    No check may follow, because the block ``miss`` does not free it.
+    The objects must have those attributes themselves that are written.  No check may follow,
+    because the block ``miss`` does not free the memory.
     """
     for number, one in enumerate(found.lists):
         for other in found.lists[:number]:
             if one.param.written or other.param.written:
                 code.guard(code.value(f"icmp ne ptr {one.value}, {other.value}"))
     check_objects_apart(code, found.object_lists, found.instances)
-    memory = read_object_lists(code, found.object_lists, found.operands)
+    memory = read_object_lists(code, found.object_lists, writes, found.operands)
     for one in found.lists:
         for column, reader in enumerate(one.param.readers):
             operands = [f"ptr {one.value}"]
@@ -547,7 +546,7 @@ def _check_bits(code: EntryCode, wanted: Any, value: str) -> None:
 
 
 def _check_items(code: EntryCode, wanted: Any, value: str) -> None:
-    for item, found in zip(wanted, _items(code, value, len(wanted)), strict=True):
+    for item, found in zip(wanted, code.tuple_items(value, len(wanted)), strict=True):
         _check_constant(code, item, found)
 
 

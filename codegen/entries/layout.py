@@ -39,6 +39,7 @@ __all__ = [
     "LIST_ITEMS",
     "LIST_SIZE",
     "METHOD_FUNCTION",
+    "METHOD_SELF",
     "FUNCTION_CLOSURE",
     "FUNCTION_CODE",
     "FUNCTION_DEFAULTS",
@@ -65,6 +66,7 @@ COMPLEX_IMAG = 24
 TUPLE_SIZE = 16
 TUPLE_ITEMS = tuple.__basicsize__
 METHOD_FUNCTION = 16
+METHOD_SELF = 24
 FUNCTION_GLOBALS = 16
 FUNCTION_CODE = 48
 FUNCTION_DEFAULTS = 56
@@ -220,6 +222,7 @@ def _wrong_in_python() -> list[str]:
         == id(function.__kwdefaults__),
         "function.closure": word_at(id(function) + FUNCTION_CLOSURE) == id(function.__closure__),
         "method.function": word_at(id(method) + METHOD_FUNCTION) == id(verify_layout),
+        "method.self": word_at(id(method) + METHOD_SELF) == id(method.__self__),
         "cell": word_at(id(cell) + CELL_CONTENTS) == id(cell.cell_contents),
     }
     return [name for name, holds in checks.items() if not holds]

@@ -74,12 +74,20 @@ def check_objects_apart(
 
 
 def read_object_lists(
-    code: EntryCode, lists: Sequence[ObjectListFields], operands: list[str]
+    code: EntryCode,
+    lists: Sequence[ObjectListFields],
+    writes: Sequence[FieldWrite],
+    operands: list[str],
 ) -> list[str]:
-    """Read the attributes of all objects; gives the memory they are in, or null."""
-    for one in lists:
+    """Read the attributes of all objects; gives the memory they are in, or null.
+
+    An object gets one of its own even where it is set to what the class has.  Where it is written,
+    it must therefore not be the class's before.
+    """
+    for place, one in enumerate(lists):
         for number, (name, kind) in enumerate(zip(one.param.names, one.param.kinds, strict=True)):
-            given = _attribute(code, one, name, kind)
+            is_written = FieldWrite(place, name) in writes
+            given = [*_attribute(code, one, name, kind), f"i1 {str(is_written).lower()}"]
             one.columns.append(code.call("ptr", "jc_read_attributes", *given))
             operands[one.operand + number] = f"ptr {one.columns[-1]}"
     return [column for one in lists for column in one.columns]

@@ -10,7 +10,6 @@ import builtins
 import cmath
 import math
 import operator
-import struct
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -174,9 +173,8 @@ class Globals:
 
     def _float(self, value: float) -> Text | None:
         if math.isnan(value):
-            # Other NaNs have no literal that keeps their bits.
-            is_plain = _bits(value) == _bits(np.nan)
-            return Text(f"{self.module('np')}.nan") if is_plain else None
+            # Containers find a NaN by its identity, so that others are no literals.
+            return Text(f"{self.module('np')}.nan") if value is np.nan else None
         text = repr(value)
         if math.isinf(value):
             text = text.replace("inf", f"{self.module('np')}.inf")
@@ -230,10 +228,6 @@ _WRITERS: dict[type, Callable[[Globals, Any], Text | None]] = {
     slice: Globals._slice,
     range: Globals._range,
 }
-
-
-def _bits(value: float) -> bytes:
-    return struct.pack("d", value)
 
 
 def _numbers(value: np.generic) -> list[Any]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.loops import Call, Const, Expr, If, Stmt
-from jitcore.codegen.lowering.arithmetic import ZERO, compare
-from jitcore.codegen.lowering.broadcasting import define_dims, type_dims
+from jitcore.codegen.loops import Call, Const, Do, Expr, If, Load, Stmt, Store
+from jitcore.codegen.lowering.arithmetic import ONE, ZERO, compare, integer
+from jitcore.codegen.lowering.broadcasting import broadcast_extents, define_dims, type_dims
 from jitcore.codegen.lowering.layers import addresses, contiguous, result_dims
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import ArrayRef, Operand
 from jitcore.codegen.lowering.state import Lowering, Rule
-from jitcore.codegen.onednn.functions import define
+from jitcore.codegen.onednn.functions import DONE, UNANSWERED, define
 from jitcore.codegen.onednn.post_ops import FULL
 from jitcore.codegen.onednn.program import Numbers, Operation, Program
 from jitcore.ir.activations import find_activations
@@ -34,16 +34,30 @@ def _group(lowering: Lowering, node: Node) -> Operand:
     ]
     program, numbers = _program(graph, inputs, targets)
     node.attributes["symbol"] = symbol = define(program)
-    args = (*addresses([*inputs, *targets]), *numbers)
-    status = lowering.emitter.let("done", Call(symbol, args, "int64", external=True))
-    body: list[Stmt] = []
     notes = len(lowering.notes)
+    answer = _answer(lowering, symbol, (*addresses([*inputs, *targets]), *numbers))
+    # An exception has left the function, which only an interrupt does.  Python has dropped it, and
+    # raises it once more as soon as it goes on, before the plain function would run in this place.
+    is_open = compare("eq", answer, integer(UNANSWERED))
+    again: Stmt = Do(Call("PyErr_SetInterrupt", (), "void", external=True))
+    lowering.emitter.emit(If(is_open, [again], unlikely=True))
+    lowering.fail(is_open, KeyboardInterrupt)
+    body: list[Stmt] = []
     with lowering.scope(body):
         _compute(lowering, graph, inputs, targets)
     # What the other way needs is not what a call takes.
     del lowering.notes[notes:]
-    lowering.emitter.emit(If(compare("eq", status, ZERO), body, unlikely=True))
+    lowering.emitter.emit(If(compare("ne", answer, integer(DONE)), body, unlikely=True))
     return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def _answer(lowering: Lowering, symbol: str, args: tuple[Expr, ...]) -> Expr:
+    """Call a group's function, and read what it answers."""
+    word = lowering.allocate("answer", (ONE,), np.dtype(np.int64), escapes=False)
+    lowering.emitter.emit(Store(word.pointer, ZERO, integer(UNANSWERED), word.root))
+    call = Call(symbol, (*args, word.pointer), "void", external=True)
+    lowering.emitter.emit(Do(call))
+    return lowering.emitter.copy("answer", Load(word.pointer, ZERO, "int64", word.root))
 
 
 def _forward(lowering: Lowering, array: ArrayRef) -> ArrayRef:
@@ -85,15 +99,20 @@ def _extents(
             x, y = (found[value] for value in node.inputs)
             found[node.output] = (x[0], y[1])
         else:
-            rank = _rank(node.output)
-            found[node.output] = next(
-                found[value] for value in node.inputs if value in found and _rank(value) == rank
-            )
+            found[node.output] = _elementwise_extents(lowering, node, found)
     return found
 
 
-def _rank(value: Value) -> int:
-    return value.type.rank or 0 if isinstance(value.type, TensorType) else 0
+def _elementwise_extents(
+    lowering: Lowering, node: Node, found: dict[Value, Sequence[Expr]]
+) -> Sequence[Expr]:
+    """Those of an operand that nothing stretches, or what all operands broadcast to."""
+    dims = type_dims(node.output)
+    operands = [value for value in node.inputs if value in found]
+    full = [value for value in operands if type_dims(value) == dims]
+    if full:
+        return found[full[0]]
+    return broadcast_extents(lowering, [found[value] for value in operands], dims)[0]
 
 
 # Programs ---------------------------------------------------------------------------------

@@ -168,6 +168,7 @@ class Parameters:
     def _count_work(self) -> None:
         if self.lowering.work is None:
             self.lowering.work = self.lowering.emitter.mutable("work", ZERO)
+            self.lowering.elements_read = self.lowering.emitter.mutable("elements_read", ZERO)
 
     def _strides(
         self, pointer: Var, dims: Sequence[Expr], layout: Layout | None
@@ -222,8 +223,8 @@ class Results:
         for owner in self._kept:
             if not lowering.disown(owner):
                 lowering.keep(owner)
-        work = () if lowering.work is None else (lowering.work,)
-        for number, part in enumerate((*self._slots, *work)):
+        counts = [one for one in (lowering.work, lowering.elements_read) if one is not None]
+        for number, part in enumerate((*self._slots, *counts)):
             lowering.leave_in_slot(number, part)
         lowering.release_all()
         lowering.emitter.emit(Return(ZERO))

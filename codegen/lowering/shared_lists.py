@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.loops import Binary, Call, Expr, Load, Store, Var
+from jitcore.codegen.loops import Call, Expr, Load, Store, Var
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, compare, integer
 from jitcore.codegen.lowering.lists import contents, list_argument, new_list
 from jitcore.codegen.lowering.operands import ArrayRef, NotNative, Operand, Owner, row_major
@@ -148,9 +148,7 @@ def _taken_part(
         dtype = CODE_DTYPES[code] if code < FIRST_LIST else _WORDS
         found.append(memory(word + 2, room, dtype))
     next(outputs)
-    # What is read costs what a few iterations of Python's loops do.
-    cost = Binary("shr", read, integer(4), "int64")
-    lowering.count_work(Binary("sub", ZERO, cost, "int64"))
+    lowering.count_elements_read(read)
     return [*found, read]
 
 

@@ -178,7 +178,9 @@ class Lowering:
         self.lists_end = False
         """Whether lists that are arguments have got their numbers back before this place."""
         self.work: Var | None = None
-        """Counts the iterations of loops, where numbers of lists are read before the call."""
+        """Counts the iterations of loops, where numbers of lists are read for the call."""
+        self.elements_read: Var | None = None
+        """Beside it, counts the elements of lists that the function reads by itself."""
         self.noted: dict[FieldWrite, Any] = {}
         self.element_writes: list[FieldWrite] = []
         self.noted_words: list[Expr] = []
@@ -328,6 +330,12 @@ class Lowering:
         """Add iterations to what the entry gets to know."""
         if self.work is not None:
             self.emitter.assign(self.work, Binary("add", self.work, iterations, "int64"))
+
+    def count_elements_read(self, count: Expr) -> None:
+        """Add elements of lists to those that the entry gets to know of."""
+        read = self.elements_read
+        if read is not None:
+            self.emitter.assign(read, Binary("add", read, count, "int64"))
 
     # Errors -------------------------------------------------------------------------------
 

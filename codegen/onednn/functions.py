@@ -1,9 +1,14 @@
 """The functions that compiled code calls: one for each program, which finds or makes a plan.
 
 A function takes the address of each array and how many elements later it begins, those that are
-given and then the results, and after them the extents and strides that the program does not know.
-It gives 1, or 0 where oneDNN has no plan for these arrays or may not compute with their numbers;
-then it has written nothing that matters, and other kernels do all the work.
+given and then the results, after them the extents and strides that the program does not know, and
+last the address of a word for its answer: DONE, or LEFT where oneDNN has no plan for these arrays
+or may not compute with their numbers.  Then it has written nothing that matters, and other kernels
+do all the work.
+
+The word is UNANSWERED before, and stays so where an exception leaves the function, which Python
+then drops; what such a function returns is not even defined.  An interrupt arrives between any two
+instructions, the first one included, so no handler of the function's own can do without this.
 """
 
 from __future__ import annotations
@@ -25,7 +30,9 @@ from jitcore.codegen.onednn.plans import Plan, make_plan
 from jitcore.codegen.onednn.program import Program
 from jitcore.codegen.runtime.threads import get_num_threads
 
-__all__ = ["Activity", "activity", "define"]
+__all__ = ["DONE", "UNANSWERED", "Activity", "activity", "define"]
+
+UNANSWERED, LEFT, DONE = range(3)
 
 MAX_PLANS = 32
 """The oldest plan of a function makes room for a new one."""
@@ -66,9 +73,10 @@ class _Function:
         arrays = len(program.given) + len(program.results)
         numbers = sum(one is None for known in (*program.given, *program.results) for one in known)
         signature = ctypes.CFUNCTYPE(
-            ctypes.c_int64,
+            None,
             *(ctypes.c_void_p, ctypes.c_int64) * arrays,
             *(ctypes.c_int64,) * numbers,
+            ctypes.c_void_p,
         )
         self.callback = signature(self._call)
         self._arrays = arrays
@@ -80,18 +88,21 @@ class _Function:
         assert address is not None
         return address
 
-    def _call(self, *args: Any) -> int:
+    def _call(self, *args: Any) -> None:
+        *numbers, answer = args
         try:
-            reason = self._run(args)
+            reason = self._run(tuple(numbers))
+        except KeyboardInterrupt:
+            return
         except Exception as error:
             # It cannot leave a callback; tests and `explain` show it.
             reason = f"{type(error).__name__}: {error}"
         if reason:
             self.activity.left += 1
             self.activity.reason = reason
-            return 0
-        self.activity.calls += 1
-        return 1
+        else:
+            self.activity.calls += 1
+        ctypes.c_int64.from_address(answer).value = LEFT if reason else DONE
 
     def _run(self, args: tuple[Any, ...]) -> str:
         """Compute; otherwise the reason not to."""
@@ -183,8 +194,12 @@ def _threads(library: api.Library, count: int) -> Iterator[None]:
 def _note_fork() -> None:
     global _is_child
     _is_child = True
+    _lock.release()
 
 
 when_gone(_forget)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
+    # No thread makes a plan while the process forks, so the child finds the lock free.
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_note_fork
+    )

@@ -31,7 +31,7 @@ _FUNCTIONS: dict[str, tuple[api.Eltwise, Callable[[float, float], float]]] = {
     "hardswish": (api.Eltwise("eltwise_hardswish", 1 / 6, 0.5), lambda x, _: x),
     "hardsigmoid": (api.Eltwise("eltwise_hardsigmoid", 1 / 6, 0.5), lambda _x, _y: 1),
     "gelu": (api.Eltwise("eltwise_gelu_erf"), lambda x, _: x),
-    "gelu_tanh": (api.Eltwise("eltwise_gelu_tanh"), lambda x, _: x**3),
+    "gelu_tanh": (api.Eltwise("eltwise_gelu_tanh"), lambda x, _: max(x, x**3)),
 }
 """Functions of one array, and how large they or what they compute on the way may be."""
 

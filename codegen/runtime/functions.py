@@ -66,6 +66,7 @@ _PYTHON_FUNCTIONS = (
     "PyDict_Size",
     "PyErr_Clear",
     "PyErr_NoMemory",
+    "PyErr_SetInterrupt",
     "PyEval_RestoreThread",
     "PyEval_SaveThread",
     "PyFloat_FromDouble",

@@ -2,12 +2,14 @@
 
 ========================= ==========================================================================
 ``jc_are_distinct``       whether no object is in a list twice
+``jc_has_own``            (object, name): whether an object has an attribute itself, in its dict
 ``jc_lacks``              (list, object): whether an object is not in a list
 ``jc_share_attribute``    (list, name, held, type of methods): whether all objects have what their
                           class has under a name; the type is null for what is no function
-``jc_read_attributes``    (list, class, name, kind, type): memory with an attribute of all objects;
-                          null where an object is of another class, or lacks it, where it is of
-                          another type, and where there is no memory
+``jc_read_attributes``    (list, class, name, kind, type, own): memory with an attribute of all
+                          objects; null where an object is of another class, or lacks it, where it
+                          is of another type, where it has to be the object's own and is the
+                          class's, and where there is no memory
 ``jc_write_attributes``   (list, class, name, kind, type, numbers, count): set the attributes that
                           differ; 0 is success, else there is an exception
 ========================= ==========================================================================
@@ -27,13 +29,21 @@ __all__ = ["add_object_list_functions"]
 
 _SYMBOLS = (
     "jc_are_distinct",
+    "jc_has_own",
     "jc_lacks",
     "jc_read_attributes",
     "jc_share_attribute",
     "jc_write_attributes",
 )
 
-_OFFSETS = ("LIST_SIZE", "LIST_ITEMS", "OBJECT_TYPE", "FLOAT_VALUE", "METHOD_FUNCTION")
+_OFFSETS = (
+    "LIST_SIZE",
+    "LIST_ITEMS",
+    "OBJECT_TYPE",
+    "FLOAT_VALUE",
+    "METHOD_FUNCTION",
+    "METHOD_SELF",
+)
 
 _TEXT = """
 declare void @PyErr_Clear()
@@ -48,6 +58,9 @@ declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyBool_FromLong(i64)
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare i32 @PyObject_GenericSetAttr(ptr, ptr, ptr)
+declare ptr @PyObject_GenericGetDict(ptr, ptr)
+declare i32 @PyDict_Contains(ptr, ptr)
+declare ptr @_PyType_Lookup(ptr, ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @llvm.ctlz.i64(i64, i1)
 
@@ -142,9 +155,27 @@ word:
   ret i64 %bits
 }
 
-define ptr @jc_read_attributes(ptr %list, ptr %class, ptr %name, i64 %kind, ptr %type) {
+define i1 @jc_has_own(ptr %object, ptr %name) {
+  %dict = call ptr @PyObject_GenericGetDict(ptr %object, ptr null)
+  %absent = icmp eq ptr %dict, null
+  br i1 %absent, label %none, label %ask
+ask:
+  %found = call i32 @PyDict_Contains(ptr %dict, ptr %name)
+  call void @Py_DecRef(ptr %dict)
+  %failed = icmp slt i32 %found, 0
+  br i1 %failed, label %none, label %done
+done:
+  %has = icmp ne i32 %found, 0
+  ret i1 %has
+none:
+  call void @PyErr_Clear()
+  ret i1 false
+}
+
+define ptr @jc_read_attributes(ptr %list, ptr %class, ptr %name, i64 %kind, ptr %type, i1 %own) {
 entry:
   %bits = alloca i64
+  %shared = call ptr @_PyType_Lookup(ptr %class, ptr %name)
   %count = call i64 @size_of(ptr %list)
   %room = add i64 %count, 2
   %bytes = mul i64 %room, 8
@@ -162,7 +193,17 @@ look:
 ask:
   %attribute = call ptr @PyObject_GetAttr(ptr %item, ptr %name)
   %absent = icmp eq ptr %attribute, null
-  br i1 %absent, label %clear, label %unbox
+  br i1 %absent, label %clear, label %whose
+whose:
+  %is.shared = icmp eq ptr %attribute, %shared
+  %doubtful = and i1 %is.shared, %own
+  br i1 %doubtful, label %doubt, label %unbox
+doubt:
+  %has.own = call i1 @jc_has_own(ptr %item, ptr %name)
+  br i1 %has.own, label %unbox, label %drop
+drop:
+  call void @Py_DecRef(ptr %attribute)
+  br label %misfit
 unbox:
   %fits = call i1 @unbox(ptr %attribute, i64 %kind, ptr %type, ptr %bits)
   call void @Py_DecRef(ptr %attribute)
@@ -255,7 +296,10 @@ bound:
 function:
   %slot = getelementptr i8, ptr %found, i64 METHOD_FUNCTION
   %own = load ptr, ptr %slot
-  br label %compare
+  %self.slot = getelementptr i8, ptr %found, i64 METHOD_SELF
+  %self = load ptr, ptr %self.slot
+  %is.own = icmp eq ptr %self, %item
+  br i1 %is.own, label %compare, label %other
 plain:
   br label %compare
 compare:

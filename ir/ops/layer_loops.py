@@ -280,7 +280,7 @@ def _reflected(place: Any, extent: int, aligned: bool) -> Any:
     low = 0.0 if aligned else -0.5
     span = extent - 1.0 if aligned else float(extent)
     if span == 0:
-        return place * 0
+        return place.dtype.type(0)
     distance = np.abs(place - low)
     turns = np.floor(distance / span)
     rest = distance - turns * span

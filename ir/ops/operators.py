@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -226,8 +226,41 @@ def _compare_tuples(b: Builder, name: str, x: Value, y: Value) -> Value:
         raise Untypable("tuples of something other than numbers are compared")
     result = b.constant(True)
     for one, two in zip(left, right, strict=True):
-        result = b.op("prim::and_", result, b.op("prim::eq", one, two))
+        result = b.op("prim::and_", result, _equal_items(b, one, two))
     return b.op("prim::not_", result) if name == "ne" else result
+
+
+def _equal_items(b: Builder, one: Value, two: Value) -> Value:
+    """Whether items of containers are equal: Python asks for identity first.
+
+    So a NaN is found where it stands itself.
+    """
+    if one is two:
+        return b.constant(True)
+    nodes = [value.constant for value in (one, two)]
+    held = [node.attributes["value"] for node in nodes if node is not None]
+    if len(held) == 2 and held[0] is held[1]:
+        return b.constant(True)
+    if one.type == two.type and one.type in (FLOAT, COMPLEX) and _may_be_one_nan(one, two, held):
+        raise Untypable("items that may be one NaN, which is equal to itself in a container")
+    return b.op("prim::eq", one, two)
+
+
+def _may_be_one_nan(one: Value, two: Value, held: Sequence[Any]) -> bool:
+    """Whether two values, of which those in ``held`` are constants, may be the same NaN."""
+    if len(held) == 2 or any(number == number for number in held):
+        return False
+    return not (_is_new(one) and _is_new(two))
+
+
+def _is_new(value: Value) -> bool:
+    """Whether a float is a result of what makes an object that was not there before."""
+    node = value.node
+    if node is None:
+        return False
+    if node.kind == "prim::float":
+        return node.inputs[0].type != FLOAT
+    return node.kind in _NEW or node.kind.startswith("math::")
 
 
 def _inplace_rule(name: str, numpy_name: str) -> Rule:
@@ -344,13 +377,14 @@ def _in_rule(negated: bool) -> Rule:
         for one in b.elements(y):
             if not is_number(one.type):
                 raise Untypable(f"membership in {y.type}")
-            # Python asks for identity first, so that a NaN is found where it stands itself.
-            is_one = b.constant(True) if one is x else b.op("prim::eq", x, one)
-            result = b.op("prim::or_", result, is_one)
+            result = b.op("prim::or_", result, _equal_items(b, x, one))
         return b.op("prim::not_", result) if negated else result
 
     return rule
 
+
+_NEW = frozenset({"prim::neg", *(f"prim::{name}" for name, _, _ in _BINARY)})
+"""Arithmetic, which makes new objects of floats."""
 
 _DTYPE_CLASSES = frozenset({bool, int, float, complex, *np.sctypeDict.values()})
 """Classes that one dtype is made of; a comparison with any other asks the class."""

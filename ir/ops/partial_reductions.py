@@ -53,7 +53,9 @@ def initial_value(b: Builder, call: Call, dtype: np.dtype[Any]) -> Value | None:
 def _converted(number: Any, dtype: np.dtype[Any]) -> Any:
     """A number of Python as NumPy makes it one of this dtype."""
     if dtype.kind == "f" and not isinstance(number, complex):
-        return dtype.type(number)
+        # NumPy warns of a number that is too large from the caller's line; kernels warn of nothing.
+        with np.errstate(over="ignore"):
+            return dtype.type(number)
     if isinstance(number, int) and np.iinfo(dtype).min <= number <= np.iinfo(dtype).max:
         return dtype.type(number)
     raise Untypable(f"a reduction in {dtype} that begins with {number!r}")

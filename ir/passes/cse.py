@@ -201,10 +201,13 @@ class _NoKeyError(Exception):
 def constant_key(held: Any) -> Hashable:
     """A key that two attribute values share only if nothing can tell them apart.
 
-    So ``1``, ``1.0`` and ``True`` differ, as do ``0.0`` and ``-0.0``, and NaN is equal to itself.
+    So ``1``, ``1.0`` and ``True`` differ, as do ``0.0`` and ``-0.0``.  Python's NaNs are told apart
+    by their identity, since containers ask for that.
     """
     if isinstance(held, Graph | list | dict | set):
         raise _NoKeyError
+    if type(held) in (float, complex) and held != held:
+        return (type(held), id(held))
     if type(held) is float:
         return (float, struct.pack("<d", held))
     if type(held) is complex:

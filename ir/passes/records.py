@@ -280,6 +280,8 @@ def _get(worker: BranchBuilder, node: Node, record: Value) -> Value:
         return fields[name]
     if type(held) in _CONSTANTS:
         return worker.constant(held)
+    if record.type.is_argument:
+        raise RecordsAreNotValues(f"{name}, an attribute that compiled code has no form of")
     raise RecordsAreNotValues(f"{name}, which is no attribute of the object itself")
 
 

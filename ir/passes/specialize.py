@@ -53,6 +53,7 @@ from jitcore.ir.passes.local_lists import ListMode, with_local_lists
 from jitcore.ir.passes.local_records import Methods
 from jitcore.ir.passes.metadata import changing_arrays
 from jitcore.ir.passes.objects import OBJECT_TYPES, apply_to_object, object_inputs
+from jitcore.ir.passes.python_parts import is_surely_native, python_s_part
 from jitcore.ir.passes.record_results import return_objects
 from jitcore.ir.passes.records import call_changing_method, remove_record_states
 from jitcore.ir.passes.shared_arguments import is_nested, start_heap
@@ -65,7 +66,7 @@ from jitcore.ir.passes.skeletons import (
     SharedListsDiffer,
 )
 from jitcore.ir.passes.special_methods import special_method
-from jitcore.ir.passes.specialize_branches import BranchBuilder, Environment, is_surely_native
+from jitcore.ir.passes.specialize_branches import BranchBuilder, Environment
 from jitcore.ir.passes.specialize_loops import visit_loop
 from jitcore.ir.passes.typed_builder import CompileFunction, LayerFunctions, unpacked
 from jitcore.ir.types import (
@@ -253,10 +254,13 @@ def _specialized(
     for value in return_objects(worker, values):
         target.block.add_return(worker.known_to_python(value))
     remove_record_states(target)
+    if methods is not None and wanted is not None:
+        # What would make this native has to be known also where it is given up.
+        wanted.update(_input_numbers(target, worker.wanted))
     if (worker.keeps_ints or methods is not None) and not is_surely_native(target.block):
         # Python's own code would not get an int of any size into the array, and has no objects.
         if not (is_native and list_results(target) and is_surely_native(target.block)):
-            raise ListsAreNotValues("a list of ints in a program that Python runs a part of")
+            raise ListsAreNotValues(python_s_part(target.block))
         target.must_be_native = True
     target.must_be_native |= methods is not None or shared is not None
     remove_list_states(target)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from jitcore.ir.graph import Block, Node, Value
+from jitcore.ir.passes.python_parts import python_nodes
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
     ElementSkeleton,
@@ -40,7 +41,7 @@ from jitcore.ir.types import (
     UnionType,
 )
 
-__all__ = ["MAX_DUPLICATE", "BranchBuilder", "Environment", "is_surely_native"]
+__all__ = ["MAX_DUPLICATE", "BranchBuilder", "Environment"]
 
 MAX_DUPLICATE = 200
 """The largest rest of a block that is specialized twice."""
@@ -165,7 +166,7 @@ class BranchBuilder(TypedBuilder):
             return False
         start = self.mark()
         values = self.walk(node.blocks[0], 0, dict(environment))
-        if not all(map(_is_surely_native, self.block.nodes[start.position :])):
+        if any(python_nodes(self.block.nodes[start.position :])):
             self.roll_back(start)
             return False
         environment.update(zip(node.outputs, values, strict=True))
@@ -392,20 +393,6 @@ class BranchBuilder(TypedBuilder):
 
 
 _QUIET = ("ignore", "warn")
-
-
-def is_surely_native(block: Block) -> bool:
-    """Whether nothing in a typed block has to do with Python, but for what raises exceptions."""
-    return all(map(_is_surely_native, block.nodes))
-
-
-def _is_surely_native(node: Node) -> bool:
-    typed = node.host_reason is None and all(value.type != ANY for value in node.outputs)
-    inside = (block for block in node.blocks if not block.raises)
-    return typed and node.kind not in _PYTHON_KINDS and all(map(is_surely_native, inside))
-
-
-_PYTHON_KINDS = frozenset({"prim::For", "prim::Try", "prim::With", "prim::Raise"})
 
 
 def _nodes_after(block: Block, start: int) -> Iterator[Node]:
