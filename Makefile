@@ -15,7 +15,7 @@ PY := $(VENV)/bin/python
 RUN := $(PY) -P
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cuda test-gpu test-onednn check format fuzz bench bench-models bench-gpu clean
+.PHONY: help demo test test-cuda test-gpu test-onednn check format exhaustive fuzz bench bench-models bench-gpu clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,9 @@ check: $(VENV)/.dev ## Lint, types, and the tests that take longer
 format: $(VENV)/.dev ## Put the source in its one format
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
+
+exhaustive: $(VENV)/.dev ## The error of vector math at every float32 (about an hour)
+	FLOAT32_STEP=1 $(RUN) -m pytest -m slow tests/test_vecmath_float32.py
 
 fuzz: $(VENV)/.test ## Try N random programs (make fuzz N=5000)
 	@PYTHONPATH=tests $(PY) tests/fuzz.py --count $(N)
