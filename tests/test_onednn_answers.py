@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,15 @@ def product_into(x, w, out):
     out[:] = x @ w
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in a terminal: in the background of a shell interrupts are ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("error, terms", [(KeyboardInterrupt(), 65), (SystemExit(), 66)])
 def test_an_interrupt_is_raised(error, terms, plan_by, monkeypatch) -> None:
     """Python drops exceptions that leave a callback, as one before its first instruction does."""

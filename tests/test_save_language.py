@@ -19,6 +19,7 @@ REFUSED = {
     "`import` in a function": "of posixpath|cannot save an import",
     "`nonlocal`": "variable",
     "calls of functions": "_lru_cache_wrapper",
+    "formatting": "a generator that is passed on",
     "functions that see changes": "may change afterwards|passed on|'wraps' of functools",
     "generator expressions as arguments": "a generator that is passed on",
     "generator functions": "'yield' is not supported",
