@@ -17,28 +17,23 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 from jitcore.codegen.cuda import driver, memory
-from jitcore.codegen.cuda.libcuda import LibCuda
 from jitcore.codegen.cuda.vendor import (
     DONE,
     DTYPES,
-    FAILED,
     LARGEST,
     NOT_TAKEN,
     REFUSED,
     Kind,
     MatrixBatch,
+    Vendor,
+    add_functions,
     batches_of,
-    load_library,
     read_as,
 )
-from jitcore.codegen.engine import add_maker, add_symbol
-from jitcore.ir import log
 
 __all__ = ["Cublas", "available", "gemm_symbol", "use"]
 
@@ -128,68 +123,16 @@ def gemm_symbol(dtype: str) -> str:
     return f"jc_cuda_gemm_{dtype}"
 
 
-_used: list[Cublas] = []
-
-
-@contextmanager
-def use(library: Cublas) -> Iterator[Cublas]:
-    """Use another library inside a ``with`` block; for tests."""
-    _used.append(library)
-    try:
-        yield library
-    finally:
-        _used.remove(library)
-
-
-def available() -> Cublas | None:
-    """The library, ready for the thread's current device; None where there is none."""
-    found = _current()
-    if found is None:
-        return None
-    status = found.begin(driver.current().device())
-    if status:
-        log.debug("cuda", f"{found.name} does not begin: status {status}")
-    return None if status else found
-
-
-def _current() -> Cublas | None:
-    if _used:
-        return _used[-1]
-    # The library works by the real driver only, not by one of the tests.
-    current = driver.current()
-    return _installed(current.version() // 1000) if isinstance(current, LibCuda) else None
-
-
-@cache
-def _installed(newest: int) -> Cublas | None:
-    found = load_library("cublas", newest)
-    return None if found is None else Cublas(found[0], f"cuBLAS ({found[1]})")
+_VENDOR = Vendor("cublas", "cuBLAS", Cublas)
+use, available = _VENDOR.use, _VENDOR.available
 
 
 def _function(dtype: str) -> Callable[..., int]:
-    def multiply(*numbers: int | None) -> int:
-        try:
-            library = _current()
-            if library is None:
-                return NOT_TAKEN
-            values = [number or 0 for number in numbers]
-            return library.multiply(dtype, *batches_of(dtype, values), values[18])
-        except BaseException as error:
-            # Native code has called, which goes to its error site; the call raises this.
-            memory.running_call().error = error
-            return FAILED
+    def multiply(library: Cublas, values: list[int]) -> int:
+        return library.multiply(dtype, *batches_of(dtype, values), values[18])
 
-    return multiply
+    return _VENDOR.function(multiply)
 
 
 _TYPE = ctypes.CFUNCTYPE(_I64, *[_PTR, *[_I64] * 4] * 3, *[_I64] * 4)
-_FUNCTIONS = {gemm_symbol(dtype): _TYPE(_function(dtype)) for dtype in DTYPES}
-
-
-def _ensure() -> None:
-    for name, function in _FUNCTIONS.items():
-        add_symbol(name, ctypes.cast(function, _PTR).value or 0)
-
-
-for _name in _FUNCTIONS:
-    add_maker(_name, _ensure)
+add_functions({gemm_symbol(dtype): _TYPE(_function(dtype)) for dtype in DTYPES})

@@ -16,28 +16,24 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from jitcore.codegen.cuda import driver, memory
-from jitcore.codegen.cuda.libcuda import LibCuda
 from jitcore.codegen.cuda.vendor import (
     DONE,
     DTYPES,
-    FAILED,
     LARGEST,
     NOT_TAKEN,
     REFUSED,
     Kind,
     MatrixBatch,
+    Vendor,
+    add_functions,
     batches_of,
-    load_library,
     read_as,
 )
-from jitcore.codegen.engine import add_maker, add_symbol
 from jitcore.ir import log
 
 __all__ = ["BIASED", "CublasLt", "available", "biased_symbol", "use"]
@@ -239,68 +235,17 @@ def biased_symbol(dtype: str) -> str:
     return f"jc_cuda_gemm_bias_{dtype}"
 
 
-_used: list[CublasLt] = []
-
-
-@contextmanager
-def use(library: CublasLt) -> Iterator[CublasLt]:
-    """Use another library inside a ``with`` block; for tests."""
-    _used.append(library)
-    try:
-        yield library
-    finally:
-        _used.remove(library)
-
-
-def available() -> CublasLt | None:
-    """The library, ready for the thread's current device; None where there is none."""
-    found = _current()
-    if found is None:
-        return None
-    status = found.begin(driver.current().device())
-    if status:
-        log.debug("cuda", f"{found.name} does not begin: status {status}")
-    return None if status else found
-
-
-def _current() -> CublasLt | None:
-    if _used:
-        return _used[-1]
-    current = driver.current()
-    return _installed(current.version() // 1000) if isinstance(current, LibCuda) else None
-
-
-@cache
-def _installed(newest: int) -> CublasLt | None:
-    found = load_library("cublasLt", newest)
-    return None if found is None else CublasLt(found[0], f"cuBLASLt ({found[1]})")
+_VENDOR = Vendor("cublasLt", "cuBLASLt", CublasLt)
+use, available = _VENDOR.use, _VENDOR.available
 
 
 def _function(dtype: str) -> Callable[..., int]:
-    def multiply(*numbers: int | None) -> int:
-        try:
-            library = _current()
-            if library is None:
-                return NOT_TAKEN
-            values = [number or 0 for number in numbers]
-            bias = values[19] + values[20] * DTYPES[dtype].itemsize
-            return library.multiply(dtype, *batches_of(dtype, values), values[18], bias)
-        except BaseException as error:
-            # Native code has called, which goes to its error site; the call raises this.
-            memory.running_call().error = error
-            return FAILED
+    def multiply(library: CublasLt, values: list[int]) -> int:
+        bias = values[19] + values[20] * DTYPES[dtype].itemsize
+        return library.multiply(dtype, *batches_of(dtype, values), values[18], bias)
 
-    return multiply
+    return _VENDOR.function(multiply)
 
 
 _TYPE = ctypes.CFUNCTYPE(_I64, *[_PTR, *[_I64] * 4] * 3, *[_I64] * 4, _PTR, _I64)
-_FUNCTIONS = {biased_symbol(dtype): _TYPE(_function(dtype)) for dtype in BIASED}
-
-
-def _ensure() -> None:
-    for name, function in _FUNCTIONS.items():
-        add_symbol(name, ctypes.cast(function, _PTR).value or 0)
-
-
-for _name in _FUNCTIONS:
-    add_maker(_name, _ensure)
+add_functions({biased_symbol(dtype): _TYPE(_function(dtype)) for dtype in BIASED})

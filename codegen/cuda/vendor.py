@@ -5,11 +5,15 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
+from jitcore.codegen.cuda import driver, memory
+from jitcore.codegen.cuda.libcuda import LibCuda
+from jitcore.codegen.engine import add_maker, add_symbol
 from jitcore.ir import log
 
 __all__ = [
@@ -20,9 +24,11 @@ __all__ = [
     "NOT_TAKEN",
     "REFUSED",
     "Kind",
+    "Library",
     "MatrixBatch",
+    "Vendor",
+    "add_functions",
     "batches_of",
-    "load_library",
     "read_as",
 ]
 
@@ -109,7 +115,98 @@ def read_as(matrices: MatrixBatch) -> tuple[int, int]:
     return _TRANSPOSED, matrices.transposed.row_distance
 
 
-def load_library(name: str, newest: int) -> tuple[Any, str] | None:
+class Library(Protocol):
+    """One of the libraries, as native code goes by it."""
+
+    name: str
+
+    def begin(self, device: int) -> int:
+        """Make a handle for the thread's current device; the library's status."""
+
+
+L = TypeVar("L", bound=Library)
+
+
+class Vendor(Generic[L]):
+    """Where one of the libraries comes from.
+
+    Parameters
+    ----------
+    file : str
+        The name of its file, without what systems put around it.
+    title : str
+        What reports call it.
+    make : callable
+        From the library as ctypes has it, and what reports call the file.
+    """
+
+    def __init__(self, file: str, title: str, make: Callable[[Any, str], L]) -> None:
+        self._file, self._title, self._make = file, title, make
+        self._used: list[L] = []
+        self._installed: dict[int, L | None] = {}
+
+    @contextmanager
+    def use(self, library: L) -> Iterator[L]:
+        """Use another library inside a ``with`` block; for tests."""
+        self._used.append(library)
+        try:
+            yield library
+        finally:
+            self._used.remove(library)
+
+    def available(self) -> L | None:
+        """The library, ready for the thread's current device; None where there is none."""
+        found = self._current()
+        if found is None:
+            return None
+        status = found.begin(driver.current().device())
+        if status:
+            log.debug("cuda", f"{found.name} does not begin: status {status}")
+        return None if status else found
+
+    def function(self, call: Callable[[L, list[int]], int]) -> Callable[..., int]:
+        """What native code calls: ``call`` with the library and the numbers that it is given."""
+
+        def called(*numbers: int | None) -> int:
+            try:
+                library = self._current()
+                if library is None:
+                    return NOT_TAKEN
+                return call(library, [number or 0 for number in numbers])
+            except BaseException as error:
+                # Native code has called, which goes to its error site; the call raises this.
+                memory.running_call().error = error
+                return FAILED
+
+        return called
+
+    def _current(self) -> L | None:
+        if self._used:
+            return self._used[-1]
+        # The library works by the real driver only, not by one of the tests.
+        current = driver.current()
+        if not isinstance(current, LibCuda):
+            return None
+        newest = current.version() // 1000
+        if newest not in self._installed:
+            found = _loaded(self._file, newest)
+            made = None if found is None else self._make(found[0], f"{self._title} ({found[1]})")
+            self._installed[newest] = made
+        return self._installed[newest]
+
+
+def add_functions(functions: Mapping[str, Any]) -> None:
+    """Have native code find functions that ctypes has made, by their symbols."""
+
+    def ensure() -> None:
+        for name, function in functions.items():
+            add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+    for name in functions:
+        add_maker(name, ensure)
+
+
+def _loaded(name: str, newest: int) -> tuple[Any, str] | None:
     """The newest library that a driver for CUDA of a major version runs, and its file's name.
 
     It is taken from where the loader finds it, which is also the one that PyTorch or CuPy have

@@ -211,8 +211,43 @@ no:
 """
 
 
+# Whether all columns of an element, of which there are several for a tuple, give true.
+_BY_COLUMNS = """
+define internal i1 @DO_element(ptr %table, ptr %part, i64 %at, ptr %item) {
+entry:
+  %width = call i64 @word(ptr %part, i64 2)
+  %is.single = icmp eq i64 %width, 0
+  br i1 %is.single, label %single, label %tuple
+single:
+  %column = call ptr @column(ptr %part, i64 0)
+  %answer = call i1 @DO_number(ptr %table, ptr %column, i64 %at, ptr %item)
+  ret i1 %answer
+tuple:
+  %is.tuple = call i1 @is_tuple_of(ptr %item, i64 %width)
+  br i1 %is.tuple, label %head, label %no
+head:
+  %k = phi i64 [ 0, %tuple ], [ %next, %latch ]
+  %more = icmp slt i64 %k, %width
+  br i1 %more, label %body, label %yes
+body:
+  %column.k = call ptr @column(ptr %part, i64 %k)
+  %item.k = call ptr @tuple_item(ptr %item, i64 %k)
+  %answer.k = call i1 @DO_number(ptr %table, ptr %column.k, i64 %at, ptr %item.k)
+  br i1 %answer.k, label %latch, label %no
+latch:
+  %next = add i64 %k, 1
+  br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+"""
+
+
 def _text() -> str:
-    text = _DECLARATIONS + COUNTING + TAKING + ALLOCATION + MAKING + WRITING
+    by_columns = "".join(_BY_COLUMNS.replace("DO_", f"{one}_") for one in ("take", "is"))
+    text = _DECLARATIONS + by_columns + COUNTING + TAKING + ALLOCATION + MAKING + WRITING
     parts: dict[str, int] = {
         "FIRST_LIST": FIRST_LIST,
         "PART_WORDS": PART_WORDS,

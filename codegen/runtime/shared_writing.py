@@ -189,36 +189,6 @@ no:
   ret i1 false
 }
 
-define internal i1 @is_element(ptr %table, ptr %part, i64 %at, ptr %item) {
-entry:
-  %width = call i64 @word(ptr %part, i64 2)
-  %is.single = icmp eq i64 %width, 0
-  br i1 %is.single, label %single, label %tuple
-single:
-  %column = call ptr @column(ptr %part, i64 0)
-  %same = call i1 @is_number(ptr %table, ptr %column, i64 %at, ptr %item)
-  ret i1 %same
-tuple:
-  %is.tuple = call i1 @is_tuple_of(ptr %item, i64 %width)
-  br i1 %is.tuple, label %head, label %no
-head:
-  %k = phi i64 [ 0, %tuple ], [ %next, %latch ]
-  %more = icmp slt i64 %k, %width
-  br i1 %more, label %body, label %yes
-body:
-  %column.k = call ptr @column(ptr %part, i64 %k)
-  %item.k = call ptr @tuple_item(ptr %item, i64 %k)
-  %same.k = call i1 @is_number(ptr %table, ptr %column.k, i64 %at, ptr %item.k)
-  br i1 %same.k, label %latch, label %no
-latch:
-  %next = add i64 %k, 1
-  br label %head
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}
-
 define internal i1 @write(ptr %table, ptr %part, i64 %place, ptr %list) {
 entry:
   %rows = call ptr @address(ptr %part, i64 0)
