@@ -203,6 +203,18 @@ class Node:
             source=source or self.source,
         )
 
+    def value_before(
+        self,
+        kind: str,
+        inputs: Sequence[Value],
+        type_: Type,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Value:
+        """The output of a new node right before this one, of whose program it is a part."""
+        node = self.insert_before(kind, inputs, attributes, outputs=(type_,))
+        node.origin = self.origin
+        return node.output
+
     def drop_inputs(self) -> None:
         """Forget all inputs, here and in every nested block."""
         for index, value in enumerate(self.inputs):

@@ -8,7 +8,7 @@ from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import INT, NONE, Dim, TensorType, Type
+from jitcore.ir.types import INT, NONE, Dim, TensorType
 
 __all__ = ["read_stored_values", "reshape_results"]
 
@@ -47,7 +47,7 @@ def read_stored_values(graph: Graph) -> bool:
         value = store.inputs[1]
         if value.type != made.output.type:
             inputs = [value, *made.inputs]
-            value = _emit(store, "np::broadcast_to", inputs, made.output.type)
+            value = store.value_before("np::broadcast_to", inputs, made.output.type)
         store.destroy()
         for view in _unread_views(made.output):
             view.destroy()
@@ -199,27 +199,17 @@ def _rewrite(node: Node, reshapes: Sequence[Node]) -> None:
     before = {id(one.output): one.inputs[0] for one in reshapes}
     inputs = [before.get(id(value), value) for value in node.inputs]
     whole = TensorType(type_.dtype, dims)
-    result = _emit(node, node.kind, inputs, whole, node.attributes)
-    extents = [_emit(node, "prim::size", [source], INT, {"dim": axis}) for axis in range(len(dims))]
-    target = _emit(node, "np::empty", extents, whole, {"dtype": type_.dtype})
-    _emit(node, "np::store", [target, result], NONE)
-    node.output.replace_all_uses_with(_emit(node, "np::reshape", [target, *sizes], type_))
+    result = node.value_before(node.kind, inputs, whole, node.attributes)
+    extents = [
+        node.value_before("prim::size", [source], INT, {"dim": axis}) for axis in range(len(dims))
+    ]
+    target = node.value_before("np::empty", extents, whole, {"dtype": type_.dtype})
+    node.value_before("np::store", [target, result], NONE)
+    node.output.replace_all_uses_with(node.value_before("np::reshape", [target, *sizes], type_))
     node.destroy()
     for one in reshapes:
         if one.block is not None and not one.output.uses:
             one.destroy()
-
-
-def _emit(
-    place: Node,
-    kind: str,
-    inputs: Sequence[Value],
-    type_: Type,
-    attributes: dict[str, object] | None = None,
-) -> Value:
-    node = place.insert_before(kind, inputs, attributes, outputs=(type_,))
-    node.origin = place.origin
-    return node.output
 
 
 def _dims(value: Value) -> tuple[Dim, ...] | None:

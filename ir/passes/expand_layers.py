@@ -16,7 +16,6 @@ from jitcore.ir.passes.layer_nodes import (
     copied,
     dims_of,
     insert,
-    insert_value,
     none,
     packed_matrix,
     packed_weights,
@@ -112,7 +111,7 @@ def _recurrence(node: Node) -> Value | None:
         return None
     packed = packed_matrix(node, node.inputs[WEIGHT[node.kind]], GATES[node.kind])
     inputs = [*node.inputs, packed]
-    result = insert_value(node, node.kind, inputs, node.attributes, node.output.type)
+    result = node.value_before(node.kind, inputs, node.output.type, node.attributes)
     assert result.node is not None
     result.node.keywords = ("packed",)
     return result

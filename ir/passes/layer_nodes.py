@@ -18,7 +18,6 @@ __all__ = [
     "copied",
     "dims_of",
     "insert",
-    "insert_value",
     "none",
     "packed_matrix",
     "packed_weights",
@@ -69,31 +68,23 @@ def insert(
 ) -> Value:
     """An array of the dtype of ``like``, made before ``node``."""
     assert isinstance(like.type, TensorType)
-    return insert_value(node, kind, inputs, attributes, TensorType(like.type.dtype, dims))
-
-
-def insert_value(
-    node: Node, kind: str, inputs: Sequence[Value], attributes: dict[str, Any], type_: Type
-) -> Value:
-    made = node.insert_before(kind, inputs, attributes, outputs=(type_,))
-    made.origin = node.origin
-    return made.output
+    return node.value_before(kind, inputs, TensorType(like.type.dtype, dims), attributes)
 
 
 def constant(node: Node, value: Any, type_: Type) -> Value:
-    return insert_value(node, "prim::Constant", [], {"value": value}, type_)
+    return node.value_before("prim::Constant", [], type_, {"value": value})
 
 
 def size_of(node: Node, x: Value, axis: int) -> Value:
-    return insert_value(node, "prim::size", [x], {"dim": axis}, INT)
+    return node.value_before("prim::size", [x], INT, {"dim": axis})
 
 
 def require_extent(node: Node, x: Value, axis: int, least: int) -> None:
     """Leave to the definition what has fewer elements along an axis."""
     operands = [size_of(node, x, axis), constant(node, least, INT)]
-    is_enough = insert_value(node, "prim::ge", operands, {}, BOOL)
+    is_enough = node.value_before("prim::ge", operands, BOOL)
     error = {"exception": "ValueError", "message": f"fewer than {least} elements along an axis"}
-    insert_value(node, "prim::require", [is_enough], error, NONE)
+    node.value_before("prim::require", [is_enough], NONE, error)
 
 
 def reshaped(node: Node, x: Value, dims: Sizes) -> Value:

@@ -20,7 +20,6 @@ from jitcore.ir.passes.layer_nodes import (
     copied,
     dims_of,
     insert,
-    insert_value,
     reshaped,
     size_of,
     transposed,
@@ -28,7 +27,7 @@ from jitcore.ir.passes.layer_nodes import (
 )
 from jitcore.ir.types import INT, NONE, Dim, TensorType
 
-__all__ = ["WINDOWS", "use_plain_windows"]
+__all__ = ["use_plain_windows"]
 
 
 def use_plain_windows(graph: Graph) -> bool:
@@ -206,7 +205,7 @@ def _framed(node: Node, x: Value, around: tuple[tuple[int, int], ...], value: fl
     made = insert(node, "np::full", operands, attributes, x, (*dims[:2], *framed))
     inside = [f"{low}:{low + n}" for (low, _), n in zip(around, _numbers(dims[2:]), strict=True)]
     target = view(node, made, (":", ":", *inside), dims)
-    insert_value(node, "np::store", [target, x], {}, NONE)
+    node.value_before("np::store", [target, x], NONE)
     return made
 
 
@@ -235,6 +234,3 @@ _PLAIN: dict[str, Callable[[Node], Value | None]] = {
     **{f"nn::avg_pool{rank}d": _avg_pool for rank in (1, 2, 3)},
     **{f"nn::adaptive_avg_pool{rank}d": _adaptive for rank in (1, 2, 3)},
 }
-
-WINDOWS = frozenset(_PLAIN)
-"""The kinds that may be made plain."""

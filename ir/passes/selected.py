@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -147,19 +147,10 @@ class _Selection:
                 type_ = value.type
                 assert isinstance(type_, TensorType)
                 at_all = TensorType(type_.dtype, self.dims)
-                self.made[value] = self._emit(node.kind, inputs, at_all, node.attributes)
+                self.made[value] = self.user.value_before(
+                    node.kind, inputs, at_all, node.attributes
+                )
         return self.made[value]
-
-    def _emit(
-        self,
-        kind: str,
-        inputs: Sequence[Value],
-        type_: Type,
-        attributes: dict[str, object] | None = None,
-    ) -> Value:
-        node = self.user.insert_before(kind, inputs, attributes, outputs=(type_,))
-        node.origin = self.user.origin
-        return node.output
 
     def _remove(self, nodes: Iterable[Node | None]) -> None:
         """Remove nodes, and what nobody reads any more of the tree."""
@@ -208,8 +199,8 @@ class _Update(_Selection):
         """Write all elements, those that are not selected as they are."""
         log.update("selected", lambda: f"compute {self.user!r} at all elements")
         operands = [self.mask, self._at_all(self.value), self.target]
-        chosen = self._emit("np::where", operands, self.target.type)
-        self._emit("np::store", [self.target, chosen], self.user.output.type)
+        chosen = self.user.value_before("np::where", operands, self.target.type)
+        self.user.value_before("np::store", [self.target, chosen], self.user.output.type)
         self._remove([self.user, self.store])
 
 
@@ -239,16 +230,18 @@ class _Total(_Selection):
         assert isinstance(type_, TensorType) and type_.dtype is not None and self.dims is not None
         dtype = type_.dtype
         scalar = TensorType(dtype, (), scalar=True)
-        zero = self._emit("prim::Constant", [], scalar, {"value": dtype.type(0)})
+        zero = self.user.value_before("prim::Constant", [], scalar, {"value": dtype.type(0)})
         at_all = [self.mask, self._at_all(self.operand), zero]
-        chosen = self._emit("np::where", at_all, TensorType(dtype, self.dims))
+        chosen = self.user.value_before("np::where", at_all, TensorType(dtype, self.dims))
         everywhere = {"axis": tuple(range(len(self.dims))), "keepdims": False}
-        total = self._emit("np::sum", [chosen], scalar, everywhere)
+        total = self.user.value_before("np::sum", [chosen], scalar, everywhere)
         if self.user.kind == "np::mean":
             places = TensorType(np.dtype(np.intp), (), scalar=True)
-            count = self._emit("np::count_nonzero", [self.mask], places, dict(everywhere))
-            number = self._emit("np::cast", [count], scalar, {"dtype": dtype})
-            total = self._emit("np::divide", [total, number], scalar)
+            count = self.user.value_before(
+                "np::count_nonzero", [self.mask], places, dict(everywhere)
+            )
+            number = self.user.value_before("np::cast", [count], scalar, {"dtype": dtype})
+            total = self.user.value_before("np::divide", [total, number], scalar)
         self.user.output.replace_all_uses_with(total)
         self._remove([self.user])
 

@@ -179,9 +179,9 @@ def _wrap(group: Sequence[Rolled]) -> None:
     wide = [sum(extents) for extents in zip(before, dims, after, strict=True)]
     type_ = base.type
     assert isinstance(type_, TensorType)
-    sizes = [_emit(first, "prim::Constant", [], INT, {"value": extent}) for extent in wide]
+    sizes = [first.value_before("prim::Constant", [], INT, {"value": extent}) for extent in wide]
     made = TensorType(type_.dtype, tuple(wide))
-    copy = _emit(first, "np::empty", sizes, made, {"dtype": type_.dtype})
+    copy = first.value_before("np::empty", sizes, made, {"dtype": type_.dtype})
     if len(dims) > 1:
         _keep_order(copy, base)
     edges = zip(before, dims, after, strict=True)
@@ -189,7 +189,7 @@ def _wrap(group: Sequence[Rolled]) -> None:
         part = TensorType(type_.dtype, tuple(length for _, _, length in parts))
         target = _view(first, copy, [(to, length) for to, _, length in parts], part)
         source = _view(first, base, [(at, length) for _, at, length in parts], part)
-        _emit(first, "np::store", [target, source], NONE)
+        first.value_before("np::store", [target, source], NONE)
     for one in group:
         starts = [edge - shift for edge, shift in zip(before, one.shifts, strict=True)]
         view = _view(one.node, copy, list(zip(starts, dims, strict=True)), type_)
@@ -218,16 +218,4 @@ def _parts(before: int, extent: int, after: int) -> Iterator[tuple[int, int, int
 
 def _view(place: Node, array: Value, parts: Sequence[tuple[int, int]], type_: TensorType) -> Value:
     index = ", ".join(f"{start}:{start + length}" for start, length in parts)
-    return _emit(place, "np::view", [array], type_, {"index": index})
-
-
-def _emit(
-    place: Node,
-    kind: str,
-    inputs: Sequence[Value],
-    type_: Type,
-    attributes: dict[str, object] | None = None,
-) -> Value:
-    node = place.insert_before(kind, inputs, attributes, outputs=(type_,))
-    node.origin = place.origin
-    return node.output
+    return place.value_before("np::view", [array], type_, {"index": index})
