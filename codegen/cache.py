@@ -17,9 +17,10 @@ import stat
 import struct
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["ObjectCache", "StoredObject", "current", "default_directory"]
 

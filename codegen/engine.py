@@ -16,7 +16,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Any, Final, Literal
 
@@ -26,9 +25,11 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from jitcore.codegen.cache import StoredObject, current
 from jitcore.codegen.printers.loop_metadata import MASKED, UNMASKED
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "CompiledModule",
+    "Effort",
     "EngineError",
     "add_library",
     "add_maker",
@@ -51,8 +52,12 @@ class EngineError(RuntimeError):
     """LLVM refused a module: the IR is malformed, or a symbol it needs does not exist."""
 
 
-Effort = Literal["none", "registers", "loops"]
-"""What is optimized: nothing, straight lines only, or loops as well, by LLVM's O3 pipeline."""
+Effort = Literal["none", "code", "registers", "loops"]
+"""What is optimized: nothing, machine code only, straight lines before that, or loops as well.
+
+The last is LLVM's O3 pipeline.  To choose and schedule machine code well takes five to eight times
+as long as to translate line by line, which does for what mostly calls other functions.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +74,18 @@ class Source:
         machine = _target_machine()
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
-        if self.effort != "none":
+        if self.effort in ("registers", "loops"):
             _run_passes(module, machine, self.effort)
         return module
 
+    def machine(self) -> Any:
+        """What makes machine code of it."""
+        return _target_machine("none" if self.effort == "none" else "best")
+
     def key(self) -> str:
         """A hash of all that the object code depends on."""
-        options = repr((_TARGET, self.effort, _SPEED_LEVEL, *_TUNING, *_OF_REGISTERS))
+        levels = (_SPEED_LEVEL, _CODE_LEVELS)
+        options = repr((_TARGET, self.effort, *levels, *_TUNING, *_OF_REGISTERS))
         parts = (options, cpu_identity(), _target_machine().triple, self.text)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -147,15 +157,18 @@ class CompiledModule:
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with _LOCK:
-            return str(_target_machine().emit_assembly(self._module()))
+            return str(self._known_source().machine().emit_assembly(self._module()))
 
     def _module(self) -> Any:
+        return self._known_source().module(self.name)
+
+    def _known_source(self) -> Source:
         if self._source is None:
             raise EngineError(f"{self.name} was loaded from object code, which has no IR")
-        return self._source.module(self.name)
+        return self._source
 
 
-def compile_module(llvm_text: str, *, name: str, optimize: bool = True) -> CompiledModule:
+def compile_module(llvm_text: str, *, name: str, effort: Effort = "loops") -> CompiledModule:
     """Compile a module for this machine.
 
     Parameters
@@ -164,15 +177,15 @@ def compile_module(llvm_text: str, *, name: str, optimize: bool = True) -> Compi
         LLVM IR without a target.
     name : str
         For messages.
-    optimize : bool
-        Run LLVM's O3 pipeline with its vectorizers.
+    effort : str
+        What is optimized.
 
     Raises
     ------
     EngineError
         When the text is malformed (the message has the line) or a symbol is not known.
     """
-    return _compile(Source(llvm_text, "loops" if optimize else "none"), name)
+    return _compile(Source(llvm_text, effort), name)
 
 
 def _compile(source: Source, name: str) -> CompiledModule:
@@ -205,7 +218,7 @@ def _compiled(source: Source, name: str) -> StoredObject:
     declared = tuple(one.name for one in module.functions if one.is_declaration)
     required = tuple(symbol for symbol in declared if not symbol.startswith("llvm."))
     require_symbols(required, name)
-    return StoredObject(_target_machine().emit_object(module), symbols, required)
+    return StoredObject(source.machine().emit_object(module), symbols, required)
 
 
 def load_object(object_code: bytes, symbols: tuple[str, ...], *, name: str) -> CompiledModule:
@@ -340,7 +353,8 @@ _MAKERS: dict[str, Callable[[], object]] = {}
 _LIBRARIES: dict[str, CompiledModule] = {}
 _SERIAL = itertools.count()
 _STATE: dict[str, Any] = {}
-_TARGET: Final[dict[str, Any]] = {"opt": 3, "reloc": "pic", "codemodel": "small"}
+_TARGET: Final[dict[str, Any]] = {"reloc": "pic", "codemodel": "small"}
+_CODE_LEVELS: Final = {"none": 0, "best": 3}
 _SPEED_LEVEL: Final = 3
 _TUNING: Final = (
     "loop_vectorization",
@@ -371,18 +385,19 @@ def _host_features() -> str:
     return ",".join([str(features.flatten()), *told])
 
 
-def _target_machine() -> Any:
-    """The one target machine: this CPU with all of its features."""
-    if "machine" not in _STATE:
+def _target_machine(code: Literal["none", "best"] = "best") -> Any:
+    """The target machine: this CPU with all of its features; ``code`` says what is optimized."""
+    if code not in _STATE:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         target = llvm.Target.from_default_triple()
-        _STATE["machine"] = target.create_target_machine(
+        _STATE[code] = target.create_target_machine(
             cpu=llvm.get_host_cpu_name(),
             features=_host_features(),
+            opt=_CODE_LEVELS[code],
             **_TARGET,
         )
-    return _STATE["machine"]
+    return _STATE[code]
 
 
 def _linker() -> Any:

@@ -31,7 +31,8 @@ popcount clz ctz                    integers; clz and ctz of 0 are the width
 add_overflows sub_overflows mul_overflows   int64, give bool
 =============== ==================================================================
 
-Operations on float16 are those of float32, rounded; there is no ``fma`` for it.
+Operations on float16 are those of float32, rounded; there is no ``fma`` for it.  On bfloat16 there
+are none: it is loaded, stored, chosen, and converted, which goes by way of float32.
 
 ``Call`` names either a scalar function of ``vecmath`` (``"exp"``), or, with ``external=True``, a C
 symbol (``"lgamma"``, ``"malloc"``), whose argument dtypes are those of its arguments.  The function
@@ -43,8 +44,10 @@ int64 exponent of ``ldexp``; where the result is bool, it is the one for the fir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "Assign",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Layout, NotedAttribute, Result
@@ -28,6 +27,7 @@ from jitcore.codegen.lowering import (
     python_numbers,
     recurrence,
     reductions,
+    references,
     requirements,
     scans,
     shared_lists,
@@ -35,14 +35,15 @@ from jitcore.codegen.lowering import (
     structure,
     views,
 )
-from jitcore.codegen.lowering.operands import NotNative
+from jitcore.codegen.lowering.operands import NotNative, UnknownOrder
 from jitcore.codegen.lowering.results import Parameters, Results
 from jitcore.codegen.lowering.state import RESULTS, Lowering, Rule
 from jitcore.codegen.lowering.tidy import tidy
 from jitcore.codegen.targets import CPU, Target
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite, Graph
 
-__all__ = ["RULES", "Lowered", "NotNative", "lower"]
+__all__ = ["RULES", "Lowered", "NotNative", "UnknownOrder", "lower"]
 
 RULES: dict[str, Rule] = {
     **elementwise.RULES,
@@ -64,6 +65,7 @@ RULES: dict[str, Rule] = {
     **structure.RULES,
     **lists.RULES,
     **shared_lists.RULES,
+    **references.RULES,
     **attributes.RULES,
     **control.RULES,
     **requirements.RULES,
@@ -90,6 +92,8 @@ class Lowered:
         What errors leave behind their payload.
     element_writes : tuple of FieldWrite
         The attributes of objects in lists that the function writes.
+    referenced : frozenset of int
+        The (flattened) inputs that lists may refer to.
     """
 
     function: Function
@@ -99,6 +103,7 @@ class Lowered:
     notes: tuple[str, ...]
     noted: tuple[NotedAttribute, ...] = ()
     element_writes: tuple[FieldWrite, ...] = ()
+    referenced: frozenset[int] = frozenset()
 
     @property
     def slots(self) -> int:
@@ -154,4 +159,5 @@ def lower(
         tuple(lowering.notes),
         noted,
         tuple(lowering.element_writes),
+        frozenset(lowering.listed_inputs),
     )

@@ -3,7 +3,8 @@
 Numba widens small integers, unifies branches and checks shifts.  These intrinsics do none of that:
 operands have one type, and so has the result.  Addresses are ``int64``.  A float16 value is a
 float32 that float16 represents, because Numba has no float16 arithmetic on the CPU; ``half`` rounds
-to one.  The instructions are those of ``printers.llvm_instructions``.
+to one.  So it is with bfloat16 and ``bfloat``.  The instructions are those of
+``printers.llvm_instructions``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ __all__ = [
     "accumulate_mul",
     "accumulate_sub",
     "add_overflows",
+    "bfloat",
+    "bfloat_bits",
+    "bfloat_from_bits",
     "bits",
     "ceil",
     "clz",
@@ -39,6 +43,7 @@ __all__ = [
     "half_from_bits",
     "invert",
     "load",
+    "load_bfloat",
     "load_half",
     "maximum",
     "maximum_half",
@@ -55,6 +60,7 @@ __all__ = [
     "shift_right",
     "sqrt",
     "store",
+    "store_bfloat",
     "store_half",
     "sub_overflows",
     "trunc",
@@ -64,7 +70,7 @@ __all__ = [
 Emit = Callable[..., ir.Value]
 """``emit(builder, numba_type, *operands)`` appends instructions and gives the result."""
 
-_BOOL, _BYTE, _WORD = ir.IntType(1), ir.IntType(8), ir.IntType(64)
+_BOOL, _BYTE, _INT32, _WORD = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _HALF, _FLOAT, _DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 
 
@@ -263,6 +269,77 @@ def half_from_bits(_context: Any, x: Any) -> Any:
         return builder.fpext(builder.bitcast(args[0], _HALF), _FLOAT)
 
     return types.float32(types.uint16), code
+
+
+# Bfloat16
+
+
+@intrinsic
+def bfloat(_context: Any, x: Any) -> Any:
+    """Round a float32 to what bfloat16 represents."""
+
+    def code(_: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
+        bits = builder.bitcast(args[0], _INT32)
+        is_odd = builder.and_(builder.lshr(bits, _INT32(16)), _INT32(1))
+        nearest = builder.add(bits, builder.add(is_odd, _INT32(0x7FFF)))
+        quiet = builder.or_(bits, _INT32(0x400000))
+        is_nan = builder.fcmp_unordered("uno", args[0], args[0])
+        chosen = builder.select(is_nan, quiet, nearest)
+        return builder.bitcast(builder.and_(chosen, _INT32(0xFFFF0000)), _FLOAT)
+
+    return types.float32(types.float32), code
+
+
+@intrinsic
+def bfloat_bits(_context: Any, x: Any) -> Any:
+    """The bits of a bfloat16."""
+
+    def code(_: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
+        return _upper(builder, args[0])
+
+    return types.uint16(types.float32), code
+
+
+@intrinsic
+def bfloat_from_bits(_context: Any, x: Any) -> Any:
+    """The bfloat16 with these bits."""
+
+    def code(_: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
+        return _as_upper(builder, args[0])
+
+    return types.float32(types.uint16), code
+
+
+@intrinsic
+def load_bfloat(_context: Any, address: Any, index: Any) -> Any:
+    """Element ``index`` of type bfloat16 after ``address``."""
+
+    def code(_: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
+        return _as_upper(builder, _load(builder, args[0], args[1], ir.IntType(16)))
+
+    return types.float32(types.int64, types.int64), code
+
+
+@intrinsic
+def store_bfloat(_context: Any, address: Any, index: Any, value: Any) -> Any:
+    """Write ``value``, which bfloat16 represents, as element ``index`` after ``address``."""
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        _store(builder, args[0], args[1], _upper(builder, args[2]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float32), code
+
+
+def _upper(builder: Any, x: ir.Value) -> ir.Value:
+    """The upper half of a float32."""
+    bits = builder.bitcast(x, _INT32)
+    return builder.trunc(builder.lshr(bits, _INT32(16)), ir.IntType(16))
+
+
+def _as_upper(builder: Any, x: ir.Value) -> ir.Value:
+    """The float32 with an upper half, and zeros below."""
+    return builder.bitcast(builder.shl(builder.zext(x, _INT32), _INT32(16)), _FLOAT)
 
 
 # Selection and conversion

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["CPU", "CUDA", "FETCH", "Target"]
 

@@ -7,9 +7,10 @@ accesses counts as a dependency, so a cluster never moves a read across a write.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.types import Dim, TensorType
 
@@ -30,7 +31,8 @@ class Decision:
 class Cluster:
     """Nodes that will run together: a group in the making, or a node by itself.
 
-    ``space`` is what all of them iterate over, where each only computes elements.
+    ``predecessors`` are the numbers of nodes outside that must run before it, and ``space`` is what
+    all of them iterate over, where each only computes elements.
     """
 
     nodes: list[Node]
@@ -107,11 +109,9 @@ class BlockClusters:
         inside = {id(first), id(second)}
         start = min(first.first, second.first)
         seen: set[int] = set()
-        stack = [
-            self.cluster_of[p]
-            for p in first.predecessors | second.predecessors
-            if id(self.cluster_of[p]) not in inside
-        ]
+        before = map(self.cluster_of.__getitem__, first.predecessors | second.predecessors)
+        # What comes after nothing, as constants do, comes after neither cluster.
+        stack = [one for one in before if one.predecessors and id(one) not in inside]
         while stack:
             cluster = stack.pop()
             if id(cluster) in seen or cluster.last < start:
@@ -129,10 +129,11 @@ class BlockClusters:
         first.nodes = sorted([*first.nodes, *second.nodes], key=self.order.__getitem__)
         first.first = min(first.first, second.first)
         first.last = max(first.last, second.last)
-        first.predecessors |= second.predecessors
         first.space = first.space if first.space == second.space else None
         for node in second.nodes:
             self.cluster_of[self.order[node]] = first
+        before = first.predecessors | second.predecessors
+        first.predecessors = {one for one in before if self.cluster_of[one] is not first}
         return first
 
     def schedule(self) -> list[Cluster]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import SUPPORTED, Dim, TensorType
+from jitcore.ir.types import Dim, TensorType
 
 __all__ = [
     "PRODUCERS",
@@ -77,7 +78,7 @@ def _has_foreign_dtype(node: Node) -> bool:
     for value in [*node.inputs, *node.outputs]:
         type_ = value.type
         if isinstance(type_, TensorType) and type_.dtype is not None:
-            if type_.dtype.char not in SUPPORTED:
+            if not is_stored(type_.dtype):
                 return True
     return False
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from jitcore.fusers.elementwise import is_elementwise
+from jitcore.ir.bfloat16 import is_bfloat16, is_stored
 from jitcore.ir.effects import node_effects
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.ops import TABLE
@@ -23,8 +24,9 @@ from jitcore.ir.types import (
     FLOAT,
     INT,
     NONE,
+    REFERENCE,
     SLICE,
-    SUPPORTED,
+    STR,
     KnownType,
     ListType,
     ObjectListType,
@@ -43,6 +45,7 @@ __all__ = [
     "is_native_graph",
     "native_refusal",
     "partition",
+    "refuse_bfloat16",
     "waits_for_types",
     "works_on_arrays",
 ]
@@ -68,7 +71,7 @@ _ACCESSES = frozenset({"prim::getitem", "prim::setitem", "prim::GetAttr"})
 _LIST_KINDS = frozenset(
     f"prim::List{name}"
     for name in (
-        *("Items", "Length", "Write", "Make"),
+        *("Items", "Length", "Write", "Make", "Room", "Get", "Put", "Move", "View"),
         *("TakeShared", "Memo", "WriteShared", "MakeShared"),
     )
 )
@@ -84,13 +87,14 @@ MIN_WEIGHT = 2.0
 def _is_native_type(type_: Type) -> bool:
     if isinstance(type_, TensorType):
         dtype = type_.dtype
-        return (
-            type_.is_complete and dtype is not None and dtype.isnative and dtype.char in SUPPORTED
-        )
+        # Arrays of objects are buffers of lists of arrays.
+        of_references = dtype == REFERENCE and type_.rank == 1
+        return type_.is_complete and dtype is not None and (is_stored(dtype) or of_references)
     if isinstance(type_, TupleType | RecordType):
         return all(map(_is_native_type, type_.elements))
     if isinstance(type_, UnionType):
-        return all(map(_is_native_type, type_.alternatives))
+        # The texts among them are constants.
+        return all(one == STR or _is_native_type(one) for one in type_.alternatives)
     return isinstance(type_, KnownType | ObjectListType) or type_ in _PLAIN or type_ in _INTERNAL
 
 
@@ -143,7 +147,7 @@ def _is_hosted(node: Node) -> bool:
 
 def _block_refusal(block: Block) -> bool:
     """Whether something in a block of a native node would run in the host program."""
-    if block.raises:
+    if block.raises_in_python:
         # Compiled code does not raise by itself: the host program starts anew, and does.
         return not all(
             _is_native_type(value.type) or value.constant is not None
@@ -159,6 +163,19 @@ def native_refusal(node: Node) -> str | None:
     if node.host_reason is not None:
         return node.host_reason
     return next((reason for reason, predicate in REFUSALS if predicate(node)), None)
+
+
+def refuse_bfloat16(graph: Graph) -> bool:
+    """Leave what has to do with bfloat16 to NumPy; whether there is any."""
+    found = [node for node in graph.nodes() if any(map(_has_bfloat16, _values(node)))]
+    for node in found:
+        node.host_reason = "bfloat16 is compiled for devices only"
+    return bool(found)
+
+
+def _has_bfloat16(value: Value) -> bool:
+    dtype = value.type.dtype if isinstance(value.type, TensorType) else None
+    return dtype is not None and is_bfloat16(dtype)
 
 
 def is_native_graph(graph: Graph) -> bool:
@@ -200,7 +217,7 @@ def _waits(node: Node) -> bool:
     """Whether only types that are not known yet keep a node, or what is inside it, from code."""
     if node.blocks:
         return node.kind in _CONTROL and not any(
-            block.raises or not all(map(_is_ready, block.nodes)) for block in node.blocks
+            block.raises_in_python or not all(map(_is_ready, block.nodes)) for block in node.blocks
         )
     if _is_hosted(node):
         return False

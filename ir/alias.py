@@ -106,6 +106,8 @@ class AliasAnalysis:
 
     def reads(self, node: Node) -> Locations:
         """The locations that a node, or a node inside it, may read."""
+        if _is_leaf(node):
+            return self._own_reads(node)
         if node not in self._reads:
             own = (self._own_reads(inner) for inner in self._inside(node))
             self._reads[node] = _EMPTY.union(*own)
@@ -113,10 +115,19 @@ class AliasAnalysis:
 
     def writes(self, node: Node) -> Locations:
         """The locations that a node, or a node inside it, may write."""
+        if _is_leaf(node):
+            return self._own_writes(node)
         if node not in self._writes:
             own = (self._own_writes(inner) for inner in self._inside(node))
             self._writes[node] = _EMPTY.union(*own)
         return self._writes[node]
+
+    def sharing(self, values: Iterable[Value]) -> Iterator[Value]:
+        """All values that may share memory with one of these."""
+        locations = frozenset().union(*map(self.points_to, values))
+        for value, points in self._points.items():
+            if self._overlap(locations, frozenset(points)):
+                yield value
 
     def writers(self, value: Value) -> list[Node]:
         """The nodes that may write to a value's memory or to what is kept in it."""
@@ -140,10 +151,9 @@ class AliasAnalysis:
 
     def is_observable(self, node: Node) -> bool:
         """Whether a node does something that is seen even if nobody reads memory afterwards."""
-        return any(
-            self._effects[inner].observable or self._effects[inner].wildcard
-            for inner in self._inside(node)
-        )
+        inside = (node,) if _is_leaf(node) else self._inside(node)
+        effects = map(self._effects.__getitem__, inside)
+        return any(one.observable or one.wildcard for one in effects)
 
     def escapes(self, value: Value) -> bool:
         """Whether code outside of the graph may know the value's memory while the graph runs."""
@@ -279,6 +289,9 @@ class AliasAnalysis:
         if isinstance(body, Graph):
             self._walk_body(node, body)
             return
+        without_memory = all(is_immutable(output.type) for output in node.outputs)
+        if without_memory and not (effects.wildcard or effects.stores):
+            return
         if effects.wildcard:
             for value in node.inputs:
                 self._escape(self._points.get(value, ()))
@@ -295,6 +308,8 @@ class AliasAnalysis:
         if effects.stores:
             stored = self._points_of(node, effects.stores)
             self._keep(self._points.get(node.inputs[0], ()), stored)
+        for location in self._points_of(node, effects.moves):
+            self._keep(self._points.get(node.inputs[0], ()), set(location.contents))
 
     def _walk_body(self, node: Node, body: Graph) -> None:
         """A held graph is analyzed once, for all the nodes that hold it together."""
@@ -348,6 +363,8 @@ class AliasAnalysis:
 
     def _own_writes(self, node: Node) -> Locations:
         effects = self._effects[node]
+        if not (effects.writes or effects.wildcard):
+            return _EMPTY
         written = self._points_of(node, effects.writes)
         if effects.wildcard:
             return _closure(written) | {self.wildcard}
@@ -389,6 +406,11 @@ class AliasAnalysis:
         if not 0 <= position < len(nodes) or nodes[position] is not node:
             self._positions.update((one, number) for number, one in enumerate(nodes))
         return self._positions[node]
+
+
+def _is_leaf(node: Node) -> bool:
+    """Whether there are no nodes inside."""
+    return not node.blocks and "graph" not in node.attributes
 
 
 def _is_outside(node: Node) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.effects import node_effects
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.layered_layout import Layout, Line, Size, lay_out, rows_of

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jitcore.ir import types as t
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.ops.special import SpecialFunction
@@ -52,6 +52,8 @@ class Effects:
         Inputs of which the contents may be kept in the output as well.
     stores : tuple of int
         Inputs that are kept in what input 0 is.
+    moves : tuple of int
+        Inputs of which the contents may be kept in what input 0 is.
     fresh : bool
         The outputs may be new memory.  The analysis counts what may be new or an alias as an alias.
     wildcard : bool
@@ -66,6 +68,7 @@ class Effects:
     keeps: tuple[int, ...] = ()
     passes: tuple[int, ...] = ()
     stores: tuple[int, ...] = ()
+    moves: tuple[int, ...] = ()
     fresh: bool = True
     wildcard: bool = False
     observable: bool = False
@@ -150,7 +153,10 @@ def _nothing(node: Node) -> Effects:
 
 
 def _unknown(node: Node) -> Effects:
-    every = _all(node)
+    return _anything(_all(node))
+
+
+def _anything(every: tuple[int, ...]) -> Effects:
     return Effects(every, every, every, wildcard=True, observable=True)
 
 
@@ -246,12 +252,37 @@ def _unpack(node: Node) -> Effects:
     return Effects((0,), _iterated(node), (0,), passes=passes)
 
 
+def _one_of_them(node: Node) -> Effects:
+    return Effects(aliases=_all(node), fresh=False)
+
+
+def _set_shape(node: Node) -> Effects:
+    return Effects(writes=(0,), aliases=(0,), fresh=False)
+
+
 def _container(node: Node) -> Effects:
     return Effects(keeps=_all(node))
 
 
 def _list_items(node: Node) -> Effects:
-    return Effects(reads=(0,))
+    # References to arrays, or numbers.
+    return Effects(reads=(0,), passes=() if _are_plain(node.outputs) else (0,))
+
+
+def _list_make(node: Node) -> Effects:
+    return Effects(reads=(0,), passes=(0,))
+
+
+def _list_get(node: Node) -> Effects:
+    return Effects(reads=(0,), aliases=(0,), fresh=False)
+
+
+def _list_put(node: Node) -> Effects:
+    return Effects(writes=(0,), stores=(2,))
+
+
+def _list_move(node: Node) -> Effects:
+    return Effects(reads=(1,), writes=(0,), moves=(1,))
 
 
 def _list_make_shared(node: Node) -> Effects:
@@ -309,6 +340,10 @@ def _call_method(node: Node) -> Effects:
     name = node.attributes["name"]
     if is_plain_array(target):
         return _array_method(node, name)
+    if target == t.GENERATOR:
+        # Some write what they get: ``shuffle`` its argument, others ``out``.
+        written = every if name == "shuffle" or "out" in node.keywords else (0,)
+        return Effects(every, written, observable=True)
     if is_immutable(target) or isinstance(target, TupleType):
         return Effects(reads=every, aliases=every, keeps=every)
     writers = {ListType: _LIST_WRITERS, DictType: _DICT_WRITERS}.get(type(target))
@@ -321,7 +356,8 @@ def _call_method(node: Node) -> Effects:
 
 def _array_method(node: Node, name: str) -> Effects:
     every = _all(node)
-    outputs = _outputs(node, getattr(np.ndarray, name, None)) if name in _ARRAY_OUT else ()
+    method = getattr(np.ndarray, name, None)
+    outputs = _outputs(method, _arguments(node)) if name in _ARRAY_OUT else ()
     if name in _ARRAY_WRITERS:
         return Effects(every, (0, *outputs), (0,))
     return Effects(every, outputs, (0, *outputs), observable=name in _ARRAY_OUTPUTS)
@@ -371,22 +407,42 @@ def _numpy_call(node: Node) -> Effects:
 
 
 def _numpy(node: Node, name: str) -> Effects:
-    if name in _NUMPY_CALLBACKS or any(map(_is_callback, node.inputs)):
+    if any(map(_is_callback, node.inputs)):
         return _unknown(node)
-    row = TABLE.get(f"np::{name}")
-    if row is None and _public_function(name) is None:
-        return _unknown(node)
-    if _takes_no_copy(node):
+    if node.kind in _ALWAYS_VIEWS and is_plain_array(node.inputs[0].type):
+        # Its making reads no memory.
         return Effects(aliases=(0,), fresh=False)
-    every = _all(node)
-    writes = _numpy_writes(node, name)
+    return _numpy_function(name, _arguments(node), _are_plain(node.outputs))
+
+
+class _Arguments(NamedTuple):
+    """How arguments are passed; what they are does not count."""
+
+    every: tuple[int, ...]
+    keywords: tuple[str, ...]
+    has_starred: bool
+
+
+def _arguments(node: Node) -> _Arguments:
+    return _Arguments(_all(node), node.keywords, "starred" in node.attributes)
+
+
+@cache
+def _numpy_function(name: str, arguments: _Arguments, gives_plain: bool) -> Effects:
+    """The same for all calls of a function that pass their arguments in one way."""
+    every = arguments.every
+    row = TABLE.get(f"np::{name}")
+    is_known = row is not None or _public_function(name) is not None
+    if name in _NUMPY_CALLBACKS or not is_known:
+        return _anything(every)
+    writes = _numpy_writes(name, arguments)
     outside = name in _NUMPY_OUTSIDE or name.startswith("random.")
     if row is not None:
         aliases = (0, *writes) if row.view else writes
     else:
         aliases = writes if _is_ufunc(name) else every
     # An array of objects passes them on; what is no array itself becomes an element.
-    passes = () if _are_plain(node.outputs) else every
+    passes = () if gives_plain else every
     keeps = passes if row is None or name in _NUMPY_KEEPERS else ()
     return Effects(every, writes, aliases, keeps, passes, observable=outside)
 
@@ -395,7 +451,7 @@ def _special(node: Node) -> Effects:
     """A ufunc of SciPy: it gives a new array, or that of ``out``."""
     reference = TABLE[node.kind].reference
     assert isinstance(reference, SpecialFunction)
-    every, writes = _all(node), _outputs(node, reference.ufunc)
+    every, writes = _all(node), _outputs(reference.ufunc, _arguments(node))
     return Effects(every, writes, writes, (), () if _are_plain(node.outputs) else every)
 
 
@@ -408,11 +464,6 @@ def _public_function(name: str) -> Callable[..., Any] | None:
 
 
 _ALWAYS_VIEWS = frozenset({"np::view", "np::transpose", "np::broadcast_to", "np::real"})
-
-
-def _takes_no_copy(node: Node) -> bool:
-    """Whether the result is always a view, so that its making reads no memory."""
-    return node.kind in _ALWAYS_VIEWS and is_plain_array(node.inputs[0].type)
 
 
 def _is_ufunc(name: str) -> bool:
@@ -428,30 +479,30 @@ def _is_callback(value: Value) -> bool:
     return callable(held) and not known
 
 
-def _numpy_writes(node: Node, name: str) -> tuple[int, ...]:
+def _numpy_writes(name: str, arguments: _Arguments) -> tuple[int, ...]:
     row = TABLE.get(f"np::{name}")
     if row is not None and row.writes:
         return row.writes
     if row is not None and not row.functions:
         return ()
     function = row.functions[0] if row is not None else _public_function(name)
-    outputs = _outputs(node, function)
-    if name in _NUMPY_WRITERS or _is_told_to_overwrite(node, name):
+    outputs = _outputs(function, arguments)
+    if name in _NUMPY_WRITERS or _is_told_to_overwrite(name, arguments.keywords):
         return (0, *outputs)
     return outputs
 
 
-def _is_told_to_overwrite(node: Node, name: str) -> bool:
-    return "overwrite_input" in node.keywords or (name == "nan_to_num" and "copy" in node.keywords)
+def _is_told_to_overwrite(name: str, keywords: tuple[str, ...]) -> bool:
+    return "overwrite_input" in keywords or (name == "nan_to_num" and "copy" in keywords)
 
 
-def _outputs(node: Node, function: Callable[..., Any] | None) -> tuple[int, ...]:
+def _outputs(function: Callable[..., Any] | None, arguments: _Arguments) -> tuple[int, ...]:
     """The inputs that are passed for ``out``, by name or by position."""
-    count = len(node.inputs)
-    first_keyword = count - len(node.keywords)
-    found = [first_keyword + k for k, name in enumerate(node.keywords) if name in ("out", "**")]
-    if "starred" in node.attributes:
-        return _all(node)
+    if arguments.has_starred:
+        return arguments.every
+    keywords = arguments.keywords
+    first_keyword = len(arguments.every) - len(keywords)
+    found = [first_keyword + k for k, name in enumerate(keywords) if name in ("out", "**")]
     position = _out_position(function) if function is not None else None
     if position is not None:
         # A ufunc takes one array for each of its outputs.
@@ -485,15 +536,22 @@ _RULES: dict[str, Callable[[Node], Effects]] = {
     "prim::Raise": _raise,
     "prim::CheckBound": _alias_first,
     "prim::TupleConstruct": _container,
+    "prim::UnionConstruct": _one_of_them,
+    "np::set_shape": _set_shape,
     "prim::ListConstruct": _container,
     "prim::SetConstruct": _container,
     "prim::DictConstruct": _container,
     "prim::slice": _container,
     "prim::ListItems": _list_items,
     "prim::ListLength": _list_items,
-    "prim::ListMake": _list_items,
+    "prim::ListGet": _list_get,
+    "prim::ListMake": _list_make,
     "prim::ListMakeShared": _list_make_shared,
     "prim::ListMemo": _list_items,
+    "prim::ListMove": _list_move,
+    "prim::ListPut": _list_put,
+    "prim::ListRoom": _nothing,
+    "prim::ListView": _alias_first,
     "prim::ListTakeShared": _list_items,
     "prim::ListWriteShared": _list_write_shared,
     "prim::ListWrite": _list_write,

@@ -11,7 +11,8 @@ from jitcore.ir.types import INT
 __all__ = ["extent_inputs"]
 
 _OF_EXTENTS = frozenset(
-    {"np::empty", "np::full", "np::iota", "np::reshape", "np::broadcast_to", "np::view"}
+    f"np::{name}"
+    for name in ("empty", "full", "iota", "reshape", "set_shape", "broadcast_to", "view")
 )
 
 

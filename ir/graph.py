@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.types import ANY, Type
 
 __all__ = [
@@ -261,6 +262,12 @@ class Block:
     def raises(self) -> bool:
         """Whether this block surely raises an exception, whatever its nodes do before."""
         return any(node.kind == "prim::Raise" for node in self.nodes)
+
+    @property
+    def raises_in_python(self) -> bool:
+        """Whether it surely raises what the plain function raises there, too."""
+        found = [node for node in self.nodes if node.kind == "prim::Raise"]
+        return bool(found) and all(node.attributes.get("in_python", True) for node in found)
 
     def add_param(self, type_: Type = ANY, name: str = "") -> Value:
         """Append a parameter."""

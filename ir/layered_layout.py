@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Layout", "Line", "Size", "lay_out"]
 

@@ -17,12 +17,13 @@ import re
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from jitcore.ir.bfloat16 import is_bfloat16
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.scanner import Scanner
 from jitcore.ir.type_syntax import parse_type
 from jitcore.ir.types import Type
@@ -136,7 +137,7 @@ def _format_slice(value: slice | range) -> str:
 
 
 def _dtype_argument(dtype: np.dtype[Any]) -> str:
-    if dtype.isnative and dtype.kind in "biufc":
+    if (dtype.isnative and dtype.kind in "biufc") or is_bfloat16(dtype):
         return f'"{dtype.name}"'
     return format_literal(np.lib.format.dtype_to_descr(dtype))
 

@@ -10,12 +10,13 @@ import builtins
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CellType, MethodType
 from typing import Any, TypeVar
 
 import numpy as np
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "IndexOperand",

@@ -31,6 +31,7 @@ _SIMPLE: dict[str, Type] = {
         t.SLICE,
         t.DTYPE,
         t.OBJECT,
+        t.GENERATOR,
         t.ANY,
         t.TENSOR,
         t.PrimType("Uninitialized"),
@@ -64,8 +65,9 @@ def parse_type(scanner: Scanner) -> Type:
         return _SIMPLE[name]
     if name == "Array":
         return _parse_dims(scanner, _parse_dtype(scanner))
-    if name in t.DTYPES_BY_NAME:
-        return _parse_dims(scanner, t.DTYPES_BY_NAME[name])
+    dtype = t.dtype_by_name(name)
+    if dtype is not None:
+        return _parse_dims(scanner, dtype)
     if name == "Tuple":
         scanner.expect("[")
         return TupleType(_parse_elements(scanner, "]"))

@@ -10,24 +10,29 @@ never the same type.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import CellType, FunctionType
 from typing import Any, Literal
 
 import numpy as np
 
+from jitcore.ir.dataclass import dataclass
+
 __all__ = [
     "ANY",
+    "ANY_EXTENT",
     "BOOL",
     "CHARACTER",
     "COMPLEX",
     "DTYPE",
     "ELLIPSIS",
     "FLOAT",
+    "GENERATOR",
     "INT",
     "NONE",
     "OBJECT",
+    "REFERENCE",
     "SLICE",
     "STR",
     "SUPPORTED",
@@ -51,6 +56,7 @@ __all__ = [
     "Type",
     "UnionType",
     "array_type",
+    "dtype_by_name",
     "dtype_name",
     "is_named_tuple",
     "is_number",
@@ -62,6 +68,9 @@ __all__ = [
 
 Dim = int | str
 """One extent of an array: a number, or the name of a symbol (equal names are equal extents)."""
+
+ANY_EXTENT = "*"
+"""An extent in which the arrays in a list differ; only types of elements have such."""
 
 
 class Type:
@@ -92,6 +101,8 @@ SLICE = PrimType("slice")
 DTYPE = PrimType("dtype")
 OBJECT = PrimType("object")
 """A Python object known at compile time: a function, a class, a module, an exception type."""
+GENERATOR = PrimType("Generator")
+"""NumPy's random generator: only the host program draws from it."""
 ANY = PrimType("Any")
 """A value nothing is known about until the program runs; only the host program touches it."""
 
@@ -108,12 +119,20 @@ _DTYPE_NAMES = {
     "float16": "Float16",
     "float32": "Float32",
     "float64": "Float64",
+    "bfloat16": "BFloat16",
     "complex64": "Complex64",
     "complex128": "Complex128",
 }
 SUPPORTED = "?bhilqBHILQefdFD"
 """Type characters of the dtypes that compiled code computes in."""
-DTYPES_BY_NAME = {text: np.dtype(name) for name, text in _DTYPE_NAMES.items()}
+_NUMBERS_BY_NAME = {text: name for name, text in _DTYPE_NAMES.items()}
+
+
+def dtype_by_name(text: str) -> np.dtype[Any] | None:
+    """The dtype with this name in the IR; None where there is none, or none in this process."""
+    name = _NUMBERS_BY_NAME.get(text)
+    is_known = name is not None and (name in np.sctypeDict or name == "bool")
+    return np.dtype(name) if is_known else None
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
@@ -208,9 +227,9 @@ class ListType(Type):
 class LocalListType(Type):
     """A list that only compiled code knows: arrays and a length, or ``count`` known elements.
 
-    There is one array for each number in an element, which may be a tuple.  ``element`` is None
-    while the list is empty, and Any where the elements have several types.  There are no such lists
-    in a typed graph that is finished.
+    There is one array for each number in an element, which may be a tuple; arrays in an element are
+    references in an array of objects.  ``element`` is None while the list is empty, and Any where
+    the elements have several types.  There are no such lists in a typed graph that is finished.
     """
 
     element: Type | None
@@ -227,6 +246,10 @@ class LocalListType(Type):
         return known if len(known) == len(found) else ()
 
 
+REFERENCE = np.dtype(object)
+"""Of arrays that hold references to the arrays in a list."""
+
+
 def _dtypes_in(element: Type) -> Iterator[np.dtype[Any] | None]:
     """The dtypes of the numbers in an element of a list; None for what is no number."""
     if isinstance(element, TupleType | RecordType):
@@ -234,6 +257,8 @@ def _dtypes_in(element: Type) -> Iterator[np.dtype[Any] | None]:
             yield from _dtypes_in(part)
     elif isinstance(element, TensorType) and element.scalar:
         yield element.dtype
+    elif is_array(element):
+        yield REFERENCE
     elif isinstance(element, SharedListType):
         yield np.dtype(np.int64)
     else:
@@ -486,6 +511,13 @@ def is_number(type_: Type) -> bool:
     return type_ in (INT, FLOAT, BOOL, COMPLEX)
 
 
+def is_array(type_: Type | None) -> bool:
+    """Whether this is an array of numbers, whose dtype and rank are known."""
+    if not isinstance(type_, TensorType) or type_.scalar or not type_.is_complete:
+        return False
+    return type_.dtype is not None and type_.dtype.char in SUPPORTED
+
+
 def is_scalar_tensor(type_: Type) -> bool:
     """Whether this is a NumPy scalar."""
     return isinstance(type_, TensorType) and type_.scalar
@@ -514,7 +546,7 @@ def type_of_constant(value: Any) -> Type:
     if type(value) is tuple or is_named_tuple(type(value)):
         elements = tuple(type_of_constant(item) for item in value)
         return TupleType(elements, type(value) if type(value) is not tuple else None)
-    return OBJECT
+    return GENERATOR if type(value) is np.random.Generator else OBJECT
 
 
 def is_named_tuple(class_: type) -> bool:

@@ -15,7 +15,8 @@ from jitcore.codegen.entries.signature import ConstantParam, Param
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
 from jitcore.codegen.lowering.attributes import AttributesNotNoted
-from jitcore.executor import Executor, Specialization, capture_guard, dynamic_key
+from jitcore.description_keys import dynamic_key
+from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.fusers.regions import is_light, waits_for_types, works_on_arrays
 from jitcore.ir import log
 from jitcore.ir.extent_inputs import extent_inputs

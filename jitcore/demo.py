@@ -12,7 +12,6 @@ import statistics
 import textwrap
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from jitcore.demo_picture import draw, matplotlib_module
 from jitcore.errors import Error
+from jitcore.ir.dataclass import dataclass
 from jitcore.pipeline import Kernel
 from jitcore.script import ScriptFunction, script
 

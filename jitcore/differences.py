@@ -91,6 +91,8 @@ def _word(description: Description) -> str:
         return f"numpy.{description[1]}"
     if kind == "any":
         return "object that compiled code leaves to Python"
+    if kind == "generator":
+        return "random generator"
     if kind == "array":
         return "array"
     if kind == "list":
@@ -106,9 +108,13 @@ def _word(description: Description) -> str:
     return str(kind)
 
 
-def _list_name(kind: str | tuple[str, ...] | None) -> str:
+def _list_name(kind: Any) -> str:
     if kind is None:
         return "empty list"
+    if isinstance(kind, tuple) and kind[0] == "rows":
+        return f"{'list of ' * kind[1]}{_list_name(kind[2])}"
+    if isinstance(kind, tuple) and kind[0] == "arrays":
+        return f"list of {kind[1].name} arrays of rank {kind[2]}"
     if isinstance(kind, tuple):
         return f"list of tuples of {', '.join(kind)}"
     return "text" if kind == "character" else f"list of {kind}s"

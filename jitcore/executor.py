@@ -14,7 +14,6 @@ import importlib
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +22,11 @@ from jitcore.codegen.entries.entry import ABSENT, LEFT_TO_PYTHON, CaptureGuard, 
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host.places import at_place
 from jitcore.collector import waiting_collector
+from jitcore.description_keys import Apart, as_python_s, dynamic_key, taken_apart
 from jitcore.devices import device_number
+from jitcore.host_entries import bind_host_entries, comes_again, host_entry
 from jitcore.ir.classes import MISSING
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.text_inputs import text_inputs
 from jitcore.ir.used_attributes import UsedAttributes
@@ -39,13 +41,14 @@ from jitcore.signatures import (
     describe_unknown,
     structure,
     with_parts,
+    without_bfloat16,
 )
 from jitcore.tracebacks import for_user
 
 if TYPE_CHECKING:
     from jitcore.ir.passes.specialize import CompileFunction
 
-__all__ = ["Executor", "Specialization", "capture_guard", "dynamic_key"]
+__all__ = ["Executor", "Specialization", "capture_guard"]
 
 MAX_FRUITLESS = 16
 """How many calls of a region may find nothing native in it before no more look."""
@@ -219,7 +222,7 @@ class Executor:
         self._choices: dict[int, set[Description]] = {}
         self._used_attributes: UsedAttributes | None = None
         self._forms: dict[int, set[Description]] = {}
-        self._python_lists: set[_Apart] = set()
+        self._python_lists: set[Apart] = set()
         self.refusal = ""
         self.replays = False
         self._fruitless = 0
@@ -251,8 +254,28 @@ class Executor:
         if isinstance(found.plan, HostPlan):
             if found.plan.idle:
                 compilation().take_idle_regions_out(self, found.plan)
+                self._chain()
+            if not (self.depth or self.place) and comes_again(found.plan, args):
+                self._enter_directly(found, (*args, *captured))
             return found.plan.run(*args, *captured)
         return found.direct(*args)
+
+    def _enter_directly(self, found: Specialization, values: tuple[Any, ...]) -> None:
+        """Give a host program an entry for calls like this one."""
+        assert isinstance(found.plan, HostPlan)
+        assumed = [capture_guard(one) for one in found.assumed]
+        guards = [one for one in (*self.captures, *assumed) if one is not None]
+        if len(guards) < len(self.captures) + len(assumed):
+            return
+        exact = (found.kind == "STATIC" or number in self.exact for number in itertools.count())
+        inputs = (
+            (one, not known, value)
+            for one, known, value in zip(found.descriptions, exact, values, strict=False)
+        )
+        with self._lock:
+            name = f"{self._symbol()}_host{len(found.plan.entries)}"
+            found.plan.entries.append(host_entry(inputs, guards, name=name))
+            self._chain()
 
     def _on_device(self, device: int) -> Executor:
         """The executor of this graph for a device."""
@@ -300,14 +323,16 @@ class Executor:
         """
         constants = self.constants | self.extents if static else self.constants
         given = describe_all(args, constants)
+        if not self.place:
+            given = tuple(map(without_bfloat16, given))
         found = tuple(map(self._as_list, itertools.count(), given))
         if self._takes_objects():
             found = tuple(map(self._as_object, itertools.count(), found, args))
         # Lists and objects that a graph captures, or a region gets, are Python's.
         own = 0 if self.depth else len(found) - self._captured_inputs
-        found = (*found[:own], *map(_as_python_s, found[own:]))
-        if _taken_apart(found) in self._python_lists:
-            found = tuple(map(_as_python_s, given))
+        found = (*found[:own], *map(as_python_s, found[own:]))
+        if taken_apart(found) in self._python_lists:
+            found = tuple(map(as_python_s, given))
         return tuple(map(self._with_few_choices, itertools.count(), found))
 
     def _takes_objects(self) -> bool:
@@ -424,7 +449,7 @@ class Executor:
         self._used_attributes = None
         made = self._attempt(args, kind, is_native=True)
         if made is None:
-            self._python_lists.add(_taken_apart(self.describe(args)))
+            self._python_lists.add(taken_apart(self.describe(args)))
             made = self._attempt(args, kind, is_native=False)
         assert made is not None
         return made
@@ -514,11 +539,13 @@ class Executor:
         """Bind the entries anew, the youngest specialization first."""
         following: Callable[..., Any] = self.miss
         self._receivers.clear()
+        plans = [one.plan for one in self.specializations if isinstance(one.plan, HostPlan)]
+        bound = bind_host_entries(plans, following, name=self.name)
         for one in self.specializations:
             if isinstance(one.plan, NativePlan) and None not in map(capture_guard, one.assumed):
-                following = self._bind(one, following)
-                self._receivers.add(id(following.__self__))  # type: ignore[attr-defined]
-        self.entry = following
+                bound.append(self._bind(one, bound[-1] if bound else following))
+        self._receivers.update(id(one.__self__) for one in bound)  # type: ignore[attr-defined]
+        self.entry = bound[-1] if bound else following
         self._publish()
 
     def is_receiver(self, address: int) -> bool:
@@ -550,22 +577,6 @@ class Executor:
         return handle
 
 
-_Apart = tuple[tuple[int, Description], ...]
-_APART = frozenset({"list", "object", "objects", "function"})
-
-
-def _as_python_s(one: Description) -> Description:
-    """The description of a value where compiled code takes no lists and objects apart."""
-    return describe_unknown() if one[0] in _APART else one
-
-
-def _taken_apart(descriptions: Sequence[Description]) -> _Apart:
-    """The lists and objects among the arguments, by their numbers, whatever arrays these have."""
-    return tuple(
-        (number, structure(one)) for number, one in enumerate(descriptions) if one[0] in _APART
-    )
-
-
 def capture_guard(capture: Capture) -> CaptureGuard | None:
     """The compiled check of a capture, where its place is known."""
     if capture.container is None:
@@ -573,22 +584,6 @@ def capture_guard(capture: Capture) -> CaptureGuard | None:
     expected = ABSENT if capture.value is MISSING else capture.value
     is_input = capture.input is not None
     return CaptureGuard(capture.container, capture.key, None if is_input else expected, is_input)
-
-
-def dynamic_key(
-    descriptions: tuple[Description, ...], exact: frozenset[int]
-) -> tuple[Description, ...]:
-    """The descriptions without the extents that dynamic kernels have symbols for."""
-    return tuple(
-        one if number in exact else _without_extents(one) for number, one in enumerate(descriptions)
-    )
-
-
-def _without_extents(description: Description) -> Description:
-    if description[0] == "array":
-        kind, dtype, shape, layout = description
-        return (kind, dtype, tuple(1 if extent == 1 else None for extent in shape), layout)
-    return with_parts(description, _without_extents)
 
 
 def _identifier(name: str) -> str:

@@ -6,7 +6,7 @@ import inspect
 import reprlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from jitcore.codegen.runtime.functions import memory_in_use, most_memory_in_use
 from jitcore.devices import is_device_array
 from jitcore.differences import assumption, differences
 from jitcore.ir.classes import MISSING
+from jitcore.ir.dataclass import dataclass
 from jitcore.plans import HostPlan, NativePlan
 from jitcore.report import plan_lines, table, unfused_bytes, wrapped
 from jitcore.signatures import Description

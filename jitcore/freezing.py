@@ -12,6 +12,7 @@ from jitcore.front_end import compile_argument
 from jitcore.frontend.layers import HOOKS
 from jitcore.frozen_attributes import Kept, all_attributes, method_graphs
 from jitcore.frozen_function import FrozenFunction
+from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Constants, Graph
 from jitcore.ir.passes.canonicalize import canonicalize
@@ -96,13 +97,14 @@ def freeze(
     return copied
 
 
-def dump_alias_db(mod: ScriptModule) -> str:
+def dump_alias_db(mod: ScriptModule | Graph) -> str:
     """Which attributes a frozen module still has, and why each was not folded.
 
     Parameters
     ----------
-    mod : ScriptModule
-        What `freeze` gave.
+    mod : ScriptModule or Graph
+        What `freeze` gave.  Of a graph the text says which values may share memory, and what
+        writes to it.
 
     Returns
     -------
@@ -112,11 +114,15 @@ def dump_alias_db(mod: ScriptModule) -> str:
     Raises
     ------
     Error
-        It is not frozen.
+        It is neither a frozen module nor a graph.
     """
-    if mod._frozen_reasons is None:
-        raise Error("dump_alias_db expects a frozen module; freeze() makes one")
-    return "\n".join(f"{path}: {reason}" for path, reason in sorted(mod._frozen_reasons.items()))
+    if isinstance(mod, Graph):
+        return AliasAnalysis(mod).dump()
+    reasons = getattr(mod, "_frozen_reasons", None)
+    if reasons is None:
+        what = "dump_alias_db expects a module that freeze() has made, or a graph"
+        raise Error(f"{what}; found {type(mod).__name__}")
+    return "\n".join(f"{path}: {reason}" for path, reason in sorted(reasons.items()))
 
 
 def _checked(mod: Module) -> ScriptModule:

@@ -48,9 +48,10 @@ _LOOKED_THROUGH = (
 class ScriptModule(Module):
     """A module whose ``forward`` is compiled, and its methods that are marked with `export`.
 
-    Made by `script`.  It is an instance of the module's own class besides, has its methods and
-    properties, and its own attributes: parameters and buffers are the same arrays as those of the
-    module it was made of, and modules inside are script modules.  A method is compiled for this
+    Made by `script`, or an instance of a class that derives from this one.  It is an instance of
+    the module's own class besides, has its methods and properties, and its own attributes:
+    parameters and buffers are the same arrays as those of the module it was made of, and modules
+    inside are script modules.  A method is compiled for this
     very module: what it reads of the attributes is guarded, so that another array, another mode
     or another module in one of them is seen at the next call.
 
@@ -72,8 +73,15 @@ class ScriptModule(Module):
     _frozen_summary: str
     """Of a frozen module: what errors call it."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        owner = next(one for one in cls.__mro__ if "__jitcore_original__" in vars(one))
+        if owner is ScriptModule or vars(owner)["__jitcore_original__"] is owner:
+            cls.__jitcore_original__ = cls  # the user's, whose methods are plain
+
     def __new__(cls, *args: Any, **kwargs: Any) -> ScriptModule:
-        new = super().__new__(cls)
+        is_plain = cls.__jitcore_original__ is cls
+        new = super().__new__(_script_class(cls) if is_plain else cls)
         new._compiled_methods = {}
         new._folded, new._frozen_reasons, new._frozen_summary = frozenset(), None, ""
         return new
@@ -99,6 +107,8 @@ class ScriptModule(Module):
         if name in self._folded:
             what = f"cannot set '{name}' of module '{self.original_name}'"
             raise AttributeError(what + _FOLDED)
+        if isinstance(value, Attribute):
+            value = value.value
         if isinstance(value, Module):
             _check_interface(self.__jitcore_original__, name, value)
         held = self.__dict__.get(name)
@@ -143,6 +153,11 @@ class ScriptModule(Module):
     ) -> None:
         """Write the module to a file that needs no source to be loaded; see `jitcore.save`."""
         _serialization().save(self, file, _extra_files)
+
+    def save_to_buffer(self, _extra_files: Mapping[str, str | bytes] | None = None) -> bytes:
+        """What `save` would write."""
+        written: bytes = _serialization().to_bytes(self, _extra_files)
+        return written
 
     def _summary(self) -> str:
         return self._frozen_summary or super()._summary()
@@ -228,6 +243,12 @@ def _twin(module: Module, memo: dict[int, ScriptModule], *, always: bool) -> Scr
     if isinstance(module, ScriptModule) and not always:
         return module
     if id(module) not in memo:
+        if "_registered" not in module.__dict__:
+            name = type(module).__name__
+            raise CompilationError(
+                f"script() cannot take the {name}: its __init__ has not called super().__init__()",
+                hint=f"Call super().__init__() at the beginning of {name}.__init__.",
+            )
         new = empty_module(layer_class(module))
         memo[id(module)] = new
         for name, value in module.__dict__.items():
@@ -330,7 +351,8 @@ def _script_class(class_: type[Module]) -> type[ScriptModule]:
         "__qualname__": class_.__qualname__,
         "__slots__": (),
     }
-    return type(class_.__name__, (ScriptModule, class_), namespace)
+    bases = (class_,) if issubclass(class_, ScriptModule) else (ScriptModule, class_)
+    return type(class_.__name__, bases, namespace)
 
 
 def compiled_names(class_: type) -> Iterator[str]:

@@ -33,17 +33,23 @@ from jitcore.codegen.loop_passes.outline import outline
 from jitcore.codegen.loop_passes.streaming import stream_results
 from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.loops import For, While
-from jitcore.codegen.lower import Lowered, NotNative, lower
+from jitcore.codegen.lower import Lowered, NotNative, UnknownOrder, lower
 from jitcore.codegen.onednn.constants import note_constant
 from jitcore.codegen.onednn.switch import onednn_fusion_enabled
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
 from jitcore.codegen.runtime.streams import largest_cache
 from jitcore.codegen.targets import CPU, Target
 from jitcore.fusers.groups import Decision, fuse_groups
-from jitcore.fusers.onednn import fuse_onednn_groups
-from jitcore.fusers.regions import MIN_WEIGHT, dissolve, is_native_graph, partition
+from jitcore.fusers.onednn import fuse_onednn_groups, whole_deconvolutions
+from jitcore.fusers.regions import (
+    MIN_WEIGHT,
+    dissolve,
+    is_native_graph,
+    partition,
+    refuse_bfloat16,
+)
 from jitcore.ir import log
-from jitcore.ir.graph import Constants, FieldWrite, Graph
+from jitcore.ir.graph import Constants, FieldWrite, Graph, Node
 from jitcore.ir.passes.channels_last import keep_channels_last
 from jitcore.ir.passes.common_reshapes import read_stored_values, reshape_results
 from jitcore.ir.passes.cse import common_subexpression_elimination
@@ -57,6 +63,7 @@ from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.plain_windows import use_plain_windows
 from jitcore.ir.passes.selected import compute_selected_in_place
 from jitcore.ir.passes.summed_products import sum_computed_products
+from jitcore.ir.passes.transposed_convolutions import expand_transposed
 from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.passes.unroll import unroll_array_loops
 from jitcore.ir.passes.whole_views import use_whole_arrays
@@ -89,10 +96,11 @@ def optimize(graph: Graph) -> None:
     dead_code_elimination(graph)
 
 
-def use_kernels(graph: Graph) -> None:
+def use_kernels(graph: Graph, *, by_onednn: bool) -> None:
     """Hand-made kernels in the place of layers, and all there is to gain around them."""
     if not expand_layers(graph):
         return
+    expand_transposed(graph, whole_deconvolutions(graph) if by_onednn else ())
     keep_channels_last(graph)
     transpose_after_products(graph)
     common_subexpression_elimination(graph)
@@ -125,13 +133,16 @@ def compile_native(
     if len(known) < len(params) or not is_native_graph(fused):
         return None
     backend = backend or _Processor()
+    if not backend.target.is_device and refuse_bfloat16(graph):
+        return None
     # What Numba compiles is known to the whole process by its name.
     unique = f"{name}_{next(_numbers)}" if config.engine() == "numba" else name
+    by_onednn = onednn_fusion_enabled() and not backend.target.is_device
     if backend.target.is_device:
         use_plain_linears(fused)
         use_plain_windows(fused)
     else:
-        use_kernels(fused)
+        use_kernels(fused, by_onednn=by_onednn)
         multiply_before_loops(fused)
         sum_computed_products(fused)
     join_equal_extents(fused)
@@ -144,8 +155,9 @@ def compile_native(
     if not backend.target.is_device and wrap_rolled_arrays(fused):
         dead_code_elimination(fused)
     decisions: list[Decision] = []
-    if onednn_fusion_enabled() and not backend.target.is_device:
+    if by_onednn:
         fuse_onednn_groups(fused, decisions)
+        expand_transposed(fused)
         _note_constants(captures)
     fuse_groups(fused, decisions)
     check_strict_fusion(fused, decisions)
@@ -155,7 +167,8 @@ def compile_native(
     except NotNative as reason:
         if reason.node is None:
             raise
-        reason.node.origin.host_reason = str(reason)
+        for node in _refused_nodes(reason, reason.node):
+            node.origin.host_reason = str(reason)
         return None
     signature = _signature(known, lowered, fused.field_writes)
     release_gil = _release_gil(fused, lowered, known)
@@ -171,11 +184,21 @@ def compile_native(
     return NativePlan(fused, kernel, entry, signature, decisions, release_gil)
 
 
+def _refused_nodes(reason: NotNative, node: Node) -> Sequence[Node]:
+    """What the host program runs where a node does not lower.
+
+    Which order an array has is known when the parts of a loop or a branch are regions of their own.
+    """
+    if isinstance(reason, UnknownOrder) and node.block is not None and node.block.owner is not None:
+        return [node.block.owner]
+    return node.attributes["graph"].block.nodes if node.kind == "prim::FusionGroup" else [node]
+
+
 def _signature(
     params: Sequence[Param], lowered: Lowered, writes: Sequence[FieldWrite]
 ) -> Signature:
     """What the entry checks and gives: results that attributes become are the last ones."""
-    marked = _with_writes(params, lowered.written)
+    marked = _marked(params, lowered)
     result, set_at_end = lowered.result, list[tuple[FieldWrite, Result]]()
     if writes:
         assert isinstance(result, TupleResult)
@@ -198,9 +221,10 @@ def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> Rel
     """When a native function may take long: with large arrays, or where only its loops tell.
 
     Never where lists or objects get at the end what they have then.  Other threads would see the
-    old values until then, and what they set meanwhile would be overwritten.
+    old values until then, and what they set meanwhile would be overwritten.  Nor where references
+    to arrays of others are counted.
     """
-    if graph.field_writes or lowered.element_writes or _writes_lists(graph):
+    if graph.field_writes or lowered.element_writes or _writes_lists(graph) or lowered.referenced:
         return "never"
     if not any(isinstance(one, For | While) for one in walk(lowered.function.body)):
         return "never"
@@ -279,8 +303,8 @@ def _layouts(params: Sequence[Param]) -> list[Layout | None]:
     return layouts
 
 
-def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Param, ...]:
-    """Mark the array and list parameters that the function writes to."""
+def _marked(params: Sequence[Param], lowered: Lowered) -> tuple[Param, ...]:
+    """Mark the parameters that the function writes to, or puts into lists."""
     numbers = itertools.count()
 
     def mark(param: Param) -> Param:
@@ -289,10 +313,11 @@ def _with_writes(params: Sequence[Param], written: frozenset[int]) -> tuple[Para
         number = next(numbers)
         if isinstance(param, ObjectParam):
             return replace(param, elements=tuple(mark(element) for element in param.elements))
-        if number in written and isinstance(param, ArrayParam):
-            return ArrayParam(param.dtype, param.dims, param.layout, True)
-        if number in written and isinstance(param, ListParam):
-            return ListParam(param.kind, True)
+        is_written = number in lowered.written
+        if isinstance(param, ArrayParam):
+            return replace(param, written=is_written, referenced=number in lowered.referenced)
+        if is_written and isinstance(param, ListParam):
+            return replace(param, written=True)
         return param
 
     return tuple(mark(param) for param in params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,13 @@ from jitcore.codegen.engine import CompiledModule
 from jitcore.codegen.entries.entry import Entry, ReleaseGil
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Signature
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Node
 
 if TYPE_CHECKING:
     from jitcore.codegen.lower import Lowered
     from jitcore.fusers.groups import Decision
+    from jitcore.host_entries import HostEntry
 
 __all__ = ["HostPlan", "Kernel", "NativePlan", "StoredPlan"]
 
@@ -152,6 +154,10 @@ class HostPlan:
         The functions that a device's library computes.
     refusal : str
         Why lists, texts and objects that compiled code might have taken are Python's.
+    calls : dict
+        How many calls with arguments of these classes came past all entries.
+    entries : list of HostEntry
+        Entries that call the program.
     """
 
     graph: Graph
@@ -161,3 +167,5 @@ class HostPlan:
     reason: str = ""
     library_calls: tuple[str, ...] = ()
     refusal: str = ""
+    calls: dict[tuple[type, ...], int] = field(default_factory=dict)
+    entries: list[HostEntry] = field(default_factory=list)

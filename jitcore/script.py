@@ -8,12 +8,9 @@ import inspect
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
-
-import numpy as np
 
 from jitcore import config
 from jitcore.argument_binding import parameter_binder
@@ -23,16 +20,17 @@ from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.explain import Explanation, explain_call
 from jitcore.front_end import compile_argument, graph_of
-from jitcore.frontend import is_library
 from jitcore.frontend.constants import (
-    function_mark,
     is_layer,
     saved_program,
 )
 from jitcore.grouped import grouped_graph
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph
+from jitcore.markers import ScriptIfTracing
 from jitcore.plans import Kernel, NativePlan
-from jitcore.source import has_source
+from jitcore.schemas import schema_text
+from jitcore.scriptable import check_class, instead_of, is_shared
 from jitcore.tracebacks import for_user, speaks_for_python
 
 if TYPE_CHECKING:
@@ -47,6 +45,7 @@ __all__ = [
 ]
 
 AnyClass = TypeVar("AnyClass", bound=type)
+AnyShared = TypeVar("AnyShared", bound=list[Any] | dict[Any, Any])
 
 _last_called: weakref.ref[ScriptFunction] | None = None
 """Whose call was the last that no compiled entry took."""
@@ -228,6 +227,21 @@ class ScriptFunction:
         """Write the function to a file that needs no source to be loaded; see `jitcore.save`."""
         import_module("jitcore.serialization").save(self, file, _extra_files)
 
+    def save_to_buffer(self, _extra_files: Mapping[str, str | bytes] | None = None) -> bytes:
+        """What `save` would write."""
+        written: bytes = import_module("jitcore.serialization").to_bytes(self, _extra_files)
+        return written
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.__name__
+
+    @property
+    def qualified_name(self) -> str:
+        """The function's name with those of its module and of what it is defined in."""
+        return f"{self.__module__}.{self.__qualname__}"
+
     @property
     def is_recursive(self) -> bool:
         """Whether the function calls itself: Python runs it then."""
@@ -344,8 +358,7 @@ class ScriptFunction:
     @property
     def schema(self) -> str:
         """Name, parameters and return type, as TorchScript prints them."""
-        inputs = ", ".join(f"{value.type} {value.name}" for value in self._graph.inputs)
-        return f"{self.__name__}({inputs}) -> {self._graph.outputs[0].type}"
+        return schema_text(self.__name__, self._parameters, self._graph, self.graph)
 
     def graph_for(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The optimized graph that a call with these arguments runs, compiled if need be."""
@@ -397,26 +410,6 @@ def _calls(graph: Graph, function: ScriptFunction) -> bool:
         if isinstance(called, Graph) and _calls(called, function):
             return True
     return False
-
-
-def _checked_class(class_: type) -> type:
-    """A class whose methods can all be compiled, for use in compiled functions."""
-    for member in vars(class_).values():
-        for function in _functions_of(member):
-            marked = function_mark(function) in ("ignore", "unused")
-            if not marked and not is_library(function.__code__.co_filename):
-                if has_source(function):
-                    graph_of(function)
-    return class_
-
-
-def _functions_of(member: Any) -> Iterator[FunctionType]:
-    """The functions in a member of a class: a method, or those of a property."""
-    if isinstance(member, property):
-        parts = (member.fget, member.fset, member.fdel)
-    else:
-        parts = (getattr(member, "__func__", member), None, None)
-    yield from (part for part in parts if isinstance(part, FunctionType))
 
 
 def warmup(function: Any, *args: Any, **kwargs: Any) -> None:
@@ -497,6 +490,8 @@ def script(function: Module, *, numerics: str | None = None) -> Any: ...
 @overload
 def script(function: Callable[..., Any], *, numerics: str | None = None) -> ScriptFunction: ...
 @overload
+def script(function: AnyShared, *, numerics: str | None = None) -> AnyShared: ...
+@overload
 def script(*, numerics: str | None = None) -> Callable[[Callable[..., Any]], ScriptFunction]: ...
 
 
@@ -505,10 +500,11 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
 
     Parameters
     ----------
-    function : function, class or jitcore.nn.Module
+    function : function, class, jitcore.nn.Module, list, dict or object
         Plain Python; a function stays available as ``__wrapped__``.  A class is given back as it
-        is, once all its methods are known to compile.  A module gives a `ScriptModule` with the
-        same parameters.
+        is, once all its methods are known to compile, and so is an object of one.  A module gives
+        a `ScriptModule` with the same parameters.  A list and a dict stay what they are: compiled
+        code shares them with its caller in any case.
     numerics : {"strict", "contract"}, optional
         ``"strict"`` gives NumPy's arithmetic bit for bit; ``"contract"`` lets the compiler fuse
         multiplications and additions.  By default what `set_numerics` says at the first call.
@@ -540,8 +536,14 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
         return function
     if not config.enabled():
         return function
+    if isinstance(function, ScriptIfTracing):
+        function = function.__wrapped_function__
     if isinstance(function, type):
-        return _checked_class(function)
+        check_class(function)
+        return function
+    if is_shared(function):
+        check_class(type(function))
+        return function
     if is_layer(function):
         # Whoever has a layer has imported the layers.
         return import_module("jitcore.module").script_module(function, numerics=numerics)
@@ -553,25 +555,6 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
         raise CompilationError(
             "script() takes a Python function, a class or a module; "
             f"found {type(function).__name__}",
-            hint=_instead_of(function),
+            hint=instead_of(function),
         )
     return ScriptFunction(function, numerics)
-
-
-def _instead_of(value: Any) -> str:
-    """What to script in place of something that is no function."""
-    if isinstance(value, MethodType):
-        return "Put @script on the function in the class, and call the method as before."
-    if isinstance(value, functools.partial):
-        return "Script a function that makes the call with all its arguments."
-    of_numpy = str(getattr(value, "__module__", "")).partition(".")[0] == "numpy"
-    if isinstance(value, (np.ufunc, BuiltinFunctionType)) or of_numpy:
-        return "Script the function of yours that calls it."
-    if isinstance(getattr(value, "__wrapped__", None), FunctionType):
-        return (
-            "Put @script right above the function, below the decorator that wraps it; "
-            "the function itself is its __wrapped__."
-        )
-    if callable(value):
-        return "Script a function, and pass it what the object holds."
-    return "Put @script on a function, or call script(function)."

@@ -8,7 +8,6 @@ shape (``STATIC``) or for all shapes with the same extents of 1 (``DYNAMIC``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from dis import get_instructions
 from enum import Enum
 from functools import lru_cache, partial
@@ -26,6 +25,7 @@ import numpy as np
 from jitcore.codegen.entries.array_orders import axis_order
 from jitcore.codegen.entries.signature import (
     ArrayParam,
+    ArraysKind,
     ConstantParam,
     Layout,
     ListParam,
@@ -37,13 +37,17 @@ from jitcore.codegen.entries.signature import (
     TupleParam,
 )
 from jitcore.frontend.constants import final_graph, wrapped_function
+from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.classes import class_attribute, has_default, has_plain_attributes
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.types import (
     ANY,
+    ANY_EXTENT,
     BOOL,
     CHARACTER,
     COMPLEX,
     FLOAT,
+    GENERATOR,
     INT,
     SUPPORTED,
     Dim,
@@ -72,6 +76,7 @@ __all__ = [
     "structure",
     "type_and_param",
     "with_parts",
+    "without_bfloat16",
 ]
 
 Description = tuple[Any, ...]
@@ -115,6 +120,8 @@ def describe(value: Any) -> Description:
         return (kind.__name__,)
     if kind in _CONTAINERS:
         return _FOREIGN
+    if kind is np.random.Generator:
+        return ("generator",)
     if isinstance(value, np.generic):
         return ("numpy", value.dtype) if _is_native(value.dtype) else _FOREIGN
     if kind is list:
@@ -139,8 +146,18 @@ def _describe_list(value: list[Any]) -> Description:
     """A list by its first element: whether all others are like it, the entry sees."""
     if not value:
         return ("list", None)
-    kind: Any = _kind_of_rows(value) if type(value[0]) is list else _kind_in_list(value[0])
+    kind: Any
+    if type(value[0]) is np.ndarray:
+        kind = _kind_of_arrays(value[0])
+    else:
+        kind = _kind_of_rows(value) if type(value[0]) is list else _kind_in_list(value[0])
     return _FOREIGN if kind is None else ("list", kind)
+
+
+def _kind_of_arrays(first: np.ndarray[Any, Any]) -> tuple[Any, ...] | None:
+    """The kind of a list of arrays, which differ in extents at most."""
+    one = _describe_array(first)
+    return ("arrays", one[1], first.ndim) if one[0] == "array" and one[3] == "C" else None
 
 
 def _kind_of_rows(value: list[Any]) -> tuple[Any, ...] | None:
@@ -195,6 +212,8 @@ def _is_native(dtype: np.dtype[Any]) -> bool:
 
 def _describe_array(array: np.ndarray[Any, Any]) -> Description:
     flags, dtype = array.flags, _ARRAY_DTYPES.get(array.dtype)
+    if dtype is None and is_bfloat16(array.dtype):
+        dtype = array.dtype
     if dtype is None or array.ndim > MAX_RANK or not flags.aligned:
         return _FOREIGN
     layout: Layout = "strided"
@@ -207,6 +226,13 @@ def _describe_array(array: np.ndarray[Any, Any]) -> Description:
     elif array.ndim > 1:
         layout = axis_order(array.shape, array.strides)
     return ("array", dtype, array.shape, layout)
+
+
+def without_bfloat16(description: Description) -> Description:
+    """A description in which arrays of bfloat16, which processors have no code for, are unknown."""
+    if description[0] == "array" and is_bfloat16(description[1]):
+        return _FOREIGN
+    return with_parts(description, without_bfloat16)
 
 
 def describe_unknown() -> Description:
@@ -454,6 +480,8 @@ def type_and_param(
         held = description[1]
         shape = held.function if isinstance(held, _Code) else held
         return _object(shape, shape.names, description[2:], (), name, dynamic)
+    if kind == "generator":
+        return GENERATOR, None
     if kind == "any":
         return ANY, None
     type_, python_name, dtype = next(row for row in _NUMBERS.values() if row[1] == kind)
@@ -473,6 +501,9 @@ def _array(description: Description, name: str, dynamic: bool) -> tuple[Type, Pa
 
 def _list(description: Description) -> tuple[Type, Param]:
     kind = description[1]
+    if isinstance(kind, tuple) and kind[0] == "arrays":
+        _, dtype, rank = kind
+        return ListType(TensorType(dtype, (ANY_EXTENT,) * rank)), ListParam(ArraysKind(dtype, rank))
     if isinstance(kind, tuple) and kind[0] == "rows":
         _, depth, inner = kind
         type_: Type = ListType(_element_type(inner))

@@ -10,12 +10,13 @@ import ast
 import copy
 import linecache
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType
 
 from jitcore.errors import CompilationError, UnsupportedError
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import SourceRange
+from jitcore.syntax import child_nodes
 
 __all__ = ["FunctionNode", "FunctionSource", "has_source", "nested_code", "read_source"]
 
@@ -146,7 +147,7 @@ def _functions(tree: ast.AST) -> Iterator[tuple[_Definition, str]]:
         if isinstance(node, _Definition):
             yield node, owner
         inside = node.name if isinstance(node, ast.ClassDef) else owner
-        waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
+        waiting += [(child, inside) for child in child_nodes(node)]
 
 
 def _matches(node: _Definition | ast.GeneratorExp, code: CodeType) -> bool:
@@ -199,7 +200,7 @@ def _evaluated(body: ast.expr) -> Iterator[ast.AST]:
         elif isinstance(node, ast.GeneratorExp):
             waiting.append(node.generators[0].iter)
         else:
-            waiting += ast.iter_child_nodes(node)
+            waiting += child_nodes(node)
 
 
 def _not_found(function: FunctionType, several: bool) -> CompilationError:

@@ -19,7 +19,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +33,7 @@ from jitcore.codegen.engine import CompiledModule, cpu_identity, load_library, l
 from jitcore.codegen.entries.entry import ABSENT, CaptureGuard, Entry, ReleaseGil, make_entry
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Signature
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.fingerprint import NoFingerprint, exact_text, fingerprint
 from jitcore.ir.graph import Graph
 from jitcore.plans import NativePlan, StoredPlan

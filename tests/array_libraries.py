@@ -63,6 +63,11 @@ class TorchTensor(_Wrapped):
     def data_ptr(self) -> int:
         return self.held.address
 
+    def view(self, dtype: str) -> TorchTensor:
+        held, kind = self.held, np.dtype(dtype.removeprefix("torch."))
+        form = held.address, held.shape, held.strides, kind
+        return TorchTensor(cuda.Array(*form, held, held.device_number))
+
     def is_conj(self) -> bool:
         return False
 
@@ -82,7 +87,8 @@ class Torch(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("torch")
-        for name in ("bool", "int32", "int64", "float32", "float64", "complex64", "uint8"):
+        numbers = ("bool", "int32", "int64", "float32", "float64", "complex64", "uint8")
+        for name in (*numbers, "bfloat16"):
             setattr(self, name, f"torch.{name}")
         self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: self.stream)
 
@@ -131,6 +137,10 @@ class CupyArray(_Wrapped):
     @property
     def data(self) -> Any:
         return SimpleNamespace(ptr=self.held.address)
+
+    def view(self, dtype: np.dtype[Any]) -> CupyArray:
+        held = self.held
+        return CupyArray(cuda.Array(held.address, held.shape, held.strides, dtype, held))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

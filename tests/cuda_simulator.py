@@ -183,6 +183,10 @@ def _place(address: Any, index: Any, dtype: np.dtype[Any], count: int = 1) -> An
     return np.frombuffer(raw, dtype)
 
 
+def grid_step():
+    return cuda.gridsize(1)
+
+
 def load(address, index, dtype):
     return _place(address, index, _dtype(dtype))[0]
 
@@ -234,6 +238,43 @@ def half_of(x):
 def half(x):
     """Rounded to float16, which is a float32 here as on a GPU."""
     return np.float32(np.float16(x))
+
+
+def bfloat(x):
+    """Rounded to bfloat16, which is a float32, too."""
+    return np.float32(np.float32(x).astype("bfloat16"))
+
+
+def bfloat_of(x):
+    """A value that bfloat16 represents, as such."""
+    assert isinstance(x, np.float32), "a bfloat16 is a float32 in a kernel"
+    made = x.astype("bfloat16")
+    assert made == x or x != x, f"{x} was not rounded to bfloat16"
+    return made
+
+
+def bfloat_bits(x):
+    return bfloat_of(x).view(np.uint16)
+
+
+def bfloat_from_bits(x):
+    return np.float32(np.uint16(x).view("bfloat16"))
+
+
+def load_bfloat(address, index):
+    return np.float32(load(address, index, "bfloat16"))
+
+
+def store_bfloat(address, index, value):
+    store(address, index, bfloat_of(value))
+
+
+def load_bfloats(address, index, width):
+    return tuple(map(np.float32, load_vector(address, index, "bfloat16", width)))
+
+
+def store_bfloats(address, index, values):
+    store_vector(address, index, tuple(map(bfloat_of, values)))
 
 
 def half_bits(x):
@@ -391,6 +432,7 @@ def _simulated(function: Any, fetch: Any) -> Any:
 
 
 sums_of_floats = _simulated(matmul.sums_of_floats, load)
+sums_of_bfloats = _simulated(matmul.sums_of_bfloats, lambda x, n, _: load_bfloat(x, n))
 sums_of_halves = _simulated(matmul.sums_of_halves, lambda x, n, _: load_half(x, n))
 
 

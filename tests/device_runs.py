@@ -15,6 +15,7 @@ from fake_cuda import FakeDriver
 
 import jitcore
 from jitcore.codegen.cuda import driver, memory
+from jitcore.codegen.cuda.calls import Call, running
 from jitcore.codegen.cuda.compiler import compiling_by
 from jitcore.codegen.cuda.kernels import Kernel
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
@@ -170,7 +171,7 @@ def _call(fake: FakeDriver, entry: Callable[..., Any], args: tuple[Any, ...]) ->
     shadows = [_to_device(fake, arg) for arg in args]
     result = None
     try:
-        with memory.running(memory.Call(_Pool(fake), 0)):
+        with running(Call(_Pool(fake), 0)):
             result = entry(*shadows)
         return _to_host(fake, result), tuple(_to_host(fake, one) for one in shadows)
     finally:

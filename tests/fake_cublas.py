@@ -27,8 +27,12 @@ _KINDS: dict[int, tuple[Any, Any, int]] = {
     2: (np.float16, np.float32, 68),
     0: (np.float32, np.float32, 68),
     1: (np.float64, np.float64, 70),
+    14: ("bfloat16", np.float32, 68),
 }
 """By cuBLAS's number of a dtype: it, in what its sums are kept, and cuBLAS's number of that."""
+
+_RESULTS = {14: 0}
+"""The dtypes of products that have another one than their factors."""
 
 _HANDLE = 4711
 _INVALID_VALUE = 7
@@ -78,7 +82,7 @@ class FakeCublas:
         """``c = op(a) @ op(b)`` by columns, with the checks of the library."""
         a, of_a, a_apart, a_batch, b, of_b, b_apart, b_batch, beta, *others = rest
         c, of_c, c_apart, c_batch, count, computed_in, _ = others
-        assert of_a == of_b == of_c and computed_in == _KINDS[of_a][2]
+        assert of_a == of_b and of_c == _RESULTS.get(of_a, of_a) and computed_in == _KINDS[of_a][2]
         dtype, wide = map(np.dtype, _KINDS[of_a][:2])
         assert np.frombuffer(_raw(alpha, wide.itemsize), wide)[0] == 1
         assert np.frombuffer(_raw(beta, wide.itemsize), wide)[0] == 0
@@ -93,7 +97,7 @@ class FakeCublas:
         right = _matrices(b, dtype, b_shape, b_apart, b_batch, count)
         left = left.swapaxes(1, 2) if form_a else left
         right = right.swapaxes(1, 2) if form_b else right
-        target = _matrices(c, dtype, (m, n), c_apart, c_batch, count)
+        target = _matrices(c, np.dtype(_KINDS[of_c][0]), (m, n), c_apart, c_batch, count)
 
         def work() -> None:
             target[...] = left.astype(wide) @ right.astype(wide)

@@ -154,7 +154,7 @@ def compile_graph(graph: Graph, *args: Any, optimize: bool = True) -> Callable[.
     name = f"t{next(_numbers)}"
     entry = make_entry(Signature(params, made.result), "native", name=name)
     text = print_module([made.function]) + entry.text
-    module = compile_module(text, name=name, optimize=optimize)
+    module = compile_module(text, name=name, effort="loops" if optimize else "none")
     entry.fill(module)
 
     def handler(status: int, address: int, *_: Any) -> Any:

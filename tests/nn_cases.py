@@ -110,6 +110,7 @@ LAYERS: list[tuple[str, tuple[Any, ...], dict[str, Any], list[Any]]] = [
     ("UpsamplingNearest2d", (), {"scale_factor": 3}, [(2, 3, 4, 6)]),
     ("UpsamplingBilinear2d", ((9, 8),), {}, [(2, 3, 4, 6)]),
     ("PixelShuffle", (2,), {}, [(2, 8, 3, 4)]),
+    ("PixelShuffle", (2,), {}, [(8, 1, 4)]),
     ("PixelUnshuffle", (2,), {}, [(2, 3, 4, 6)]),
     ("ChannelShuffle", (3,), {}, [(2, 6, 4, 4)]),
     ("CosineSimilarity", (), {}, [(3, 4), (3, 4)]),

@@ -171,6 +171,11 @@ def _kernels_rows() -> Iterator[OpInfo]:
         "F.relu(F.conv1d(p[0], q[:, None, :2], dilation=2, groups=3))", **every,
     )  # fmt: skip
     yield row(
+        "nn::transposed_product", "F.conv_transpose1d(p, q[:, None, :3], q[0, :1], stride=2)",
+        "F.conv_transpose1d(p, q[:, None, :3], q[0, :2])",
+        "F.conv_transpose1d(p[0], q[:, None, :2], q[0, :3], groups=3)", **every,
+    )  # fmt: skip
+    yield row(
         "nn::interleaved", "F.conv_transpose1d(p, q[:, None, :3], q[0, :1], stride=2)",
         "F.conv_transpose1d(p, q[:, None, :2], q[0, :1], 3, 1)",
         "F.conv_transpose1d(p, q[:, :2, None], stride=3, output_padding=2)", **every,

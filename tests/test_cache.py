@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from source_files import ROOT
@@ -82,9 +83,9 @@ def test_a_module_is_compiled_once(folder: Path, compilations: list[str]) -> Non
 
 
 def test_optimized_code_is_another(folder: Path, compilations: list[str]) -> None:
-    for optimize in (True, False):
-        engine.compile_module(add_constant(3), name="m", optimize=optimize)
-    assert len(compilations) == 2
+    for effort in get_args(engine.Effort):
+        engine.compile_module(add_constant(3), name="m", effort=effort)
+    assert len(compilations) == len(get_args(engine.Effort))
 
 
 def test_libraries_are_compiled_when_code_needs_them(
@@ -145,7 +146,7 @@ def test_another_cpu_version_or_option_has_other_files(
     if what == "cpu_identity":
         monkeypatch.setattr(engine, what, lambda: "22.1 another-cpu +avx")
     else:
-        monkeypatch.setattr(engine, what, {"opt": 2} if what == "_TARGET" else ())
+        monkeypatch.setattr(engine, what, {"reloc": "static"} if what == "_TARGET" else ())
     assert engine.Source(add_constant(3), "loops").key() != key
 
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -15,8 +17,11 @@ import numpy as np
 import pytest
 from fake_cuda import FakeDriver
 
-from jitcore.codegen.cuda import driver, memory
-from jitcore.codegen.cuda.memory import Call, array_of, array_strides, make_shadow, running
+from jitcore.codegen.cuda import calls, driver, memory
+from jitcore.codegen.cuda.callbacks import definitions
+from jitcore.codegen.cuda.calls import Call, running
+from jitcore.codegen.cuda.memory import array_of, array_strides, make_shadow
+from jitcore.codegen.engine import compile_module
 from jitcore.codegen.entries.array_orders import order_number
 
 F32 = np.dtype(np.float32)
@@ -52,8 +57,38 @@ def fake() -> Iterator[FakeDriver]:
         yield made
 
 
+@functools.cache
 def native(name: str) -> Any:
-    return memory._FUNCTIONS[name]
+    """What native code calls under a name."""
+    result, *parameters = SIGNATURES[name]
+    types = ", ".join(f"{one} %a{n}" for n, one in enumerate(parameters))
+    keeps = "" if result == "void" else "%r = "
+    text = f"""{definitions([name])}
+define {result} @ask_{name}({types}) {{
+  {keeps}call {result} @{name}({types})
+  ret {result}{" %r" if keeps else ""}
+}}
+"""
+    memory.ensure_memory()
+    module = compile_module(text, name=f"ask_{name}")
+    prototype = ctypes.CFUNCTYPE(C_TYPES[result], *(C_TYPES[one] for one in parameters))
+    function = prototype(module.address(f"ask_{name}"))
+    function.module = module  # type: ignore[attr-defined]
+    return function
+
+
+C_TYPES: dict[str, Any] = {
+    "ptr": ctypes.c_void_p,
+    "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64,
+    "void": None,
+}
+SIGNATURES = {
+    "jc_cuda_empty": ("ptr", *["i64"] * 11),
+    "jc_cuda_malloc": ("ptr", "i64"),
+    "jc_cuda_free": ("void", "ptr"),
+    "jc_cuda_read": ("i32", "ptr", "ptr", "i64"),
+}
 
 
 def empty(dtype: np.dtype[Any], order: int, shape: tuple[int, ...]) -> Any:
@@ -147,7 +182,7 @@ def test_reading(fake: FakeDriver) -> None:
 
 
 def stream_now() -> int:
-    return memory._word.value
+    return calls.STREAM.value
 
 
 def test_calls_nest(fake: FakeDriver) -> None:
@@ -199,3 +234,88 @@ def test_one_call_at_a_time(fake: FakeDriver) -> None:
         assert thread.is_alive() and stream_now() == 4
     thread.join(10)
     assert not thread.is_alive()
+
+
+# Interrupts ------------------------------------------------------------------------------
+
+FILES = ("callbacks.py", "calls.py", "memory.py", "test_cuda_memory.py")
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt before one of the instructions of what native code calls."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(FILES):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self
+
+
+def asked(call: Call, number: int, ask: Any) -> tuple[Any, bool]:
+    """What native code gets, and whether an interrupt came at an instruction of this number."""
+    interrupter = Interrupter(number)
+    begun = False
+    with running(call):
+        sys.settrace(interrupter)
+        try:
+            begun = True
+            found = ask()
+        finally:
+            sys.settrace(None)
+    assert begun
+    return found, interrupter.left <= 0
+
+
+def is_free() -> bool:
+    """Whether a call may run in another thread."""
+    done: list[int] = []
+
+    def other() -> None:
+        with running(Call(None, 3)):  # type: ignore[arg-type]
+            done.append(stream_now())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join(2)
+    return done == [3]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ["jc_cuda_malloc", "jc_cuda_empty", "jc_cuda_read"])
+def test_interrupts_leave_an_answer(
+    name: str, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    host, there = np.arange(3.0), np.zeros(3)
+    address = fake.allocate(24)
+    fake.copy_to_device(address, host.ctypes.data, 24)
+    args = {
+        "jc_cuda_malloc": (16,),
+        "jc_cuda_empty": (F32.num, 0, 2, 3, 4, *[1] * 6),
+        "jc_cuda_read": (there.ctypes.data, address, 24),
+    }[name]
+    failed = {"jc_cuda_read": 1}.get(name)
+    function = native(name)
+    number = 0
+    came = True
+    while came:
+        number += 1
+        allocator = Allocator(fake)
+        call = Call(allocator, 5)
+        there[:] = 0
+        found, came = asked(call, number, functools.partial(function, *args))
+        if isinstance(call.error, KeyboardInterrupt):
+            assert came and found == failed
+        else:
+            assert call.error is None
+            assert (found == 0 and there.any()) if name == "jc_cuda_read" else found
+        assert is_free() and stream_now() == 0
+    assert number > 20

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from jitcore.codegen.engine import (
+    Effort,
     EngineError,
     add_symbol,
     compile_module,
@@ -27,9 +29,9 @@ def add_constant(value: int) -> str:
     return f"define i64 @f(i64 %x) {{\n  %y = add i64 %x, {value}\n  ret i64 %y\n}}\n"
 
 
-@pytest.mark.parametrize("optimize", [True, False])
-def test_addresses_and_texts(optimize: bool) -> None:
-    module = compile_module(add_constant(3), name="three", optimize=optimize)
+@pytest.mark.parametrize("effort", get_args(Effort))
+def test_addresses_and_texts(effort: Effort) -> None:
+    module = compile_module(add_constant(3), name="three", effort=effort)
     assert UNARY(module.address("f"))(4) == 7
     assert "add i64" in module.llvm
     assert "f:" in module.assembly
@@ -56,7 +58,7 @@ def test_object_code_loads_again() -> None:
 
 
 def test_code_stays_as_long_as_its_module() -> None:
-    modules = [compile_module(add_constant(k), name=f"m{k}", optimize=False) for k in range(40)]
+    modules = [compile_module(add_constant(k), name=f"m{k}", effort="code") for k in range(40)]
     functions = [UNARY(module.address("f")) for module in modules]
     del modules[::2]
     gc.collect()

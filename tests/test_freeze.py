@@ -78,8 +78,10 @@ def test_errors():
     frozen = freeze(script(nn.Linear(2, 2)).eval())
     with pytest.raises(Error, match="not frozen"):
         freeze(frozen)
-    with pytest.raises(Error, match="expects a frozen module"):
+    with pytest.raises(Error, match="expects a module that .* has made, .*; found Linear"):
         dump_alias_db(script(nn.Linear(2, 2)))
+    with pytest.raises(Error, match="found ScriptFunction"):
+        dump_alias_db(script(nn.Linear(2, 2)).forward)
     with pytest.raises(AttributeError, match="'weight': freeze.. has made a constant of it"):
         frozen.weight
     with pytest.raises(AttributeError, match="cannot set 'weight'"):
@@ -209,6 +211,9 @@ def test_what_is_written_stays_with_all_that_shares_its_memory():
     assert_array_equal(frozen.total, module.total)
     assert frozen.same is frozen.total
     assert "total: it is written in place by prim::" in dump_alias_db(frozen)
+    of_graph = dump_alias_db(frozen.forward.graph)
+    assert str(frozen.forward.graph) in of_graph
+    assert "prim::iadd" in of_graph.partition("WRITES")[2]
 
 
 class Branches(nn.Module):

@@ -110,12 +110,21 @@ def f(a, b: int, /, c: float = 1.0, *rest: int, d: "bool", e: complex, g: str, h
         ("def f(a, b):  # type: (int, float) -> float", [INT, FLOAT]),
         ("def f(a, b):\n    # type: (int, Tensor) -> float", [INT, TENSOR]),
         ("def f(\n    a,\n    b,\n):\n    # type: (...) -> float", [TENSOR, TENSOR]),
+        (
+            "def f(\n    a,  # type: int\n    b,  # type: List[float]  # why\n):\n"
+            "    # type: (...) -> float",
+            [INT, ListType(FLOAT)],
+        ),
+        (
+            "def f(\n    a: int,  # type: ignore\n    b,  # text\n):\n    # type: (...) -> float",
+            [INT, TENSOR],
+        ),
         ("def f(a, b):  # type: int", [TENSOR, TENSOR]),
         ("def f(a, b):  # type: (int +) -> int", [TENSOR, TENSOR]),
     ],
 )
 def test_type_comments(header: str, expected: list[Any]) -> None:
-    graph = build_text(f"{header}\n    return a", Tensor=np.ndarray)
+    graph = build_text(f"{header}\n    return a", Tensor=np.ndarray, List=list)
     assert [value.type for value in graph.inputs] == expected
 
 

@@ -87,7 +87,8 @@ def test_what_is_typed_in_a_region_that_is_given_up_is_a_smaller_one():
 
 
 def farthest(x, y):
-    return min([x, y], key=lambda value: -value), x or y
+    ratio = (x * x + y * y + 1) / (x * x * y * y + 1) - (x - y) * (x + y) / (x * y + 2)
+    return min([x, y], key=lambda value: -value), ratio
 
 
 def test_regions_are_not_specialized_for_functions_that_are_made_at_each_call():
@@ -135,10 +136,9 @@ def two_sum(numbers, target):
 
 def test_results_of_a_region_that_is_given_up_are_no_tuple():
     scripted = script(two_sum)
-    numbers = [3, 1, 4, 1, 5, 9, 2, 6]
-    for target in (2, 14, 100):
-        for _ in range(MAX_FRUITLESS):
-            assert scripted(numbers, target) == two_sum(numbers, target)
+    for numbers in (list("314159"), list("271828")):  # texts are Python's
+        for _ in range(2 * MAX_FRUITLESS):
+            assert scripted(numbers, "59") == two_sum(numbers, "59")
     plan = plan_of(scripted)
     assert not plan.regions
     assert not plan.graph.find_all_nodes("prim::Unpack")

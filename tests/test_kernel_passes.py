@@ -18,8 +18,10 @@ from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.expand_layers import expand_layers
 from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.plain_windows import use_plain_windows
+from jitcore.ir.passes.transposed_convolutions import expand_transposed
 from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.verifier import verify
+from jitcore.nn import functional as F
 
 assert jitcore.nn, "it says what the functions of layers are"
 
@@ -28,6 +30,7 @@ assert jitcore.nn, "it says what the functions of layers are"
     "function",
     [
         expand_layers,
+        expand_transposed,
         keep_channels_last,
         transpose_after_products,
         fuse_epilogues,
@@ -73,6 +76,27 @@ padding=(1, 0), ceil_mode=False, count_include_pad=False](%6)
       %9 : Float32[2, 6] = np::mean[axis=(2, 3), keepdims=False](%8)
       return (%9, %7)
 """
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_transposed_product_is_what_its_phases_are(groups: int) -> None:
+    graph = parsed(
+        f"""
+        graph(%x : Float32[2, 5, 6, 4], %w : Float32[4, 3, 4, 3], %b : Float32[{3 * groups}]):
+          %0 : Float32[2, 11, 18, {3 * groups}] = nn::transposed_product[stride=(2, 3), \
+padding=(1, 0), output_padding=(1, 0), groups={groups}, dilation=(1, 1)](%x, %w, %b)
+          return (%0)
+        """
+    )
+    inputs = [array(2, 5, 6, 4), array(4, 3, 4, 3), array(3 * groups)]
+    expected = run(graph.copy(), inputs)
+    assert expand_transposed(graph)
+    verify(graph)
+    np.testing.assert_allclose(run(graph, inputs), expected, rtol=1e-5, atol=1e-5)
+    x, w, b = inputs
+    images = x.transpose(0, 3, 1, 2)
+    direct = F.conv_transpose2d(images, w, b, (2, 3), (1, 0), (1, 0), groups)
+    np.testing.assert_allclose(expected, direct.transpose(0, 2, 3, 1), rtol=1e-5, atol=1e-5)
 
 
 def test_a_chain_of_layers_changes_the_layout_at_its_ends() -> None:

@@ -81,6 +81,17 @@ def test_like_python(function: Callable[..., Any], n: int) -> None:
     check(function, n)
 
 
+def numbers_of_what_is_left(x):
+    *outer, _ = x.shape
+    count = len(outer)
+    return x.transpose((count, *range(count)))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_range_as_long_as_what_is_left_of_a_shape(rank: int) -> None:
+    check(numbers_of_what_is_left, np.ones((2, 3, 4)[:rank]))
+
+
 @pytest.mark.parametrize("function", NATIVE)
 def test_is_machine_code(function: Callable[..., Any]) -> None:
     scripted = script(function)

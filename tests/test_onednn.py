@@ -20,6 +20,7 @@ import jitcore
 from jitcore import nn, optimize_for_inference, script
 from jitcore.codegen.onednn import constants, functions
 from jitcore.codegen.onednn import library as onednn_library
+from jitcore.codegen.onednn.memory import Execute
 from jitcore.fusers import onednn as fuser
 from jitcore.ir.activations import find_activations
 from jitcore.ir.graph import Graph
@@ -195,6 +196,32 @@ def test_activations_are_found() -> None:
     assert sorted(names) == ["gelu", "hardswish", "leaky_relu", "sigmoid", "silu", "tanh"]
 
 
+@pytest.mark.parametrize(
+    "function, name",
+    [
+        (lambda x: F.elu(x, 0.5), "elu"),
+        (F.selu, "elu"),
+        (lambda x: F.celu(x, 2.0), "elu"),
+        (lambda x: F.celu(x, -2.0), ""),
+        (lambda x: F.elu(x, float("nan")), ""),
+        (F.mish, "mish"),
+        (F.logsigmoid, "logsigmoid"),
+        (lambda x: F.softplus(x, 2.0), "softplus"),
+        (lambda x: F.softplus(x, 1.0, 1.0), ""),
+        (lambda x: F.softplus(x, -1.0), ""),
+    ],
+)
+def test_activations_with_numbers_are_found(function, name) -> None:
+    def applied(x):
+        return function(x)
+
+    graph = typed_graph(applied)
+    found = find_activations(graph.block.nodes)
+    last = graph.outputs[0].node
+    assert last is not None
+    assert [one.name for node, one in found.items() if node is last] == [name] * bool(name)
+
+
 def test_an_activation_whose_parts_are_read_elsewhere_is_none() -> None:
     def both(x):
         y = np.maximum(0, x + 3)
@@ -243,16 +270,48 @@ def test_depthwise_convolutions(rank, enabled) -> None:
 
 @needs_library
 @pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(
+    "stride, padding, more, is_whole",
+    [(2, 1, 1, True), (3, 0, 0, True), (2, 0, 0, False), (1, 1, 0, False)],
+)
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_transposed_convolutions(rank, groups, enabled) -> None:
+def test_transposed_convolutions(rank, stride, padding, more, is_whole, groups, enabled) -> None:
+    """Those whose phases have equally many pixels are one primitive, the others are phases."""
     function = getattr(F, f"conv_transpose{rank}d")
 
-    def followed(x, w, b):
-        return np.maximum(function(x, w, b, 2, 1, 1, groups), 0)
+    def followed(x, w, b, r):
+        return np.maximum(function(x, w, b, stride, padding, more, groups) + r, 0)
 
-    compare_function(
-        followed, array(2, 4, *(5, 4, 3)[:rank]), array(4, 6 // groups, *(3,) * rank), array(6)
+    x, w, b = array(2, 4, *(5, 4, 3)[:rank]), array(4, 6 // groups, *(3,) * rank), array(6)
+    r = array(*function(x, w, b, stride, padding, more, groups).shape)
+    compiled = script(followed)
+    compare(compiled, followed, x, w, b, r)
+    kinds = [one.split()[0] for one in implementations(compiled)]
+    assert kinds.count("deconvolution") == (is_whole and groups == 1)
+
+
+@needs_library
+def test_what_follows_a_transposed_convolution_is_a_post_op(enabled) -> None:
+    model = nn.Sequential(
+        *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.ConvTranspose2d(32, 16, 2, 2)),
+        *(nn.SiLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ConvTranspose2d(16, 3, 4, 2, 1)),
     )
+    forward = compare_model(model, array(2, 16, 9, 8), array(1, 16, 5, 6))
+    kinds = [one.split()[0] for one in implementations(forward)]
+    assert kinds.count("deconvolution") == kinds.count("convolution") == 2
+    # The image, and the result.
+    assert kinds.count("reorder") <= 2
+
+
+@needs_library
+def test_transposed_convolutions_of_numbers_that_are_not_finite(enabled) -> None:
+    model = nn.Sequential(nn.ConvTranspose2d(16, 8, 2, 2), nn.ReLU()).eval()
+    ready: Any = optimize_for_inference(script(model))
+    x = array(1, 16, 4, 5)
+    x[0, 3, 2, 1] = np.nan
+    np.testing.assert_allclose(ready(x), model(x), rtol=1e-5, atol=1e-5)
+    (group,) = activities(ready.forward)
+    assert (group.calls, group.left) == (0, 1)
 
 
 @needs_library
@@ -318,7 +377,8 @@ def test_products_of_matrices(enabled) -> None:
     [
         *(nn.ReLU(), nn.ReLU6(), nn.LeakyReLU(0.1), nn.LeakyReLU(1.5), nn.Hardtanh(-0.5, 0.25)),
         *(nn.Tanh(), nn.Sigmoid(), nn.SiLU(), nn.Hardswish(), nn.Hardsigmoid()),
-        *(nn.GELU(), nn.GELU("tanh")),
+        *(nn.GELU(), nn.GELU("tanh"), nn.ELU(), nn.ELU(-0.7), nn.SELU(), nn.CELU(0.5)),
+        *(nn.Mish(), nn.Softplus(), nn.Softplus(2.5, 30.0), nn.LogSigmoid()),
     ],
     ids=repr,
 )
@@ -403,6 +463,104 @@ def test_float64_is_computed_by_our_own_kernels(enabled) -> None:
     plain, x, w = script(F.conv2d), array(1, 3, 8, 8).astype(float), array(4, 3, 3, 3).astype(float)
     np.testing.assert_allclose(plain(x, w), F.conv2d(x, w), rtol=1e-12, atol=1e-12)
     assert not activities(plain)
+
+
+# Residuals --------------------------------------------------------------------------------
+
+
+def in_place_sums(compiled) -> int:
+    """How many primitives write over memory of the plan that an earlier one has written."""
+    symbols = dict.fromkeys(re.findall(r"jc_onednn_[0-9a-f]{32}", compiled.kernels[-1].source))
+    written: set[Any] = set()
+    count = 0
+    for symbol in symbols:
+        for plan in functions._functions[symbol].plans.values():
+            assert not isinstance(plan, str)
+            for step in plan.steps:
+                if not isinstance(step, Execute):
+                    continue
+                result = step.arguments[onednn_library.RESULT][0]
+                count += result in written
+                written.add(result)
+    return count
+
+
+class Joined(nn.Module):
+    """Two ways that are added; what is returned besides is read later than the sum is written."""
+
+    def __init__(self, join) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(16, 16, 1)
+        self.third, self.linear = nn.Conv2d(16, 16, 3, padding=1), nn.Linear(16, 16)
+        self.join = join
+
+    def forward(self, x: Any) -> Any:
+        return self.join(self, x)
+
+
+def joined_by_one(model, x):
+    y = np.maximum(model.first(x), 0)
+    return np.maximum(model.third(model.second(y)) + y, 0)
+
+
+def joined_with_its_source(model, x):
+    y = np.maximum(model.first(x), 0)
+    return np.maximum(model.third(y) + y, 0)
+
+
+def joined_and_read_again(model, x):
+    y = np.maximum(model.first(x), 0)
+    z = np.maximum(model.third(model.second(y)) + y, 0)
+    return model.second(z + y)
+
+
+def joined_and_returned(model, x):
+    y = np.maximum(model.first(x), 0)
+    return np.concatenate((y, np.maximum(model.third(model.second(y)) + y, 0)))
+
+
+def joined_twice(model, x):
+    y = np.maximum(model.first(x), 0)
+    return (model.third(model.second(y)) + y) * y
+
+
+def joined_with_what_is_given(model, x):
+    return model.third(model.second(x)) + x
+
+
+@needs_library
+@pytest.mark.parametrize(
+    "join, count",
+    [
+        (joined_by_one, 1),
+        (joined_with_its_source, 0),
+        (joined_and_read_again, 0),
+        (joined_and_returned, 0),
+        (joined_twice, 0),
+    ],
+)
+def test_residuals_are_added_in_place(join, count, enabled) -> None:
+    model = Joined(join)
+    forward = compare_model(model, array(2, 16, 9, 9), atol=1e-4)
+    assert in_place_sums(forward) == count
+
+
+@needs_library
+def test_what_is_given_is_not_written(enabled) -> None:
+    model, x = Joined(joined_with_what_is_given), array(1, 16, 9, 9)
+    forward = compare_model(model, x, atol=1e-4)
+    forward(x)
+    np.testing.assert_array_equal(x, array(1, 16, 9, 9))
+
+
+@needs_library
+def test_residuals_of_linear_maps_are_added_in_place(enabled) -> None:
+    def join(model, x):
+        y = np.maximum(model.linear(x), 0)
+        return model.linear(np.maximum(model.linear(y), 0)) + y
+
+    forward = compare_model(Joined(join), array(40, 16))
+    assert in_place_sums(forward) == 1
 
 
 # Whole models -----------------------------------------------------------------------------

@@ -184,7 +184,28 @@ def test_bounds_of_functions(size) -> None:
         "hardswish": x * np.clip(x / 6 + 0.5, 0, 1),
         "hardsigmoid": np.clip(x / 6 + 0.5, 0, 1),
         "gelu_tanh": gelu_tanh(x),
+        "mish": x * np.tanh(np.logaddexp(0, x)),
+        "logsigmoid": -np.logaddexp(0, -x),
     }
     for name, result in results.items():
         _, bound = post_ops._FUNCTIONS[name]
         assert np.abs(result).max() <= bound(size, 0.0), name
+
+
+@pytest.mark.parametrize("size", [1e-3, 0.3, 0.9, 1.0, 2.0, 50.0])
+@pytest.mark.parametrize("number", [0.1, 1.0, 3.0])
+def test_bounds_of_functions_with_numbers(size, number) -> None:
+    x = np.linspace(-size, size, 401)
+    results = {
+        "leaky_relu": ({"slope": -number}, np.where(x > 0, x, -number * x)),
+        "softplus": ({"beta": number, "threshold": 20.0}, np.logaddexp(0, number * x) / number),
+        "elu": (
+            {"scale": 1.5, "rate": number, "depth": 2.0},
+            np.where(x > 0, 1.5 * x, 2.0 * np.expm1(number * np.minimum(x, 0))),
+        ),
+    }
+    for name, (numbers, result) in results.items():
+        found = size
+        for change in post_ops._WITH_NUMBERS[name](numbers):
+            found = change.bound(found, 0.0)
+        assert np.abs(result).max() <= found * (1 + 1e-12), name

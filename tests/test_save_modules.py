@@ -274,3 +274,39 @@ def test_a_process_without_the_source(tmp_path):
     source.unlink()
     load = partial(run_in, tmp_path)
     assert load("import jitcore\nmodel = jitcore.load('m.jit')\n" + REPORT) == expected
+
+
+class Listing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Buffer(np.full(3, 2, np.float32))
+        self.scale = nn.Parameter(np.full(3, 5, np.float32))
+        self.inner = nn.Sequential(nn.ReLU(), nn.Linear(3, 3))
+
+    def forward(self, x):
+        names = []
+        for name, buffer in self.named_buffers():
+            names.append(name)
+            x = x + buffer
+        for name, parameter in self.named_parameters():
+            names.append(name)
+            x = x * parameter.sum()
+        for module in self.children():
+            x = module(x)
+        names.extend([name for name, _ in self.named_modules()])
+        return x, names
+
+    @export
+    def replace(self, scale):
+        self.scale = nn.Parameter(scale * 2)
+
+
+def test_methods_that_go_through_parameters_and_modules():
+    model = Listing()
+    x = array(2, 3)
+    loaded = reloaded(script(model))
+    assert_same(loaded(x), model(x))
+    for one in (model, loaded):
+        one.replace(x[0])
+    assert list(dict(loaded.named_parameters())) == list(dict(model.named_parameters()))
+    assert_same(loaded(x), model(x))

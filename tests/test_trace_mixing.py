@@ -415,3 +415,35 @@ def test_traces_in_several_threads():
         traces = list(pool.map(lambda n: trace(bar, array(n)), range(1, 9)))
     for one in traces:
         assert_allclose(one(array(5)), bar(array(5)))
+
+
+class Stacking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, maps):
+        rows = []
+        for _, arrays in maps.items():
+            rows.append(self.linear(arrays[0]))
+        return np.stack(rows)
+
+
+class GivingMaps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = script(Stacking())
+
+    def forward(self, maps):
+        return self.inner({name: [arrays[0]] for name, arrays in maps.items()})
+
+
+def test_a_trace_reads_what_a_scripted_part_captures_once():
+    def maps():
+        return {name: [np.float32(array(2, 2)), np.float32(array(3, 2))] for name in "ab"}
+
+    model = GivingMaps()
+    traced = trace(model, maps())
+    assert [value.name for value in traced.graph.inputs] == ["maps", "weight", "bias"]
+    given = {name: [one + 1 for one in arrays] for name, arrays in maps().items()}
+    assert_allclose(traced(given), model(given), rtol=1e-6)

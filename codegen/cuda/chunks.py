@@ -9,7 +9,7 @@ so does the result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.accumulators import identity
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, integer, minimum, multiply
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["CHUNKS", "can_chunk", "scan_by_chunks"]
 

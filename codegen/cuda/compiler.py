@@ -10,7 +10,6 @@ import importlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +19,7 @@ from jitcore.codegen.cuda.kernels import Kernel, most_threads
 from jitcore.codegen.cuda.linking import to_cubin
 from jitcore.codegen.printers.numba_cuda import print_kernel
 from jitcore.codegen.printers.numba_source import parameter_type, python_name
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["CompileKernel", "Image", "compile_kernel", "compiling_by", "to_ptx"]
 
@@ -64,7 +64,8 @@ def compile_kernel(kernel: Kernel, capability: tuple[int, int], *, contract: boo
     DriverError
         Where numba-cuda or what it needs is missing; the message says what to install.
     """
-    source = print_kernel(kernel, header=_HEADER.format(name=kernel.name, mapping=kernel.mapping))
+    header = _HEADER.format(name=kernel.name, mapping=kernel.mapping)
+    source = print_kernel(kernel, header=header, capability=capability)
     if _compilers:
         return Image(source, *_compilers[-1](kernel, source, capability, contract))
     ptx, entry = _stored_ptx(kernel, source, capability, contract)

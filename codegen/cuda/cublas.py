@@ -20,17 +20,17 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from jitcore.codegen.cuda import driver, memory
+from jitcore.codegen.cuda import calls, driver
 from jitcore.codegen.cuda.vendor import (
     DONE,
     DTYPES,
     LARGEST,
     NOT_TAKEN,
+    PRODUCT_PARAMETERS,
     REFUSED,
-    Kind,
     MatrixBatch,
     Vendor,
-    add_functions,
+    add_function,
     batches_of,
     read_as,
 )
@@ -86,7 +86,7 @@ class Cublas:
         kind = DTYPES[dtype]
         one, zero = kind.factor(1), kind.factor(0)
         handle = _PTR(self._handles[driver.current().device()])
-        stream = memory.running_call().stream
+        stream = calls.running_call().stream
         self._check(self._library.cublasSetStream_v2(handle, _PTR(stream)), dtype)
         # cuBLAS counts by columns: matrices by rows are their transposes to it.
         status = self._library.cublasGemmStridedBatchedEx(
@@ -95,10 +95,10 @@ class Cublas:
             _I32(left[0]),
             *map(_I32, extents),
             ctypes.byref(one),
-            *_given(kind, y, right[1]),
-            *_given(kind, x, left[1]),
+            *_given(kind.number, y, right[1]),
+            *_given(kind.number, x, left[1]),
             ctypes.byref(zero),
-            *_given(kind, z, z.row_distance),
+            *_given(kind.result, z, z.row_distance),
             *map(_I32, (batches, kind.computed_in, _ANY_ALGORITHM)),
         )
         if status in REFUSED:
@@ -113,9 +113,9 @@ class Cublas:
             )
 
 
-def _given(kind: Kind, matrices: MatrixBatch, distance: int) -> tuple[Any, ...]:
+def _given(dtype: int, matrices: MatrixBatch, distance: int) -> tuple[Any, ...]:
     """A batch of matrices as cuBLAS's arguments."""
-    return _PTR(matrices.address), _I32(kind.number), _I32(distance), _I64(matrices.batch)
+    return _PTR(matrices.address), _I32(dtype), _I32(distance), _I64(matrices.batch)
 
 
 def gemm_symbol(dtype: str) -> str:
@@ -134,5 +134,5 @@ def _function(dtype: str) -> Callable[..., int]:
     return _VENDOR.function(multiply)
 
 
-_TYPE = ctypes.CFUNCTYPE(_I64, *[_PTR, *[_I64] * 4] * 3, *[_I64] * 4)
-add_functions({gemm_symbol(dtype): _TYPE(_function(dtype)) for dtype in DTYPES})
+for _dtype in DTYPES:
+    add_function(gemm_symbol(_dtype), PRODUCT_PARAMETERS, _function(_dtype))

@@ -17,24 +17,25 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from jitcore.codegen.cuda import driver, memory
+from jitcore.codegen.cuda import calls, driver
 from jitcore.codegen.cuda.vendor import (
     DONE,
     DTYPES,
     LARGEST,
     NOT_TAKEN,
+    PRODUCT_PARAMETERS,
     REFUSED,
     Kind,
     MatrixBatch,
     Vendor,
-    add_functions,
+    add_function,
     batches_of,
     read_as,
 )
 from jitcore.ir import log
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["BIASED", "CublasLt", "available", "biased_symbol", "use"]
 
@@ -127,7 +128,7 @@ class CublasLt:
         plan = self._plans[key]
         if plan is None:
             return NOT_TAKEN
-        call = memory.running_call()
+        call = calls.running_call()
         size = plan.choice.workspace
         # What comes later on the stream may have the memory, as all temporaries.
         place, _owner = call.allocator.block(size) if size else (0, None)
@@ -247,5 +248,5 @@ def _function(dtype: str) -> Callable[..., int]:
     return _VENDOR.function(multiply)
 
 
-_TYPE = ctypes.CFUNCTYPE(_I64, *[_PTR, *[_I64] * 4] * 3, *[_I64] * 4, _PTR, _I64)
-add_functions({biased_symbol(dtype): _TYPE(_function(dtype)) for dtype in BIASED})
+for _dtype in BIASED:
+    add_function(biased_symbol(_dtype), (*PRODUCT_PARAMETERS, "ptr", "i64"), _function(_dtype))

@@ -12,9 +12,10 @@ import importlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "Driver",

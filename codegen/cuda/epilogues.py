@@ -21,12 +21,11 @@ order, and which write to memory that is made after the product: other blocks st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from jitcore.codegen.cuda.host_part import HOST_CALLS
 from jitcore.codegen.cuda.linear import simplified, stride_along
 from jitcore.codegen.cuda.nests import chain, is_independent
-from jitcore.codegen.cuda.products import MATMUL, PRODUCT, extents, is_product, matrices
+from jitcore.codegen.cuda.products import element_of, extents, is_product, matrices
 from jitcore.codegen.loop_passes.rewriting import replaced, with_blocks, with_expressions
 from jitcore.codegen.loop_passes.traversal import expressions, loads_in, variables, walk
 from jitcore.codegen.loops import (
@@ -48,6 +47,7 @@ from jitcore.codegen.loops import (
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, multiply
 from jitcore.codegen.lowering.arithmetic import product as product_of
 from jitcore.codegen.lowering.state import NULL, RESULTS
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["with_epilogues"]
 
@@ -71,8 +71,7 @@ class _Epilogue:
 
         def change(x: Expr) -> Expr | None:
             if isinstance(x, Load) and x.pointer == self.temporary:
-                dtype = self.call.name.removeprefix(MATMUL)
-                return Call(f"{PRODUCT}{dtype}", (*self.call.args, x.index), dtype)
+                return element_of(self.call, x.index)
             return None
 
         made = with_expressions(self.renamed, lambda x: replaced(x, change))

@@ -34,10 +34,10 @@ Reductions are deterministic: how elements are shared out depends on extents and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from jitcore.codegen.loops import Binary, Call, Const, Do, Expr, For, If, Stmt, Var
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "BLOCK",
@@ -107,9 +107,17 @@ LINE = Team("warp", "cuda.warp_", Call("cuda.is_first_lane", (), "bool"))
 
 @dataclass(slots=True)
 class ThreadFor(For):
-    """A ``For`` of step 1 whose iterations are shared out."""
+    """A ``For`` of step 1 whose iterations are shared out.
+
+    Attributes
+    ----------
+    scope : Scope
+    once : bool
+        Most threads have a single iteration, and nothing is to be prepared for more.
+    """
 
     scope: Scope = "grid"
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

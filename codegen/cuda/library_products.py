@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from jitcore.codegen.cuda.cublas import gemm_symbol
 from jitcore.codegen.cuda.cublaslt import BIASED, biased_symbol
 from jitcore.codegen.cuda.linear import simplified, stride_along
 from jitcore.codegen.cuda.nests import chain, is_independent
-from jitcore.codegen.cuda.products import MATMUL, PRODUCT, extents, product_in
+from jitcore.codegen.cuda.products import MATMUL, PRODUCT, extents, factors_of, product_in
 from jitcore.codegen.cuda.vendor import DTYPES
 from jitcore.codegen.loop_passes.rewriting import replaced
 from jitcore.codegen.loops import Binary, Call, Comment, Expr, For, Let, Load, Stmt, Store
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["NO_LIBRARIES", "Libraries", "call_of_library", "call_with_bias"]
 
@@ -40,7 +41,7 @@ class Libraries:
         """
         call = product_in(nest)
         assert call is not None
-        if not self.product or call.dtype not in DTYPES:
+        if not self.product or factors_of(call) not in DTYPES:
             return True
         return bool(self.with_bias) and call_with_bias(nest) is not None
 
@@ -56,7 +57,7 @@ NO_LIBRARIES = Libraries()
 
 def call_of_library(call: Call) -> Call | None:
     """cuBLAS's function in the place of a product; None where it has none for the dtype."""
-    dtype = call.name.removeprefix(MATMUL)
+    dtype = factors_of(call)
     if dtype not in DTYPES:
         return None
     return replace(call, name=gemm_symbol(dtype), dtype="int64", external=True)
@@ -69,7 +70,7 @@ def call_with_bias(nest: For) -> Call | None:
     """
     loops, body = chain(nest, is_independent)
     call = product_in(nest)
-    if call is None or call.dtype not in BIASED or extents(call)[3] != ONE:
+    if call is None or factors_of(call) not in BIASED or extents(call)[3] != ONE:
         return None
     if [loop.stop for loop in loops] != list(extents(call)[:2]):
         return None

@@ -15,7 +15,7 @@ import numba.cuda
 from jitcore.codegen import primitives
 from jitcore.codegen.cuda.products import THREADS, TILE
 
-__all__ = ["sums_of_floats", "sums_of_halves"]
+__all__ = ["sums_of_bfloats", "sums_of_floats", "sums_of_halves"]
 
 STEP = 16
 """Terms that are in shared memory at a time."""
@@ -23,6 +23,7 @@ STEP = 16
 cuda: Any = numba.cuda
 fma: Any = primitives.fma
 load: Any = primitives.load
+load_bfloat: Any = primitives.load_bfloat
 load_half: Any = primitives.load_half
 
 
@@ -106,5 +107,11 @@ def _fetch_half(address, index, _dtype):  # type: ignore[no-untyped-def]
     return load_half(address, index)
 
 
+@cuda.jit(device=True)
+def _fetch_bfloat(address, index, _dtype):  # type: ignore[no-untyped-def]
+    return load_bfloat(address, index)
+
+
 sums_of_floats = _sums(_fetch)
+sums_of_bfloats = _sums(_fetch_bfloat)
 sums_of_halves = _sums(_fetch_half)

@@ -10,6 +10,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 __all__ = [
+    "bfloat",
     "block_add",
     "block_and",
     "block_max",
@@ -23,6 +24,8 @@ __all__ = [
     "column_mul",
     "column_or",
     "fabs",
+    "grid_step",
+    "load_bfloats",
     "load_halves",
     "load_vector",
     "maximum",
@@ -35,6 +38,7 @@ __all__ = [
     "scan_max",
     "scan_min",
     "scan_mul",
+    "store_bfloats",
     "store_halves",
     "store_vector",
     "trunc",
@@ -47,7 +51,7 @@ __all__ = [
 ]
 
 cuda: Any = numba.cuda
-_BYTE, _WORD = ir.IntType(8), ir.IntType(32)
+_BYTE, _SHORT, _WORD = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _PAIR = ir.VectorType(ir.HalfType(), 2)
 _ALL_LANES = 0xFFFFFFFF
 
@@ -89,6 +93,25 @@ def negative(_context: Any, x: Any) -> Any:
     return x(x), code
 
 
+@intrinsic
+def grid_step(_context: Any) -> Any:
+    """``cuda.gridsize(1)``, asked for anew each time.
+
+    Where it stays the same, the compiler unrolls loops that go on by it, for which it first divides
+    to know how often they run.  That takes longer than to load what most threads have to do.
+    """
+
+    def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        type_ = ir.FunctionType(ir.IntType(64), [])
+        text = (
+            "{ .reg .b32 blocks, threads; mov.u32 blocks, %nctaid.x; mov.u32 threads, %ntid.x; "
+            "mul.wide.u32 $0, blocks, threads; }"
+        )
+        return builder.asm(type_, text, "=l", args, True)
+
+    return types.int64(), code
+
+
 def _extremum(comparison: str) -> Any:
     """NumPy's minimum or maximum: NaN wins."""
 
@@ -106,6 +129,19 @@ def _extremum(comparison: str) -> Any:
         return x(x, x), code
 
     return intrinsic(typer)
+
+
+@intrinsic
+def bfloat(_context: Any, x: Any) -> Any:
+    """Round a float32 to what bfloat16 represents; for compute capability 8.0 and above."""
+
+    def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        type_ = ir.FunctionType(_SHORT, [ir.FloatType()])
+        upper = builder.asm(type_, "cvt.rn.bf16.f32 $0, $1;", "=h,f", args, False)
+        bits = builder.shl(builder.zext(upper, _WORD), _WORD(16))
+        return builder.bitcast(bits, ir.FloatType())
+
+    return types.float32(types.float32), code
 
 
 minimum = _extremum("<")
@@ -219,8 +255,50 @@ def store_halves(_context: Any, address: Any, index: Any, values: Any) -> Any:
     return types.void(types.int64, types.int64, values), code
 
 
+@intrinsic(prefer_literal=True)
+def load_bfloats(_context: Any, address: Any, index: Any, width: Any) -> Any:
+    """Like `load_vector`, of bfloat16: an even number of them, as float32."""
+    if not isinstance(width, types.IntegerLiteral):
+        return None
+    count = width.literal_value
+    result: Any = types.UniTuple(types.float32, count)  # type: ignore[no-untyped-call]
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
+        loaded = builder.load(pointer, align=2 * count, typ=vector)
+        lanes = []
+        for number in range(count // 2):
+            word = builder.extract_element(loaded, _WORD(number))
+            pair = builder.shl(word, _WORD(16)), builder.and_(word, _WORD(0xFFFF0000))
+            lanes += [builder.bitcast(one, ir.FloatType()) for one in pair]
+        return context.make_tuple(builder, result, lanes)
+
+    return result(types.int64, types.int64, width), code
+
+
+@intrinsic
+def store_bfloats(_context: Any, address: Any, index: Any, values: Any) -> Any:
+    """Like `store_vector`, of float32 that bfloat16 represents: an even number of them."""
+    count = values.count
+
+    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
+        whole = vector(ir.Undefined)
+        for number in range(count // 2):
+            low, high = (
+                builder.bitcast(builder.extract_value(args[2], 2 * number + lane), _WORD)
+                for lane in range(2)
+            )
+            word = builder.or_(builder.lshr(low, _WORD(16)), high)
+            whole = builder.insert_element(whole, word, _WORD(number))
+        builder.store(whole, pointer, align=2 * count)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, values), code
+
+
 def _pairs_pointer(builder: Any, address: Any, index: Any, count: int) -> Any:
-    """A pointer to so many float16, as words of two: vectors of halves are moved one by one."""
+    """A pointer to so many numbers of two bytes, as words: vectors of halves are moved singly."""
     pointer = builder.inttoptr(address, ir.HalfType().as_pointer())
     place = builder.gep(pointer, [index], inbounds=True, source_etype=ir.HalfType())
     vector = ir.VectorType(_WORD, count // 2)

@@ -8,7 +8,6 @@ kernel then computes with the sums before they are written.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from jitcore.codegen.cuda.kernels import Launch, Mapped
 from jitcore.codegen.cuda.nests import chain, flat, is_independent
@@ -28,6 +27,7 @@ from jitcore.codegen.lowering.arithmetic import (
     select,
     subtract,
 )
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "MATMUL",
@@ -37,6 +37,8 @@ __all__ = [
     "TILE",
     "Matrices",
     "as_nest",
+    "element_of",
+    "factors_of",
     "is_product",
     "map_product",
     "product_in",
@@ -108,6 +110,18 @@ def _products(x: Expr) -> Iterator[Call]:
         yield from _products(child)
 
 
+def factors_of(call: Call) -> str:
+    """The dtype of the matrices that a product multiplies."""
+    return call.name.removeprefix(MATMUL).removeprefix(PRODUCT)
+
+
+def element_of(call: Call, place: Expr) -> Call:
+    """An element of a product, as a value; the product of bfloat16 is one of float32."""
+    factors = factors_of(call)
+    result = "float32" if factors == "bfloat16" else factors
+    return Call(f"{PRODUCT}{factors}", (*call.args, place), result)
+
+
 def matrices(call: Call) -> tuple[Matrices, Matrices, Matrices]:
     """``x``, ``y`` and the result of a product."""
     x, y, z = (Matrices(*call.args[start : start + 5]) for start in (0, 5, 10))
@@ -122,13 +136,12 @@ def extents(call: Call) -> tuple[Expr, Expr, Expr, Expr]:
 
 def as_nest(call: Call, names: set[str]) -> For:
     """A product as loops that store its elements."""
-    dtype = call.name.removeprefix(MATMUL)
     rows, columns, _, batches = extents(call)
     batch, row, column = (
         Var(numbered(name, names), "int64") for name in ("batch", "row", "column")
     )
     place = add(multiply(add(multiply(batch, rows), row), columns), column)
-    element = Call(f"{PRODUCT}{dtype}", (*call.args, place), dtype)
+    element = element_of(call, place)
     target = matrices(call)[2]
     root = target.pointer.name if isinstance(target.pointer, Var) else ""
     body: Stmt = Store(target.pointer, target.place(batch, row, column), element, root)
@@ -231,7 +244,8 @@ class _Kernel:
         tile = (self._first_row, self._first_column)
         terms = select(is_real, self._terms, ZERO)
         args += [*tile, self._rows, self._columns, terms]
-        yield Let(self._sums, Call(f"{SUMS}{self._dtype}", tuple(args), self._sums.dtype))
+        name = f"{SUMS}{factors_of(self._call)}"
+        yield Let(self._sums, Call(name, tuple(args), self._sums.dtype))
 
     def _element(self, row: int, column: int) -> Stmt:
         """The nest's statements for one of a thread's elements, if there is such an element."""

@@ -7,7 +7,7 @@ and the second, of one block, joins the parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -50,6 +50,7 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.accumulators import identity
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, integer
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "Parts",

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from jitcore.codegen.cuda.kernels import (
     LINE,
@@ -71,6 +70,7 @@ from jitcore.codegen.lowering.arithmetic import (
     select,
     subtract,
 )
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["ResidentRow", "resident_row"]
 

@@ -8,7 +8,6 @@ the host, as in all reductions of threads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.accumulators import identity
 from jitcore.codegen.lowering.arithmetic import ONE, add, compare, minimum, select, subtract
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Step", "is_scan", "scanned_variables", "share_scan", "steps_of"]
 

@@ -132,7 +132,7 @@ def map_nest(nest: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped | N
 
 def _elements(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:
     size, counter, bindings = flat(loops, names)
-    loop = ThreadFor(counter, ZERO, size, [*bindings, *body], scope="grid")
+    loop = ThreadFor(counter, ZERO, size, [*bindings, *body], scope="grid", once=True)
     statements, width = by_vectors(loop, names, tuning.vectors)
     threads = tuning.element_threads
     launch = Launch(blocks_for(size, threads * width), integer(threads))

@@ -25,7 +25,7 @@ After (host)::
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -92,6 +92,7 @@ from jitcore.codegen.lowering.arithmetic import FALSE, ONE, ZERO, add, compare, 
 from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.state import MAX_RANK, NULL, RESULTS
 from jitcore.codegen.targets import FETCH
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["DeviceFunction", "launch_symbol", "split"]
 

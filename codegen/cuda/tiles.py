@@ -12,7 +12,7 @@ transpose in CUDA", NVIDIA, 2009.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,6 +48,7 @@ from jitcore.codegen.lowering.arithmetic import (
     multiply,
     subtract,
 )
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["by_tiles"]
 

@@ -7,8 +7,10 @@ that few have to meet.  `jitcore.cuda.autotune` measures the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["DEFAULT", "PARAMETERS", "Tuning"]
 

@@ -7,7 +7,7 @@ little, it therefore takes several vectors, and asks for all before it waits for
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 from jitcore.codegen.lowering.walks import multiple_of
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Place", "are_aligned", "by_vectors", "place_of", "places_of"]
 
@@ -105,6 +106,7 @@ def by_vectors(
             Binary("shr", whole, integer((width * count).bit_length() - 1), "int64"),
             vectors.body(),
             scope=loop.scope,
+            once=loop.once,
         ),
         replace(loop, start=whole),
     ]

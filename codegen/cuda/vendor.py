@@ -5,16 +5,16 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from jitcore.codegen.cuda import driver, memory
+from jitcore.codegen.cuda import driver
+from jitcore.codegen.cuda.callbacks import Callback, add_callback
 from jitcore.codegen.cuda.libcuda import LibCuda
-from jitcore.codegen.engine import add_maker, add_symbol
 from jitcore.ir import log
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "DONE",
@@ -22,12 +22,13 @@ __all__ = [
     "FAILED",
     "LARGEST",
     "NOT_TAKEN",
+    "PRODUCT_PARAMETERS",
     "REFUSED",
     "Kind",
     "Library",
     "MatrixBatch",
     "Vendor",
-    "add_functions",
+    "add_function",
     "batches_of",
     "read_as",
 ]
@@ -41,6 +42,9 @@ REFUSED = frozenset({8, 15})
 LARGEST = 2**31 - 1
 """The largest extent."""
 
+PRODUCT_PARAMETERS = (*("ptr", "i64", "i64", "i64", "i64") * 3, *["i64"] * 4)
+"""The LLVM types of what `products.MATMUL` lists."""
+
 _AS_IT_IS, _TRANSPOSED = 0, 1  # cublasOperation_t
 
 
@@ -49,18 +53,22 @@ class Kind:
     """How matrices of a dtype are multiplied: the libraries' numbers, and the dtype of factors."""
 
     number: int  # cudaDataType_t
+    result: int  # cudaDataType_t
     computed_in: int  # cublasComputeType_t
     scaled_in: int  # cudaDataType_t
     factor: Any
     itemsize: int
+    result_itemsize: int
 
 
 DTYPES = {
-    "float16": Kind(2, 68, 0, ctypes.c_float, 2),
-    "float32": Kind(0, 68, 0, ctypes.c_float, 4),
-    "float64": Kind(1, 70, 1, ctypes.c_double, 8),
+    "bfloat16": Kind(14, 0, 68, 0, ctypes.c_float, 2, 4),
+    "float16": Kind(2, 2, 68, 0, ctypes.c_float, 2, 2),
+    "float32": Kind(0, 0, 68, 0, ctypes.c_float, 4, 4),
+    "float64": Kind(1, 1, 70, 1, ctypes.c_double, 8, 8),
 }
-"""The dtypes of products.  Sums of float16 are kept in float32, as NumPy's are."""
+"""The dtypes of factors.  Sums of float16 are kept in float32, as NumPy's are, and so are those of
+bfloat16, whose products are float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +105,15 @@ class MatrixBatch:
 
 def batches_of(dtype: str, values: Sequence[int]) -> tuple[MatrixBatch, MatrixBatch, MatrixBatch]:
     """The matrices of a product, from the numbers that `products.MATMUL` lists."""
-    size = DTYPES[dtype].itemsize
+    kind = DTYPES[dtype]
     rows, columns, terms = values[15:18]
     shapes = (rows, terms), (terms, columns), (rows, columns)
     groups = values[:5], values[5:10], values[10:15]
     x, y, z = (
         MatrixBatch(address + start * size, batch, row, column, *shape)
-        for (address, start, batch, row, column), shape in zip(groups, shapes, strict=True)
+        for (address, start, batch, row, column), shape, size in zip(
+            groups, shapes, (kind.itemsize, kind.itemsize, kind.result_itemsize), strict=True
+        )
     )
     return x, y, z
 
@@ -168,15 +178,10 @@ class Vendor(Generic[L]):
         """What native code calls: ``call`` with the library and the numbers that it is given."""
 
         def called(*numbers: int | None) -> int:
-            try:
-                library = self._current()
-                if library is None:
-                    return NOT_TAKEN
-                return call(library, [number or 0 for number in numbers])
-            except BaseException as error:
-                # Native code has called, which goes to its error site; the call raises this.
-                memory.running_call().error = error
-                return FAILED
+            library = self._current()
+            if library is None:
+                return NOT_TAKEN
+            return call(library, [number or 0 for number in numbers])
 
         return called
 
@@ -195,15 +200,18 @@ class Vendor(Generic[L]):
         return self._installed[newest]
 
 
-def add_functions(functions: Mapping[str, Any]) -> None:
-    """Have native code find functions that ctypes has made, by their symbols."""
+def add_function(symbol: str, parameters: Sequence[str], function: Callable[..., int]) -> None:
+    """Have native code find a function that gives `DONE`, `NOT_TAKEN` or `FAILED`.
 
-    def ensure() -> None:
-        for name, function in functions.items():
-            add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
-
-    for name in functions:
-        add_maker(name, ensure)
+    Parameters
+    ----------
+    symbol : str
+    parameters : sequence of str
+        LLVM types.
+    function : callable
+        Such as `Vendor.function` gives.
+    """
+    add_callback(Callback(symbol, "i64", tuple(parameters), function, failed=FAILED))
 
 
 def _loaded(name: str, newest: int) -> tuple[Any, str] | None:

@@ -137,18 +137,22 @@ class _Boxes:
         return code.value(f"select i1 {is_null}, ptr {none}, ptr {array}")
 
     def _union(self, result: UnionResult) -> str:
-        """All alternatives are boxed, as that takes no branch; the one that counts is kept."""
+        """Only the alternative that counts is boxed."""
         code = self._code
-        tag = self.slot("i64")
-        boxed = [self.box(alternative) for alternative in result.alternatives]
-        chosen = boxed[0]
-        for number, value in enumerate(boxed[1:], 1):
-            is_this = code.value(f"icmp eq i64 {tag}, {number}")
-            chosen = code.value(f"select i1 {is_this}, ptr {value}, ptr {chosen}")
-        code.call("void", "Py_IncRef", f"ptr {chosen}")
-        for value in boxed:
-            code.call("void", "Py_DecRef", f"ptr {value}")
-        return chosen
+        tag, done = self.slot("i64"), code.new_label("boxed")
+        found = []
+        for number, alternative in enumerate(result.alternatives):
+            this, other = code.new_label("this"), code.new_label("other")
+            is_this = code.same(tag, str(number), "i64")
+            code.effect(f"br i1 {is_this}, label %{this}, label %{other}")
+            code.start(this)
+            value = self.box(alternative)
+            found.append(f"[ {value}, %{code.block} ]")
+            code.jump(done)
+            code.start(other)
+        code.effect("unreachable")
+        code.start(done)
+        return code.value(f"phi ptr {', '.join(found)}")
 
     def box_int(self, _: np.dtype[Any]) -> str:
         """A Python int."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import CellType
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -37,13 +36,16 @@ from jitcore.codegen.entries.guards import (
 )
 from jitcore.codegen.entries.object_lists import write_elements
 from jitcore.codegen.entries.signature import ScalarResult, Signature
+from jitcore.codegen.entries.work_balance import Balance, make_balance
 from jitcore.codegen.runtime.functions import ensure_runtime
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "ABSENT",
     "LEFT_TO_PYTHON",
     "CaptureGuard",
     "Entry",
+    "EntryWriter",
     "ReleaseGil",
     "bind",
     "make_entry",
@@ -55,20 +57,8 @@ _MIN_SLOTS = 16
 
 ReleaseGil = Literal["never", "large", "always"]
 
-_ELEMENTS_PER_ITERATION = 16
-"""So many elements are read from a list in the time that Python takes for one iteration."""
-
-_ELEMENTS_FOR_AN_ATTRIBUTE = 10
-"""So many elements are read from a list of numbers in the time for an attribute of an object."""
-
-_CALLS_BETWEEN_TRIALS = 64
-"""How many calls are left to Python before one is taken again."""
-
 LEFT_TO_PYTHON = -1
 """The status of calls that are left to Python, of which there is no error site."""
-
-_FREE_ELEMENTS = 1 << 16
-"""As many may be read before there has to be work for them."""
 
 _TAG = ScalarResult("int", np.dtype(np.int64))
 """What stands before the values that an attribute may have."""
@@ -109,24 +99,6 @@ class CaptureGuard:
     key: str | None
     expected: Any = None
     is_input: bool = False
-
-
-class _Balance(NamedTuple):
-    """Where an entry keeps what was read from lists so far, and what was done with it.
-
-    Parameters
-    ----------
-    read : str
-        The place of the number of elements.
-    inside : str
-        Of those that the native function has read by itself in the last call.
-    work : str
-        Of the number of iterations.
-    """
-
-    read: str
-    inside: str
-    work: str
 
 
 class Module(Protocol):
@@ -209,12 +181,12 @@ def make_entry(
     ensure_runtime()
     if not (name.isidentifier() and name.isascii()):
         raise ValueError(f"internal error: {name!r} is no name for an entry")
-    return _EntryWriter(signature, name, captures).entry(
+    return EntryWriter(signature, name, captures).entry(
         native_symbol, release_gil=release_gil, check_errstate=check_errstate
     )
 
 
-class _EntryWriter:
+class EntryWriter:
     """Writes one entry: checks, captures, the call, and the block ``miss``."""
 
     def __init__(self, signature: Signature, name: str, captures: Sequence[CaptureGuard]) -> None:
@@ -258,7 +230,8 @@ class _EntryWriter:
         free_lists(code, lists)
         self._write_error(status, results, captured)
         self._write_failure(failed, captured)
-        self._note_work(work, results)
+        if work is not None:
+            work.note(code, results, 8 * self._count_slots())
         self._write_return(box_results(code, self._signature, found, results), captured)
         types = tuple(operand.split()[0] for operand in [*found.operands, "ptr results"])
         return Entry(self._name, code.declarations, self._text(), tuple(code.constants), types)
@@ -348,39 +321,16 @@ class _EntryWriter:
         else:
             code.guard(code.same(value, code.constant(capture.expected)))
 
-    def _check_work(self) -> _Balance | None:
-        """Leave calls to Python once those before had much to read from lists and little to do.
-
-        A search by bisection has that.  Now and then a call is taken, as there may be more to do.
-        The elements of lists of lists only the native function counts, in ``_note_work``.
-        """
+    def _check_work(self) -> Balance | None:
+        """Leave calls to Python once those before had much to read from lists and little to do."""
         code = self._code
-        lengths = [one.length for one in self._found.lists if one.param.kind is not None]
-        for objects in self._found.object_lists:
-            # To read an attribute takes as long as many elements of a list of numbers.
-            weight = _ELEMENTS_FOR_AN_ATTRIBUTE * len(objects.param.names)
-            lengths.append(code.value(f"mul i64 {objects.length}, {weight}"))
-        if not lengths:
+        balance = make_balance(code, self._found, self._remembered)
+        if balance is None:
             return None
-        places = _Balance(self._remembered(), self._remembered(), self._remembered())
-        before = code.load("i64", places.read)
-        allowed = code.value(f"mul i64 {code.load('i64', places.work)}, {_ELEMENTS_PER_ITERATION}")
-        limit = code.value(f"add i64 {allowed}, {_FREE_ELEMENTS}")
-        count = "0"
-        for length in lengths:
-            count = code.value(f"add i64 {count}, {length}")
-        take, leave = code.new_label("take"), code.new_label("leave")
-        pays = code.value(f"icmp sle i64 {before}, {limit}")
-        code.effect(f"br i1 {pays}, label %{take}, label %{leave}")
-        code.start(leave)
-        total = code.value(f"add i64 {count}, {code.load('i64', places.inside)}")
-        part = code.value(f"sdiv i64 {total}, {_CALLS_BETWEEN_TRIALS}")
-        less = code.value(f"sub i64 {code.value(f'sub i64 {before}, {part}')}, 1")
-        code.effect(f"store i64 {less}, ptr {places.read}")
+        take = balance.check(code)
         self._write_return(self._handled(str(LEFT_TO_PYTHON), "null"), [])
-        code.start(take)
-        code.effect(f"store i64 {code.value(f'add i64 {before}, {count}')}, ptr {places.read}")
-        return places
+        balance.take(code, take)
+        return balance
 
     def _handled(self, status: str, results: str) -> str:
         """What the handler gives for a status of the native function, or another one."""
@@ -388,17 +338,6 @@ class _EntryWriter:
         handler = code.load("ptr", "%self", _HANDLER)
         operands = (f"ptr {handler}", f"i64 {status}", f"ptr {results}", "ptr %args", "i64 %nargs")
         return code.call("ptr", "jc_error", *operands)
-
-    def _note_work(self, places: _Balance | None, results: str) -> None:
-        """Add the iterations and the elements that the function has left after its results."""
-        if places is None:
-            return
-        code, behind = self._code, 8 * self._count_slots()
-        done, inside = code.load("i64", results, behind), code.load("i64", results, behind + 8)
-        for place, more in ((places.work, done), (places.read, inside)):
-            total = code.value(f"add i64 {code.load('i64', place)}, {more}")
-            code.effect(f"store i64 {total}, ptr {place}")
-        code.effect(f"store i64 {inside}, ptr {places.inside}")
 
     def _save_thread(self, release_gil: ReleaseGil) -> str | None:
         """Give the GIL up where that pays; the thread's state, or null where it was kept."""

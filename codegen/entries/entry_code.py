@@ -68,16 +68,17 @@ class EntryCode(Instructions):
         self.call("void", "PyErr_Clear")
         self.jump("miss")
         self.start(present)
-        self._drop_at_the_end(found)
+        self.own(found)
         return found
 
     def hold(self, value: str) -> str:
         """Keep a borrowed object alive until the entry returns, whoever else drops it."""
         self.call("void", "Py_IncRef", f"ptr {value}")
-        self._drop_at_the_end(value)
+        self.own(value)
         return value
 
-    def _drop_at_the_end(self, value: str) -> None:
+    def own(self, value: str) -> None:
+        """Drop a new reference, or null, when the entry returns."""
         place = self.alloca("ptr")
         self.allocas.append(f"  store ptr null, ptr {place}")
         self.effect(f"store ptr {value}, ptr {place}")

@@ -7,9 +7,9 @@ payload, a few int64 numbers such as an index and an extent, in its result slots
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import SourceRange
 
 __all__ = ["MAX_PAYLOAD", "ErrorSite"]

@@ -7,13 +7,14 @@ code reads them from the entry's table of constants.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.entries import layout
+from jitcore.codegen.entries.array_lists import read_arrays
 from jitcore.codegen.entries.callables import held_by_function, held_by_partial
 from jitcore.codegen.entries.entry_code import EntryCode
 from jitcore.codegen.entries.object_lists import (
@@ -24,6 +25,8 @@ from jitcore.codegen.entries.object_lists import (
 )
 from jitcore.codegen.entries.signature import (
     ArrayParam,
+    ArraysKind,
+    KindParam,
     ListKind,
     ListParam,
     ObjectListParam,
@@ -36,6 +39,7 @@ from jitcore.codegen.entries.signature import (
 from jitcore.codegen.printers.llvm_instructions import memory_type
 from jitcore.codegen.runtime.shared_lists import TYPES
 from jitcore.ir.classes import class_attribute, has_default
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite
 from jitcore.ir.types import OpenFunction, OpenPartial
 
@@ -133,6 +137,8 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
         found.operands += _SCALARS[param.kind](code, param, value)
     elif isinstance(param, ObjectListParam):
         found.object_lists.append(check_object_list(code, param, value, found.operands))
+    elif isinstance(param, KindParam):
+        code.guard_type(value, param.class_)
     elif isinstance(param, ListParam):
         _check_list(code, param, value, found)
     else:
@@ -221,6 +227,8 @@ def _check_array(code: EntryCode, param: ArrayParam, value: str, found: Argument
     data = code.load("ptr", value, layout.ARRAY_DATA)
     found.arrays.append(_ArrayFields(param, data, dims, strides))
     found.operands.append(f"ptr {data}")
+    if param.referenced:
+        found.operands.append(f"ptr {value}")
     symbols = [dim for dim, known in zip(dims, param.dims, strict=True) if known is None]
     found.operands += [f"i64 {dim}" for dim in symbols]
     shift = param.dtype.itemsize.bit_length() - 1
@@ -381,7 +389,7 @@ def _check_list(code: EntryCode, param: ListParam, value: str, found: Arguments)
         operands = (f"ptr {value}", f"i64 {1 + param.kind.depth}", f"i64 {number}")
         code.guard(code.call("i1", "jc_begins_with", *operands))
         return
-    found.operands += [*("ptr null" for _ in param.readers), f"i64 {length}"]
+    found.operands += [*("ptr null" for _ in range(param.columns)), f"i64 {length}"]
 
 
 def _type_number(kind: ListKind) -> int:
@@ -403,6 +411,10 @@ def read_lists(code: EntryCode, found: Arguments, writes: Sequence[FieldWrite]) 
             if one.param.written or other.param.written:
                 code.guard(code.value(f"icmp ne ptr {one.value}, {other.value}"))
     check_objects_apart(code, found.object_lists, found.instances)
+    for one in found.lists:
+        if isinstance(one.param.kind, ArraysKind):
+            address = read_arrays(code, one.param.kind, one.value, is_written=one.param.written)
+            found.operands[one.operand] = f"ptr {address}"
     memory = read_object_lists(code, found.object_lists, writes, found.operands)
     for one in found.lists:
         for column, reader in enumerate(one.param.readers):

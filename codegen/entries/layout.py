@@ -148,7 +148,7 @@ def has_signed_int_sizes() -> bool:
 def dtype_numbers(dtype: np.dtype[Any]) -> tuple[int, ...]:
     """All type numbers that name this dtype: two for ``int64``, which is C's long and long long."""
     numbers = {np.dtype(char).num for char in DTYPE_CHARS if np.dtype(char) == dtype}
-    return tuple(sorted(numbers))
+    return tuple(sorted(numbers)) or (dtype.num,)
 
 
 def _wrong_in_arrays() -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
 from jitcore.codegen.entries import layout
 from jitcore.codegen.entries.entry_code import EntryCode
 from jitcore.codegen.entries.signature import ObjectListParam
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite
 
 __all__ = [

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite
 
 __all__ = [
     "ArrayParam",
     "ArrayResult",
+    "ArraysKind",
     "ConstantParam",
     "ConstantResult",
     "InputResult",
+    "KindParam",
     "Layout",
     "ListParam",
     "NotedAttribute",
@@ -50,12 +52,15 @@ class ArrayParam:
     written : bool
         The function writes to it: it must be writeable, and must not share memory with any other
         array parameter.
+    referenced : bool
+        The function puts it into lists: the object is passed on, too.
     """
 
     dtype: np.dtype[Any]
     dims: tuple[int | None, ...]
     layout: Layout = "C"
     written: bool = False
+    referenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,13 @@ class ConstantParam:
     bool, complex and tuples of them, of the same type and equal).  Nothing is passed on."""
 
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class KindParam:
+    """An object of exactly this class, which a host program takes as it is."""
+
+    class_: type
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +137,14 @@ class RowsKind:
 
 
 @dataclass(frozen=True, slots=True)
+class ArraysKind:
+    """The kind of lists whose elements are arrays of this dtype and rank, all in C order."""
+
+    dtype: np.dtype[Any]
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
 class ListParam:
     """An exact list whose elements are all Python numbers of this kind, or tuples of numbers.
 
@@ -133,23 +153,30 @@ class ListParam:
 
     Parameters
     ----------
-    kind : str, tuple of str, RowsKind or None
+    kind : str, tuple of str, RowsKind, ArraysKind or None
         A tuple has the kinds of the numbers in each element.  ``"character"`` is an exact ``str``,
         whose numbers are its code points.  None is for a list without elements, of which only the
-        object is passed on; so it is of lists of lists, which the function reads by itself.
+        object is passed on; so it is of lists of lists, which the function reads by itself.  Of
+        arrays references are passed on.
     written : bool
-        The function writes to it: it must not be another argument as well.
+        The function writes to it, or to arrays in it: it must not be another argument as well, and
+        these must be writeable.
     """
 
-    kind: ListKind | RowsKind
+    kind: ListKind | RowsKind | ArraysKind
     written: bool = False
+
+    @property
+    def columns(self) -> int:
+        """How many addresses are passed on."""
+        return 1 if isinstance(self.kind, ArraysKind) else len(self.readers)
 
     @property
     def readers(self) -> tuple[str, ...]:
         """The functions of the runtime that read the numbers, one for each in an element."""
         if isinstance(self.kind, tuple):
             return tuple(f"jc_read_{one}_column" for one in self.kind)
-        is_passed = self.kind is None or isinstance(self.kind, RowsKind)
+        is_passed = self.kind is None or isinstance(self.kind, RowsKind | ArraysKind)
         return () if is_passed else (f"jc_read_{self.kind}s",)
 
 
@@ -180,6 +207,7 @@ Param = (
     ArrayParam
     | ScalarParam
     | ConstantParam
+    | KindParam
     | TupleParam
     | ObjectParam
     | ListParam
@@ -237,7 +265,7 @@ class TupleResult:
 class UnionResult:
     """One of several results: a slot with its number, then the slots of all of them."""
 
-    alternatives: tuple[ScalarResult | ConstantResult, ...]
+    alternatives: tuple[Result, ...]
 
 
 Result = ArrayResult | ScalarResult | ConstantResult | InputResult | TupleResult | UnionResult

@@ -13,7 +13,6 @@ import itertools
 import linecache
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -25,6 +24,7 @@ from jitcore.codegen.host.plan import Plan
 from jitcore.codegen.host.statements import Statements
 from jitcore.codegen.host.text import PlaceComment, docstring, identifier, place
 from jitcore.codegen.host.variables import Variables, is_constant, is_repeatable
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.types import ANY, TENSOR, TensorType, TupleType, Type
 

@@ -8,9 +8,10 @@ it is written once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitcore.codegen.host.plan import Plan, visible
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Node, Value
 
 __all__ = ["LoopForm", "loop_form"]

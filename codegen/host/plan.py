@@ -10,10 +10,10 @@ it becomes a statement.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
 
 from jitcore.codegen.host.operators import ARRAY_OPERATORS, BINARY, UNARY, augmented_sign
 from jitcore.codegen.host.variables import Variables, is_constant, is_literal, is_repeatable
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.names import base_name
 from jitcore.ir.types import BOOL

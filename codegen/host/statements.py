@@ -9,7 +9,6 @@ node of a block is an ``If``, its branches may end the way the block does, so th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -20,6 +19,7 @@ from jitcore.codegen.host.operators import augmented_sign
 from jitcore.codegen.host.plan import LOOPS, Late, visible
 from jitcore.codegen.host.text import PlaceComment
 from jitcore.codegen.host.variables import is_literal
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Node, Value
 
 __all__ = ["Outliner", "Statements"]

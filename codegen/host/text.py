@@ -7,9 +7,9 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import SourceRange
 
 __all__ = [

@@ -10,7 +10,6 @@ values, all out of the cache.  So scores are never in memory as a whole (Dao et 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from jitcore.codegen.engine import add_library
@@ -32,6 +31,7 @@ from jitcore.codegen.kernels.tiles import (
     lanes_of,
     write_tile,
 )
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["symbol", "width"]
 

@@ -27,6 +27,7 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.arithmetic import ZERO, add, constant, integer, multiply
 from jitcore.codegen.printers.llvm import print_module
+from jitcore.ir.ops.recurrent_cells import gru_state, lstm_state
 
 __all__ = ["GATES", "symbol"]
 
@@ -59,8 +60,44 @@ def _module_text(cell: str, dtype: str) -> str:
 def _function(cell: str, dtype: str) -> Function:
     row, column = Var("row", "int64"), Var("column", "int64")
     element = _Element(row, column, dtype)
-    inner = For(column, ZERO, COLUMNS, _CELLS[cell](element))
+    _CELLS[cell](element)
+    inner = For(column, ZERO, COLUMNS, element.lines)
     return Function(symbol(cell, dtype), _PARAMETERS, [For(row, ZERO, ROWS, [inner]), Return(ZERO)])
+
+
+class _Number:
+    """A number of a loop's body: what is done with it becomes a line of its own."""
+
+    def __init__(self, lines: list[Stmt], value: Expr, dtype: str) -> None:
+        self.lines = lines
+        self.value = value
+        self.dtype = dtype
+
+    def __add__(self, other: _Number) -> _Number:
+        return self.kept(Binary("add", self.value, other.value, self.dtype))
+
+    def __sub__(self, other: _Number) -> _Number:
+        return self.kept(Binary("sub", self.value, other.value, self.dtype))
+
+    def __mul__(self, other: _Number) -> _Number:
+        return self.kept(Binary("mul", self.value, other.value, self.dtype))
+
+    def kept(self, value: Expr) -> _Number:
+        name = Var(f"t{len(self.lines)}", self.dtype)
+        self.lines.append(Let(name, value))
+        return _Number(self.lines, name, self.dtype)
+
+
+def _sigmoid(x: _Number) -> _Number:
+    return x.kept(Call("sigmoid", (x.value,), x.dtype))
+
+
+def _tanh(x: _Number) -> _Number:
+    return x.kept(Call("tanh", (x.value,), x.dtype))
+
+
+def _relu(x: _Number) -> _Number:
+    return x.kept(Binary("max", x.value, constant(0, x.dtype), x.dtype))
 
 
 class _Element:
@@ -68,94 +105,68 @@ class _Element:
 
     def __init__(self, row: Var, column: Var, dtype: str) -> None:
         self.dtype = dtype
+        self.lines: list[Stmt] = []
         self._row = row
         self._column = column
         self._state = add(multiply(row, WIDTH), column)
 
-    def recurrent(self, gate: int) -> Expr:
+    def recurrent(self, gate: int) -> _Number:
         """What the state before adds to a gate."""
         inside = add(multiply(self._row, ROW_APART), self._column)
         place = add(multiply(integer(gate), GATE_APART), inside)
-        return Load(RECURRENT, place, self.dtype, "recurrent")
+        return self._load(RECURRENT, place)
 
-    def projected(self, gate: int) -> Expr:
+    def projected(self, gate: int) -> _Number:
         """What the input adds to a gate."""
         inside = add(multiply(self._row, PROJECTED_APART), self._column)
         place = add(multiply(integer(gate), WIDTH), inside)
-        return Load(PROJECTED, place, self.dtype, "projected")
+        return self._load(PROJECTED, place)
 
-    def gate(self, gate: int) -> Expr:
-        return self.add(self.projected(gate), self.recurrent(gate))
+    def gate(self, gate: int) -> _Number:
+        return self.projected(gate) + self.recurrent(gate)
 
-    def before(self) -> Expr:
-        return Load(BEFORE, self._state, self.dtype, "before")
+    def before(self) -> _Number:
+        return self._load(BEFORE, self._state)
 
-    def cell(self) -> Expr:
-        return Load(CELL, self._state, self.dtype, "cell")
+    def cell(self) -> _Number:
+        return self._load(CELL, self._state)
 
-    def write(self, value: Expr) -> Stmt:
-        return Store(AFTER, self._state, value, "after")
+    def write(self, number: _Number) -> None:
+        self.lines.append(Store(AFTER, self._state, number.value, "after"))
 
-    def write_cell(self, value: Expr) -> Stmt:
-        return Store(NEW_CELL, self._state, value, "new_cell")
+    def write_cell(self, number: _Number) -> None:
+        self.lines.append(Store(NEW_CELL, self._state, number.value, "new_cell"))
 
-    def named(self, name: str) -> Var:
-        return Var(name, self.dtype)
-
-    def add(self, x: Expr, y: Expr) -> Expr:
-        return Binary("add", x, y, self.dtype)
-
-    def multiply(self, x: Expr, y: Expr) -> Expr:
-        return Binary("mul", x, y, self.dtype)
-
-    def subtract(self, x: Expr, y: Expr) -> Expr:
-        return Binary("sub", x, y, self.dtype)
-
-    def tanh(self, x: Expr) -> Expr:
-        return Call("tanh", (x,), self.dtype)
-
-    def sigmoid(self, x: Expr) -> Expr:
-        return Call("sigmoid", (x,), self.dtype)
+    def _load(self, pointer: Var, place: Expr) -> _Number:
+        return _Number(self.lines, Load(pointer, place, self.dtype, pointer.name), self.dtype)
 
 
-# The formulas of `jitcore.nn.functional.recurrent`, for one element.
+def _write_lstm(one: _Element) -> None:
+    gates = (one.gate(0), one.gate(1), one.gate(2), one.gate(3))
+    hidden, cell = lstm_state(gates, one.cell(), _sigmoid, _tanh)
+    one.write_cell(cell)
+    one.write(hidden)
 
 
-def _lstm(one: _Element) -> list[Stmt]:
-    cell = one.named("memory")
-    kept = one.multiply(one.sigmoid(one.gate(1)), one.cell())
-    written = one.multiply(one.sigmoid(one.gate(0)), one.tanh(one.gate(2)))
-    return [
-        Let(cell, one.add(kept, written)),
-        one.write_cell(cell),
-        one.write(one.multiply(one.sigmoid(one.gate(3)), one.tanh(cell))),
-    ]
+def _write_gru(one: _Element) -> None:
+    projected = (one.projected(0), one.projected(1), one.projected(2))
+    recurrent = (one.recurrent(0), one.recurrent(1), one.recurrent(2))
+    one.write(gru_state(projected, recurrent, one.before(), _sigmoid, _tanh))
 
 
-def _gru(one: _Element) -> list[Stmt]:
-    fresh = one.named("fresh")
-    reset = one.multiply(one.sigmoid(one.gate(0)), one.recurrent(2))
-    moved = one.multiply(one.sigmoid(one.gate(1)), one.subtract(one.before(), fresh))
-    return [
-        Let(fresh, one.tanh(one.add(one.projected(2), reset))),
-        one.write(one.add(fresh, moved)),
-    ]
+def _write_tanh(one: _Element) -> None:
+    one.write(_tanh(one.gate(0)))
 
 
-def _tanh(one: _Element) -> list[Stmt]:
-    return [one.write(one.tanh(one.gate(0)))]
+def _write_relu(one: _Element) -> None:
+    one.write(_relu(one.gate(0)))
 
 
-def _relu(one: _Element) -> list[Stmt]:
-    zero = constant(0, one.dtype)
-    return [one.write(Binary("max", one.gate(0), zero, one.dtype))]
-
-
-_CELLS: dict[str, Callable[[_Element], list[Stmt]]] = {
-    "lstm": _lstm,
-    "gru": _gru,
-    "tanh": _tanh,
-    "relu": _relu,
+_CELLS: dict[str, Callable[[_Element], None]] = {
+    "lstm": _write_lstm,
+    "gru": _write_gru,
+    "tanh": _write_tanh,
+    "relu": _write_relu,
 }
 
 for _cell in GATES:

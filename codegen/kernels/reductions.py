@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from jitcore.codegen.engine import add_library
@@ -22,6 +21,7 @@ from jitcore.codegen.kernels.assembler import (
 )
 from jitcore.codegen.kernels.tiles import Lanes, declarations, lanes_of
 from jitcore.codegen.kernels.windows import AXES, GEOMETRY, Pixels, zeros
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["KINDS", "MAX_TAPS", "symbol"]
 

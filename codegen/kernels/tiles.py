@@ -10,11 +10,11 @@ way of a table as in Dukhan's "The Indirect Convolution Algorithm" (2019).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from jitcore.codegen.engine import has_feature
 from jitcore.codegen.kernels.assembler import Function, Number, Word
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "declarations",

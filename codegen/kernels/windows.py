@@ -8,9 +8,9 @@ on where a line ends.  Taps that lie in the frame around an image point to zeros
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from jitcore.codegen.kernels.assembler import Function, Number, Word
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["GEOMETRY", "MAX_CHANNELS", "Pixels", "zeros"]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitcore.codegen.loop_passes.traversal import blocks, expressions, loads
 from jitcore.codegen.loops import Binary, Const, Expr, For, Let, Stmt, Store, Var
 from jitcore.codegen.lowering.ranges import Linear
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["ELEMENT", "Access", "Accesses"]
 

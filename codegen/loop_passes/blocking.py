@@ -26,7 +26,6 @@ Each element is computed as before, so results keep their bits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -55,6 +54,7 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, multiply
 from jitcore.codegen.lowering.ranges import Linear
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["BLOCK_BYTES", "block_steps"]
 

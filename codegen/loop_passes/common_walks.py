@@ -38,7 +38,7 @@ All parts are added up as before, so results keep their bits.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from jitcore.codegen.loop_passes.rewriting import (
     replaced,
@@ -78,6 +78,7 @@ from jitcore.codegen.loops import (
     Var,
 )
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, multiply, subtract
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["share_walks"]
 

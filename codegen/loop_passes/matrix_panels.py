@@ -8,7 +8,6 @@ is added up for each panel by itself, and the panels in their order at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -40,6 +39,7 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 from jitcore.codegen.lowering.state import NULL
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["PANELS", "PanelProduct", "panel_loops", "rows_of_panel"]
 

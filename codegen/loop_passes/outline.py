@@ -22,7 +22,7 @@ After::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitcore.codegen.loop_passes.rewriting import with_blocks
 from jitcore.codegen.loop_passes.traversal import bound_names, free_variables, walk
@@ -37,6 +37,7 @@ from jitcore.codegen.loops import (
     Stmt,
     While,
 )
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["outline"]
 

@@ -22,7 +22,7 @@ After::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -56,6 +56,7 @@ from jitcore.codegen.loops import (
     Store,
     Var,
 )
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["LEAST_BYTES", "share_matrices"]
 

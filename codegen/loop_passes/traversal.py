@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Final
 
 from jitcore.codegen.loops import (
     Assign,
     Binary,
     Call,
     Cast,
+    Comment,
     Const,
     Do,
     Expr,
@@ -38,6 +41,7 @@ __all__ = [
     "known_trips",
     "loads",
     "loads_in",
+    "subexpressions",
     "takes_memory",
     "variables",
     "walk",
@@ -46,18 +50,28 @@ __all__ = [
 
 def children(x: Expr) -> tuple[Expr, ...]:
     """The operands of an expression."""
-    match x:
-        case Unary() | Cast():
-            return (x.x,)
-        case Binary():
-            return (x.x, x.y)
-        case Select():
-            return (x.condition, x.x, x.y)
-        case Load():
-            return (x.pointer, x.index)
-        case Call():
-            return x.args
-    return ()
+    operands = _OPERANDS.get(type(x))
+    return () if operands is None else operands(x)
+
+
+# A table, since walks over expressions ask this more often than anything else.
+_OPERANDS: Final[dict[type[Expr], Callable[[Any], tuple[Expr, ...]]]] = {
+    Unary: lambda x: (x.x,),
+    Cast: lambda x: (x.x,),
+    Binary: attrgetter("x", "y"),
+    Select: attrgetter("condition", "x", "y"),
+    Load: attrgetter("pointer", "index"),
+    Call: attrgetter("args"),
+}
+
+
+def subexpressions(x: Expr) -> Iterator[Expr]:
+    """The expression and all that it is made of, each before its operands."""
+    waiting = [x]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed(children(one))
 
 
 def calls_c(x: Expr) -> bool:
@@ -91,15 +105,12 @@ def known_trips(loop: For) -> int | None:
 
 def loads(x: Expr) -> Iterator[Load]:
     """All loads of an expression."""
-    if isinstance(x, Load):
-        yield x
-    for child in children(x):
-        yield from loads(child)
+    return (one for one in subexpressions(x) if isinstance(one, Load))
 
 
 def variables(x: Expr) -> Iterator[str]:
     """The names an expression reads."""
-    return (var.name for var in _vars(x))
+    return (one.name for one in subexpressions(x) if isinstance(one, Var))
 
 
 def blocks(statement: Stmt) -> tuple[list[Stmt], ...]:
@@ -119,8 +130,13 @@ def walk(statements: Sequence[Stmt]) -> Iterator[Stmt]:
     """All statements, the inner ones too, in the order of the text."""
     for statement in statements:
         yield statement
-        for block in blocks(statement):
-            yield from walk(block)
+        if type(statement) not in _WITHOUT_BLOCKS:
+            for block in blocks(statement):
+                yield from walk(block)
+
+
+_WITHOUT_BLOCKS: Final = frozenset({Assign, Comment, Do, Let, Return, Store})
+"""Of the kinds of statements those that most are of."""
 
 
 def expressions(statement: Stmt) -> tuple[Expr, ...]:
@@ -155,14 +171,8 @@ def free_variables(statements: Sequence[Stmt]) -> tuple[Var, ...]:
     found: dict[str, Var] = {}
     for statement in walk(statements):
         for expression in expressions(statement):
-            for var in _vars(expression):
-                found.setdefault(var.name, var)
+            for one in subexpressions(expression):
+                if isinstance(one, Var):
+                    found.setdefault(one.name, one)
     bound = bound_names(statements)
     return tuple(var for name, var in found.items() if name not in bound)
-
-
-def _vars(expression: Expr) -> Iterator[Var]:
-    if isinstance(expression, Var):
-        yield expression
-    for child in children(expression):
-        yield from _vars(child)

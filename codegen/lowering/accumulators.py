@@ -34,6 +34,7 @@ from jitcore.codegen.lowering.arithmetic import (
 )
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
+from jitcore.ir.bfloat16 import computed_in
 
 __all__ = [
     "ENDING_EARLY",
@@ -467,8 +468,9 @@ def is_better(comparison: str, new: Expr, old: Expr, dtype: np.dtype[Any]) -> Ex
 
 
 def kept_in(dtype: np.dtype[Any] | str) -> np.dtype[Any]:
-    """The dtype of a variable that takes elements of a dtype: float32 for float16, as in NumPy."""
-    return np.dtype(np.float32) if dtype == "float16" else np.dtype(dtype)
+    """The dtype of a variable that takes elements of a dtype: float32 for those of two bytes."""
+    found = np.dtype(dtype)
+    return np.dtype(np.float32) if found == np.float16 else computed_in(found)
 
 
 _IDENTITIES: dict[str, Any] = {"add": 0, "mul": 1, "or": False, "and": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from jitcore.codegen.loops import (
     Select,
     Unary,
 )
+from jitcore.ir.bfloat16 import is_bfloat16
 
 __all__ = [
     "FALSE",
@@ -62,10 +64,11 @@ def integer(value: int) -> Const:
 def constant(value: Any, dtype: np.dtype[Any] | str) -> Const:
     """A literal of a real dtype, converted to the Python type the dtype stands for."""
     kind = np.dtype(dtype)
-    convert = {"b": bool, "f": float}.get(kind.kind, int)
+    convert = float if is_bfloat16(kind) else {"b": bool, "f": float}.get(kind.kind, int)
     return Const(convert(value), kind.name)
 
 
+@cache
 def expression_dtype(dtype: np.dtype[Any]) -> str:
     """The dtype name of an expression that holds an element; of a part, for complex dtypes."""
     if dtype.kind == "c":

@@ -8,14 +8,13 @@ the number of the type it has, and then slots for the values of all its types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from jitcore.codegen.entries.signature import ConstantResult, NotedAttribute, ScalarResult
 from jitcore.codegen.loops import Const, Expr, Var
 from jitcore.codegen.lowering.arithmetic import ZERO, expression_dtype, integer
 from jitcore.codegen.lowering.operands import NotNative, Operand, Pair
 from jitcore.codegen.lowering.results import scalar_result
 from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite, Graph, Node, Value
 from jitcore.ir.types import NONE, STR
 

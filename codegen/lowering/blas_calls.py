@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -25,6 +24,7 @@ from jitcore.codegen.lowering.arithmetic import (
 )
 from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.runtime.blas import Blas, ensure_blas
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Matrix", "blas_pays", "call_blas", "dot_by_blas", "has_wide_kernels"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jitcore.codegen.loops import (
@@ -44,6 +43,7 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.orders import lasting_order
 from jitcore.codegen.lowering.state import NULL, Lowering, Rule
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Node, Value
 
 __all__ = ["RULES"]

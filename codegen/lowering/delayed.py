@@ -21,7 +21,7 @@ from jitcore.codegen.lowering.elementwise import allocate_result
 from jitcore.codegen.lowering.facts import last_uses
 from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import write
-from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand, arrays_in
+from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand, arrays_in, owners_in
 from jitcore.codegen.lowering.orders import order_of
 from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.lowering.stores import fit_value, overwrites_itself
@@ -156,5 +156,6 @@ def _reads(operand: Operand, targets: Iterable[ArrayRef]) -> bool:
 def _now_lies_in(lazy: Lazy, array: ArrayRef) -> None:
     """Have all that is made of a lazy value read the memory it was written to."""
     lazy.operands, lazy.modes = (array,), ((None,) * array.rank,)
+    lazy.owners = tuple(owners_in(array))
     lazy.as_kind, lazy.order = "np::copy", array.order
     lazy.detail, lazy.is_reduction = None, False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jitcore.codegen import scalar
@@ -33,6 +32,7 @@ from jitcore.codegen.lowering.operands import (
     Slice,
 )
 from jitcore.codegen.lowering.state import Lowering, source_line
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.types import TensorType
 
 __all__ = [

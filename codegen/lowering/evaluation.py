@@ -6,7 +6,6 @@ A rule asks for a walk and goes on with what that gives, so that several rules m
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from jitcore.codegen.lowering.elements import scalar_result
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Pair
 from jitcore.codegen.lowering.short_sums import short_sum
 from jitcore.codegen.lowering.state import Lowering
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node
 
 __all__ = ["Evaluation", "Reduction", "Walk", "as_it_is", "divided", "freedom_of"]

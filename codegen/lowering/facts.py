@@ -6,13 +6,25 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.types import TensorType
 
-__all__ = ["FUSED", "WRITING", "Escapes", "is_on_float16", "is_written_while_used", "last_uses"]
+__all__ = [
+    "FUSED",
+    "WRITING",
+    "Escapes",
+    "is_on_float16",
+    "is_written_while_used",
+    "last_uses",
+    "listed_values",
+]
 
 FUSED = "prim::FusionGroup"
 """The kind of nodes whose attribute ``graph`` is lowered as one group."""
+
+PUT = "prim::ListPut"
+"""The kind of nodes that put an array, input 2, into a list."""
 
 WRITING = frozenset({"np::store", "np::scatter", "np::put_mask"})
 """The kinds that write to an array."""
@@ -23,15 +35,18 @@ _PASSING = frozenset(
         "np::transpose",
         "np::ravel",
         "np::reshape",
+        "np::set_shape",
         "np::broadcast_to",
         "np::real",
         "np::imag",
+        "prim::ListView",
         "prim::TupleConstruct",
+        "prim::UnionConstruct",
         "prim::Unpack",
         "prim::CheckBound",
     ]
 )
-"""Kinds whose result may share the memory of input 0 (of any input, for tuples)."""
+"""Kinds whose result may share the memory of input 0 (of any input, for tuples and unions)."""
 
 
 def is_on_float16(node: Node) -> bool:
@@ -41,7 +56,8 @@ def is_on_float16(node: Node) -> bool:
 
 
 class Escapes:
-    """Which arrays may leave their block: returned, merged or carried, by themselves or as views.
+    """Which arrays may leave their block: returned, merged, carried or put into lists, or views of
+    such.
 
     Such an array is an ``ndarray`` with a reference count from the start.
     """
@@ -67,6 +83,8 @@ class Escapes:
                 inner: Graph = node.attributes["graph"]
                 self._owners[inner.block] = node
                 yield from self._leaving_blocks(inner)
+            elif node.kind == PUT:
+                yield node.inputs[2]
             elif node.kind == "prim::Loop":
                 yield from node.inputs[2:]
             for block in node.blocks:
@@ -82,6 +100,17 @@ class Escapes:
         if node.kind == FUSED:
             return [node.attributes["graph"].outputs[node.outputs.index(value)]]
         return node.inputs if node.kind in _PASSING else []
+
+
+def listed_values(graph: Graph) -> frozenset[Value]:
+    """All arrays that may share memory with one that is, or becomes, an element of a list."""
+    puts = [node for node in graph.nodes() if node.kind == PUT]
+    gets = [node for node in graph.nodes() if node.kind == "prim::ListGet"]
+    if not puts and not gets:
+        return frozenset()
+    analysis = AliasAnalysis(graph)
+    listed = [node.inputs[2] for node in puts] + [node.output for node in gets]
+    return frozenset(analysis.sharing(listed))
 
 
 def is_written_while_used(value: Value) -> bool:

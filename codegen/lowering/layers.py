@@ -26,12 +26,13 @@ from jitcore.codegen.lowering.arithmetic import (
     select,
     subtract,
 )
-from jitcore.codegen.lowering.broadcasting import define_dims
+from jitcore.codegen.lowering.broadcasting import define_dims, type_dims
 from jitcore.codegen.lowering.elements import load, store, uncollapsed
 from jitcore.codegen.lowering.nest import nest, write
 from jitcore.codegen.lowering.operands import ArrayRef, NotNative, Operand
 from jitcore.codegen.lowering.state import NULL, Lowering, Rule
 from jitcore.ir.graph import Node, Value
+from jitcore.ir.ops.layer_kernels import transposed_excess
 
 __all__ = ["RULES", "addresses", "contiguous", "result", "result_dims"]
 
@@ -242,10 +243,24 @@ def _check_taps(lowering: Lowering, kernel: Sequence[int], x: ArrayRef) -> None:
 def result_dims(lowering: Lowering, node: Node, dims: Sequence[Expr]) -> list[Expr]:
     """The extents of what a product or a window makes of images with these."""
     attributes = node.attributes
+    if node.kind == "nn::transposed_product":
+        return _spread_dims(node, dims)
     _, extents = _geometry(lowering, dims, attributes)
     rows = dims[:1] if attributes["kernel"] else dims[:-1]
     columns = integer(attributes["columns"]) if "columns" in attributes else dims[-1]
     return [*rows, *extents, columns]
+
+
+def _spread_dims(node: Node, dims: Sequence[Expr]) -> list[Expr]:
+    """The extents of what a transposed convolution makes of images with these."""
+    attributes, shape = node.attributes, [int(n) for n in type_dims(node.inputs[1])]
+    extents = [
+        add(multiply(n, integer(stride)), integer(transposed_excess(attributes, taps, axis)))
+        for axis, (n, stride, taps) in enumerate(
+            zip(dims[1:-1], attributes["stride"], shape[2:], strict=True)
+        )
+    ]
+    return [dims[0], *extents, integer(shape[1] * attributes["groups"])]
 
 
 def _geometry(

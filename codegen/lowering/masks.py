@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from jitcore.codegen.kernels.selection import can_compress, symbol
 from jitcore.codegen.loops import Binary, Call, Do, Expr
@@ -36,6 +35,7 @@ from jitcore.codegen.lowering.orders import iterated_order, order_of
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.stores import overwrites_itself
 from jitcore.codegen.targets import FETCH
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node
 
 __all__ = ["RULES"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ from jitcore.codegen.lowering.operands import ArrayRef, Element, Operand, Pair
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.walks import reduce_elements
+from jitcore.ir.bfloat16 import computed_in
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node
 from jitcore.ir.types import TensorType
 
@@ -70,7 +72,7 @@ class Product:
 
 
 def _wide(element: Element) -> Element:
-    """An element as it is multiplied: NumPy adds up products of float16 in float32."""
+    """An element as it is multiplied: products of two bytes are added up in float32."""
     return element if isinstance(element, Pair) else cast(element, kept_in(element.dtype).name)
 
 
@@ -100,7 +102,7 @@ def _matmul(lowering: Lowering, node: Node) -> Operand:
         return _vector_product(lowering, product)
     dims = define_dims(lowering, node.output, [*stack, *rows, *columns])
     escapes = lowering.escapes(node.output)
-    target = lowering.allocate(node.output.name, dims, x.dtype, escapes=escapes)
+    target = lowering.allocate(node.output.name, dims, computed_in(x.dtype), escapes=escapes)
     if x.dtype == np.float16 and not lowering.target.is_device:
         _fill_in_float32(lowering, product, target, count)
     else:
@@ -243,7 +245,7 @@ def _on_device(lowering: Lowering, product: Product, target: ArrayRef, count: in
     """One product of all matrices along the last axis of the stack, where both are matrices."""
     x, y = product.x, product.y
     is_plain = x.rank > 1 and y.rank > 1 and ONE not in (x.dims[-2], y.dims[-1])
-    if x.dtype.kind != "f" or not is_plain:
+    if kept_in(x.dtype).kind != "f" or not is_plain:
         rows = target.rank - count - int(y.rank > 1)
         _by_dots(lowering, product, target, count, rows)
         return
@@ -350,7 +352,7 @@ def _dot(
     kind = "np::any" if dtype.kind == "b" else "np::sum"
     taker = accumulator(lowering, kind, dtype)
     total = reduce_elements(lowering, taker, [product.terms], element)
-    return total if isinstance(total, Pair) else cast(total, product.x.dtype.name)
+    return total if isinstance(total, Pair) else cast(total, computed_in(product.x.dtype).name)
 
 
 def _by_dots(lowering: Lowering, product: Product, target: ArrayRef, count: int, rows: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from jitcore.codegen.loops import Expr, Var
 from jitcore.codegen.lowering.arithmetic import ZERO, constant, expression_dtype, integer
@@ -20,6 +20,7 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.orders import lasting_order
 from jitcore.codegen.lowering.state import NULL, Lowering
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Value
 from jitcore.ir.types import TensorType
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import (
@@ -49,6 +48,7 @@ from jitcore.codegen.lowering.operands import (
 from jitcore.codegen.lowering.orders import aligned_order, iterated_order, joined_order, order_of
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.views import checked_index, slice_axis
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.reference import IndexOperand, IndexSlice, parse_index
 from jitcore.ir.types import Dim

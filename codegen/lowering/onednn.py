@@ -19,6 +19,7 @@ from jitcore.codegen.onednn.post_ops import FULL
 from jitcore.codegen.onednn.program import Numbers, Operation, Program
 from jitcore.ir.activations import find_activations
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.passes.transposed_convolutions import expand_transposed
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["RULES"]
@@ -76,6 +77,8 @@ def _compute(
     lowering: Lowering, graph: Graph, inputs: Sequence[ArrayRef], targets: Sequence[ArrayRef]
 ) -> None:
     """Compute the group's nodes one by one, and copy what leaves it."""
+    graph = graph.copy()
+    expand_transposed(graph)
     for value, array in zip(graph.inputs, inputs, strict=True):
         lowering.bind(value, array)
     lowering.block(graph.block)
@@ -148,7 +151,8 @@ def _operations(graph: Graph, numbers: dict[Value, int]) -> list[Operation]:
         if node in activations:
             activation = activations[node]
             argument = numbers[activation.argument]
-            made = Operation(activation.name, (argument, *activation.numbers), ())
+            given = tuple(sorted(activation.numbers.items()))
+            made = Operation(activation.name, (argument,), given)
         else:
             operands = tuple(_operand(value, numbers) for value in node.inputs)
             made = Operation(node.kind, operands, _attributes(node))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.kinds import ALIGNED
+from jitcore.ir.dataclass import dataclass
 
 if TYPE_CHECKING:
     from jitcore.ir.graph import Node, Value
@@ -29,9 +30,11 @@ __all__ = [
     "Point",
     "Slice",
     "Static",
+    "UnknownOrder",
     "arrays_in",
     "bottom_up",
     "column_major",
+    "owners_in",
     "row_major",
     "values_in",
     "walked_axes",
@@ -47,6 +50,10 @@ class NotNative(Exception):
     """
 
     node: Node | None = None
+
+
+class UnknownOrder(NotNative):
+    """An array may have its axes in several orders: a loop or a branch gives one or another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +247,11 @@ class Lazy:
         What is done to the operands on the way to what the node does, such as ``np::copy``.
     order : tuple of int or None
         See ``Order``; None as long as nobody has asked.
+
+    Attributes
+    ----------
+    owners : tuple of Owner
+        The allocations it reads, those its operands read too.
     """
 
     node: Node
@@ -251,6 +263,10 @@ class Lazy:
     is_reduction: bool = False
     as_kind: str = ""
     order: Order | None = None
+    owners: tuple[Owner, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.owners = tuple(dict.fromkeys(owners_in(self.operands)))
 
     @property
     def kind(self) -> str:
@@ -297,6 +313,18 @@ def values_in(operand: Operand) -> Iterator[ArrayRef | Lazy]:
 def arrays_in(operand: Operand) -> Iterator[ArrayRef]:
     """All arrays in memory that an operand reads, each once."""
     return (one for one in values_in(operand) if isinstance(one, ArrayRef))
+
+
+def owners_in(operand: Operand) -> Iterator[Owner]:
+    """The allocations that hold the arrays an operand reads."""
+    if isinstance(operand, Lazy):
+        yield from operand.owners
+    elif isinstance(operand, ArrayRef):
+        if operand.owner is not None:
+            yield operand.owner
+    elif isinstance(operand, tuple):
+        for one in operand:
+            yield from owners_in(one)
 
 
 def bottom_up(top: T, parts: Callable[[T], Iterable[T]]) -> Iterator[T]:

@@ -8,7 +8,7 @@ order is also written in its own order, by walking all operands with their axes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 
 from jitcore.codegen.entries.array_orders import ranked
@@ -25,11 +25,13 @@ from jitcore.codegen.lowering.operands import (
     Order,
     Point,
     Slice,
+    UnknownOrder,
     bottom_up,
     row_major,
     walked_axes,
 )
 from jitcore.codegen.lowering.state import Lowering
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "Rearranger",
@@ -110,7 +112,7 @@ def order_of(operand: ArrayRef | Lazy) -> Order:
         return row_major(operand.rank)
     if isinstance(operand, ArrayRef):
         if operand.order is None:
-            raise NotNative("the order of an array's axes is known only when the program runs")
+            raise UnknownOrder("the order of an array's axes is known only when the program runs")
         return _without_ones(operand.order, operand.dims)
     if operand.order is None:
         for lazy in bottom_up(operand, _undecided):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from jitcore.codegen.loops import Binary, Const, Expr, Var
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Linear", "Ranges"]
 

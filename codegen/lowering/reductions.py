@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from jitcore.codegen.lowering.orders import Rearranger, preferred_axes, reduced_
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.walks import are_divided, multiple_of, reduce_elements
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node
 from jitcore.ir.types import TensorType
 

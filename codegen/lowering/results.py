@@ -41,7 +41,7 @@ from jitcore.ir.types import (
     COMPLEX,
     FLOAT,
     INT,
-    NONE,
+    REFERENCE,
     ListType,
     ObjectListType,
     RecordType,
@@ -69,9 +69,11 @@ class Parameters:
         self.params: list[Var] = []
         self._layouts = iter(layouts)
         self._count = 0
+        self._may_be_listed = False
 
     def add(self, value: Value) -> None:
         """The parameters of one input."""
+        self._may_be_listed = value in self.lowering.listed
         self.lowering.bind(value, self._operand(value.name, value.type))
 
     def _operand(self, name: str, type_: Type) -> Operand:
@@ -110,6 +112,7 @@ class Parameters:
             raise NotNative(f"%{name} is an array of unknown dtype or rank")
         lowering = self.lowering
         pointer = self._param(name, "ptr")
+        owner = self._reference(name, number)
         dims: list[Expr] = []
         for axis, dim in enumerate(type_.dims):
             if isinstance(dim, int):
@@ -130,10 +133,18 @@ class Parameters:
             strides,
             type_.dtype,
             frozenset({root}),
+            owner=owner,
             whole=True,
             input=number,
             order=_order(layout, len(dims)),
         )
+
+    def _reference(self, name: str, number: int) -> Owner | None:
+        """The object itself where lists may refer to it, which the caller owns."""
+        if not self._may_be_listed:
+            return None
+        self.lowering.listed_inputs.add(number)
+        return Owner(self._param(f"{name}_object", "ptr"), is_object=True)
 
     def _list(self, name: str, type_: ListType | ObjectListType, number: int) -> ListRef:
         pointer = self._param(f"{name}_list", "ptr")
@@ -146,6 +157,8 @@ class Parameters:
         addresses = [self._param(name, "ptr") for _ in dtypes]
         length = self._param(f"{name}_length", "int64")
         lowering = self.lowering
+        if REFERENCE in dtypes:
+            lowering.listed_inputs.add(number)
         is_text = isinstance(type_, ListType) and type_.element == CHARACTER
         lowering.ranges.at_least(length, 0 if is_text else 1)
         capacity = lowering.emitter.let(f"{name}_capacity", add(length, integer(2)))
@@ -236,7 +249,7 @@ class Results:
         The host program runs it then, with native regions inside.
         """
         node = value.node
-        if node is None or node.kind == "prim::TupleConstruct":
+        if node is None or node.kind in ("prim::TupleConstruct", "prim::UnionConstruct"):
             for item in node.inputs if node is not None else ():
                 self._refuse_views_of_blocks(item)
             return
@@ -268,13 +281,8 @@ class Results:
     def _union(self, operand: tuple[Operand, ...], type_: UnionType) -> Result:
         tag, *held = operand
         self._result(tag, INT)
-        parts = iter(held)
-        results: list[ScalarResult | ConstantResult] = []
-        for one in type_.alternatives:
-            made = ConstantResult(None) if one == NONE else self._result(next(parts), one)
-            assert isinstance(made, ScalarResult | ConstantResult)
-            results.append(made)
-        return UnionResult(tuple(results))
+        pairs = zip(held, type_.alternatives, strict=True)
+        return UnionResult(tuple(self._result(one, type_) for one, type_ in pairs))
 
     def _array(self, array: ArrayRef) -> Result:
         if array.input is not None:

@@ -7,7 +7,7 @@ A softmax is one loop over rows.  In each row it takes the maximum, then adds up
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitcore.codegen.loops import Const, Expr
 from jitcore.codegen.lowering.accumulators import (
@@ -32,6 +32,7 @@ from jitcore.codegen.lowering.orders import is_row_major, order_of
 from jitcore.codegen.lowering.reductions import KINDS, Axes, group_axes
 from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.lowering.walks import are_divided, reduce_elements
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.types import TensorType
 

@@ -6,7 +6,7 @@ import linecache
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,14 @@ from jitcore.codegen.lowering.arithmetic import (
     multiply,
 )
 from jitcore.codegen.lowering.emitter import Emitter
-from jitcore.codegen.lowering.facts import FUSED, WRITING, Escapes, is_on_float16, last_uses
+from jitcore.codegen.lowering.facts import (
+    FUSED,
+    WRITING,
+    Escapes,
+    is_on_float16,
+    last_uses,
+    listed_values,
+)
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Lazy,
@@ -48,7 +55,7 @@ from jitcore.codegen.lowering.operands import (
     Owner,
     Pair,
     Static,
-    arrays_in,
+    owners_in,
     row_major,
     walked_axes,
 )
@@ -56,6 +63,7 @@ from jitcore.codegen.lowering.ranges import Ranges
 from jitcore.codegen.runtime.temporaries import LEAST_KEPT
 from jitcore.codegen.targets import CPU, Target
 from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, FieldWrite, Graph, Node, SourceRange, Value
 from jitcore.ir.types import NONE, Dim
 
@@ -71,9 +79,13 @@ SLOT = 8
 """Bytes of a result slot."""
 NULL = Const(0, "ptr")
 RESULTS = Var("results", "ptr")
+ELEMENTS = "elements of lists"
+"""The root of all arrays that may be elements of lists, besides their own."""
 
 
-_SILENT = frozenset({"prim::Constant", "prim::Uninitialized", "prim::TupleConstruct"})
+_SILENT = frozenset(
+    f"prim::{name}" for name in ("Constant", "Uninitialized", "TupleConstruct", "UnionConstruct")
+)
 
 
 def _writes_arguments(graph: Graph) -> bool:
@@ -170,6 +182,9 @@ class Lowering:
         self.settle: Callable[[], None] | None = None
         """Does the stores of the open group that have been put off."""
         self.input_roots: dict[str, int] = {}
+        self.listed = listed_values(graph)
+        self.listed_inputs: set[int] = set()
+        """The arguments that may be elements of lists."""
         self.never_one: set[Expr] = set()
         self.writes = _writes_arguments(graph)
         self.in_place = _computed_in_place(graph)
@@ -195,10 +210,11 @@ class Lowering:
 
     def bind(self, value: Value, operand: Operand) -> None:
         """Remember what a value is."""
+        if value in self.listed and isinstance(operand, ArrayRef):
+            operand = replace(operand, roots=operand.roots | {ELEMENTS})
         self._environment[value] = operand
-        for array in arrays_in(operand):
-            if array.owner is not None:
-                array.owner.values.append(value)
+        for owner in owners_in(operand):
+            owner.values.append(value)
 
     def operand(self, value: Value) -> Operand:
         """What a value is."""
@@ -219,8 +235,8 @@ class Lowering:
         """An array in memory; a lazy value is computed now."""
         found = self.operand(value)
         if isinstance(found, Lazy):
-            found = self._materialize(self, value, found)
-            self.bind(value, found)
+            self.bind(value, self._materialize(self, value, found))
+            found = self.operand(value)
         if not isinstance(found, ArrayRef):
             raise NotNative(f"%{value.name} of type {value.type} is not an array")
         return found
@@ -543,3 +559,5 @@ class Lowering:
         """Record that the memory of an argument is written."""
         numbers = (self.input_roots.get(root) for root in target.roots)
         self.written.update(number for number in numbers if number is not None)
+        if ELEMENTS in target.roots:
+            self.written |= self.listed_inputs

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from jitcore.codegen.loops import Binary, Const, Expr, Var
+from jitcore.codegen.loops import Binary, Call, Const, Expr, Var
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -48,7 +49,7 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.orders import aligned_order
 from jitcore.codegen.lowering.ranges import Linear
-from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.codegen.lowering.state import MAX_RANK, Lowering, Rule
 from jitcore.ir.graph import Node
 from jitcore.ir.reference import IndexOperand, IndexSlice, parse_index
 from jitcore.ir.types import TensorType
@@ -324,6 +325,28 @@ def _reshape(lowering: Lowering, node: Node) -> Operand:
     )
 
 
+def _set_shape(lowering: Lowering, node: Node) -> Operand:
+    """The same array with other extents, which an ``ndarray`` has to know itself."""
+    base = lowering.array(node.inputs[0])
+    if base.input is not None:
+        raise NotNative("an argument gets another shape")
+    if node.inputs[0] in lowering.listed:
+        raise NotNative("an array that may be in a list gets another shape")
+    if not lowering.is_contiguous(base):
+        raise NotNative("an array gets another shape that is not in C order without gaps")
+    view = _reshape(lowering, node)
+    assert isinstance(view, ArrayRef)
+    if not base.whole:
+        return view
+    if base.owner is not None and base.owner.is_object:
+        padding = [ONE] * (MAX_RANK - view.rank)
+        operands = (base.owner.pointer, integer(view.rank), *view.dims, *padding)
+        call = Call("jc_set_shape", operands, "int64", external=True)
+        status = lowering.emitter.let("status", call)
+        lowering.fail(compare("ne", status, ZERO), MemoryError)
+    return replace(view, whole=True)
+
+
 def _strides_of_reshape(
     lowering: Lowering, base: ArrayRef, dims: Sequence[Expr]
 ) -> tuple[tuple[Expr, ...], Order] | None:
@@ -499,6 +522,7 @@ RULES: dict[str, Rule] = {
     "np::check_reshape": _check_reshape,
     "np::ravel": _ravel,
     "np::reshape": _reshape,
+    "np::set_shape": _set_shape,
     "np::broadcast_to": _broadcast_to,
     "np::real": _part,
     "np::imag": _part,

@@ -6,7 +6,7 @@ import ctypes
 import math
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from jitcore.codegen.onednn import library as api
 from jitcore.codegen.onednn.memory import Buffer
 from jitcore.codegen.onednn.planner import Array
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Known", "known_among", "note_constant", "when_gone"]
 

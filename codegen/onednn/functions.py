@@ -19,7 +19,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from jitcore.codegen.engine import add_symbol
@@ -29,6 +29,7 @@ from jitcore.codegen.onednn.planner import Refused
 from jitcore.codegen.onednn.plans import Plan, make_plan
 from jitcore.codegen.onednn.program import Program
 from jitcore.codegen.runtime.threads import get_num_threads
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["DONE", "UNANSWERED", "Activity", "activity", "define"]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "BIAS",
@@ -30,6 +31,7 @@ __all__ = [
     "LibraryError",
     "Owned",
     "PostOp",
+    "Sum",
     "Window",
     "find_library",
     "load",
@@ -112,6 +114,11 @@ class Description(Owned):
         super().__init__(library, "primitive_desc")
         self.name = name
 
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is computed by the library's plain loops, which are slow."""
+        return "ref" in str(self).removeprefix(self.name)
+
     def __str__(self) -> str:
         found = ctypes.c_char_p()
         self.library.call("primitive_desc_query", self, _QUERY_NAME, 0, ctypes.byref(found))
@@ -135,7 +142,12 @@ class Binary:
     descriptor: Owned
 
 
-PostOp = Eltwise | Binary
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A post-op that adds what the memory of the result holds before."""
+
+
+PostOp = Eltwise | Binary | Sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +294,27 @@ class Library:
         post_ops: Sequence[PostOp],
     ) -> Description:
         """The description of a convolution of source and weights, with a bias, to a result."""
-        algorithm = (INFERENCE, self.algorithms["convolution_direct"])
+        return self._convolution("convolution", arrays, window, post_ops)
+
+    def deconvolution(
+        self,
+        arrays: tuple[Owned, Owned, Owned | None, Owned],
+        window: Window,
+        post_ops: Sequence[PostOp],
+    ) -> Description:
+        """The description of a transposed convolution; around the result is what is cut off."""
+        return self._convolution("deconvolution", arrays, window, post_ops)
+
+    def _convolution(
+        self,
+        name: str,
+        arrays: tuple[Owned, Owned, Owned | None, Owned],
+        window: Window,
+        post_ops: Sequence[PostOp],
+    ) -> Description:
+        algorithm = (INFERENCE, self.algorithms[f"{name}_direct"])
         numbers = window.arrays("stride", "dilation", "before", "after")
-        return self._described("convolution_forward", *algorithm, *arrays, *numbers, *post_ops)
+        return self._described(f"{name}_forward", *algorithm, *arrays, *numbers, *post_ops)
 
     def pooling(
         self,
@@ -337,6 +367,10 @@ class Library:
         operations = Owned(self, "post_ops")
         self.call("post_ops_create", operations.place)
         for one in post_ops:
+            if isinstance(one, Sum):
+                scale, zero = ctypes.c_float(1.0), 0
+                self.call("post_ops_append_sum", operations, scale, zero, FLOAT32)
+                continue
             kind = self.algorithms[one.algorithm]
             if isinstance(one, Binary):
                 self.call("post_ops_append_binary", operations, kind, one.descriptor)

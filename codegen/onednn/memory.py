@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
 from jitcore.codegen.onednn import library as api
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Buffer", "Check", "Execute", "Instance", "Step", "placed", "runner"]
 

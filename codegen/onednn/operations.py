@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
 from jitcore.codegen.onednn import library as api
 from jitcore.codegen.onednn.planner import Operand, Planner, Refused, image_order
@@ -21,7 +23,7 @@ from jitcore.codegen.onednn.post_ops import (
     fitting,
 )
 from jitcore.codegen.onednn.program import Operation
-from jitcore.ir.ops.layer_kernels import window_count
+from jitcore.ir.ops.layer_kernels import transposed_excess, window_count
 
 __all__ = ["rule_of"]
 
@@ -73,24 +75,83 @@ def _convolution(
     terms: int,
 ) -> Operand:
     """A convolution, whose weights are in the order of the library."""
-    library = planner.library
     window, extents = _window(operation, x)
-    dims = (x.dims[0], *extents, columns)
-    bias = _bias(planner, operation, columns)
     shape = (columns, terms // math.prod(window.kernel), *window.kernel)
     groups = x.dims[-1] // shape[1]
     if groups > 1:
         shape = (groups, columns // groups, *shape[1:])
-    source = _any(planner, x.dims)
-    wanted = library.tagged(shape, "any")
+    describe = partial(planner.library.convolution, window=window)
+    operands = (x, weights, _bias(planner, operation, columns))
+    dims = (x.dims[0], *extents, columns)
+    return _convolved(planner, operation, after, operands, shape, dims, describe)
 
-    def describe(result: api.Owned, post_ops: Sequence[api.PostOp]) -> api.Description:
-        arrays = (source, wanted, _descriptor(bias), result)
-        return library.convolution(arrays, window, post_ops)
 
-    operands = [x, weights, *([bias] if bias else [])]
+def _deconvolution(planner: Planner, operation: Operation, after: After) -> Operand:
+    x, number = _operand(planner, operation, 0), operation.operands[1]
+    if not isinstance(number, int) or number >= len(planner.shapes):
+        raise Refused("weights that are computed")
+    (channels, columns, *kernel), strides = planner.shape(number)
+    if channels != x.dims[-1] or operation["groups"] != 1:
+        raise Refused("weights for other channels")
+    shape, steps = (columns, channels, *kernel), (strides[1], strides[0], *strides[2:])
+    weights = planner.given(number, planner.library.strided(shape, steps), shape)
+    window, extents = _spread(operation, x, kernel)
+    describe = partial(planner.library.deconvolution, window=window)
+    operands = (x, weights, _bias(planner, operation, columns))
+    dims = (x.dims[0], *extents, columns)
+    return _convolved(planner, operation, after, operands, shape, dims, describe)
+
+
+def _spread(
+    operation: Operation, x: Operand, kernel: Sequence[int]
+) -> tuple[api.Window, tuple[int, ...]]:
+    """How a window moves over the result of a transposed convolution, and the result's extents."""
+    names = ("stride", "dilation", "padding", "output_padding")
+    stride, dilation, before, more = (operation[name] for name in names)
+    after = tuple(cut - extra for cut, extra in zip(before, more, strict=True))
+    attributes = dict(operation.attributes)
+    extents = tuple(
+        n * stride[axis] + transposed_excess(attributes, kernel[axis], axis)
+        for axis, n in enumerate(x.dims[1:-1])
+    )
+    if min(extents) < 1:
+        raise Refused("a result without pixels")
+    return api.Window(tuple(kernel), stride, dilation, before, after), extents
+
+
+class _Describe(Protocol):
+    """`Library.convolution` or its like, with a window."""
+
+    def __call__(
+        self,
+        arrays: tuple[api.Owned, api.Owned, api.Owned | None, api.Owned],
+        *,
+        post_ops: Sequence[api.PostOp],
+    ) -> api.Description: ...
+
+
+def _convolved(
+    planner: Planner,
+    operation: Operation,
+    after: After,
+    operands: tuple[Operand, Operand, Operand | None],
+    shape: tuple[int, ...],
+    dims: tuple[int, ...],
+    describe: _Describe,
+) -> Operand:
+    """Images, weights of a shape and a bias to images; weights are in the order of the library."""
+    library = planner.library
+    x, weights, bias = operands
+    source, wanted = _any(planner, x.dims), library.tagged(shape, "any")
+
+    def described_with(result: api.Owned, post_ops: Sequence[api.PostOp]) -> api.Description:
+        return describe((source, wanted, _descriptor(bias), result), post_ops=post_ops)
+
+    given = [x, weights, *([bias] if bias else [])]
+    terms = math.prod(shape) // dims[-1]
     changes = after.changes(planner, operation)
-    made = described(planner, dims, _any(planner, dims), operands, _sum(terms), changes, describe)
+    result = _any(planner, dims)
+    made = described(planner, dims, result, given, _sum(terms), changes, described_with)
     arrays = {
         api.SOURCE: planner.moved(x, library.argument(made.description, api.SOURCE)),
         api.WEIGHTS: planner.moved(weights, library.argument(made.description, api.WEIGHTS)),
@@ -363,6 +424,7 @@ _RULES: dict[str, Rule] = {
     "nn::packed": _unpacked,
     "nn::product": _product,
     "nn::window_sum": _depthwise,
+    "nn::transposed_product": _deconvolution,
     "nn::window_max": _pooled,
     "nn::window_mean": _pooled,
     "np::matmul": _matmul,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from jitcore.codegen.onednn import library as api
 from jitcore.codegen.onednn.memory import Buffer, Check, Execute, Instance, Step
 from jitcore.codegen.onednn.program import Program, Shape
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["LARGEST_GIVEN", "Array", "Constants", "Operand", "Planner", "Refused", "image_order"]
 
@@ -76,6 +76,14 @@ class Planner:
     shapes : sequence of Shape
         Of the arrays that are given.
     constants : Constants
+
+    Attributes
+    ----------
+    steps : list of Step
+    operands : dict
+        The arrays that there are, by number.
+    done : set of int
+        The places of the operations that are planned, with the one at hand.
     """
 
     def __init__(
@@ -90,6 +98,7 @@ class Planner:
         self.shapes = shapes
         self.steps: list[Step] = []
         self.operands: dict[int, Operand] = {}
+        self.done: set[int] = set()
         self._constants = constants
         self._copies: dict[Operand, list[Operand]] = {}
 
@@ -162,6 +171,38 @@ class Planner:
         if not max(found) <= LARGEST:
             raise Refused("results that may overflow")
         return found[-1]
+
+    # Memory that is written again -------------------------------------------------------------
+
+    def is_free(self, residual: tuple[Operand, Operand], others: Sequence[Operand]) -> bool:
+        """Whether the operation at hand may write its result over an array that it adds.
+
+        Parameters
+        ----------
+        residual : two operands
+            The array, and the same in the format of the result.
+        others : sequence of Operand
+            What else the operation reads.
+
+        Returns
+        -------
+        bool
+            The memory is the plan's own, and nobody reads the array any more.
+        """
+        array, formatted = residual
+        buffers = {array.buffer, formatted.buffer}
+        read = [copy for one in others for copy in (one, *self._copies.get(one, []))]
+        if not formatted.buffer.is_own or any(one.buffer in buffers for one in read):
+            return False
+        numbers = [number for number, one in self.operands.items() if one.buffer in buffers]
+        users = {place for number in numbers for place in self.program.users(number)}
+        return users <= self.done and not any(one in self.program.outputs for one in numbers)
+
+    def write_over(self, operand: Operand, dims: tuple[int, ...], bound: float) -> Operand:
+        """A result in the memory of an array that is free."""
+        for known in self._copies.values():
+            known[:] = [one for one in known if one.buffer is not operand.buffer]
+        return Operand(dims, operand.descriptor, operand.buffer, bound)
 
     # Steps --------------------------------------------------------------------------------
 

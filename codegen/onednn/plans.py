@@ -7,7 +7,7 @@ end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitcore.codegen.onednn import library as api
 from jitcore.codegen.onednn.memory import Execute, Instance, Step
@@ -15,6 +15,7 @@ from jitcore.codegen.onednn.operations import rule_of
 from jitcore.codegen.onednn.planner import Constants, Planner
 from jitcore.codegen.onednn.post_ops import After
 from jitcore.codegen.onednn.program import Program, Shape
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Plan", "make_plan"]
 
@@ -58,12 +59,11 @@ def make_plan(
         There is no plan.
     """
     planner = Planner(library, program, shapes, constants)
-    done: set[int] = set()
     for place, operation in enumerate(program.operations):
-        if place in done:
+        if place in planner.done:
             continue
         after = After.of(planner, place)
-        done.update(after.places)
+        planner.done.update(after.places)
         result = rule_of(operation.kind)(planner, operation, after)
         planner.operands[program.result(after.places[-1])] = result
     for number, (output, dims) in enumerate(zip(program.outputs, results, strict=True)):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jitcore.codegen.onednn import library as api
 from jitcore.codegen.onednn.planner import Operand, Planner, Refused
 from jitcore.codegen.onednn.program import Operation
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["FULL", "After", "Change", "change_by", "changes_of", "described", "fitting"]
 
@@ -28,15 +28,14 @@ _FUNCTIONS: dict[str, tuple[api.Eltwise, Callable[[float, float], float]]] = {
     "tanh": (api.Eltwise("eltwise_tanh"), lambda _x, _y: 1),
     "sigmoid": (api.Eltwise("eltwise_logistic"), lambda _x, _y: 1),
     "silu": (api.Eltwise("eltwise_swish", 1.0), lambda x, _: x),
+    "mish": (api.Eltwise("eltwise_mish"), lambda x, _: x),
+    "logsigmoid": (api.Eltwise("eltwise_soft_relu", -1.0), lambda x, _: x + 1),
     "hardswish": (api.Eltwise("eltwise_hardswish", 1 / 6, 0.5), lambda x, _: x),
     "hardsigmoid": (api.Eltwise("eltwise_hardsigmoid", 1 / 6, 0.5), lambda _x, _y: 1),
     "gelu": (api.Eltwise("eltwise_gelu_erf"), lambda x, _: x),
     "gelu_tanh": (api.Eltwise("eltwise_gelu_tanh"), lambda x, _: max(x, x**3)),
 }
 """Functions of one array, and how large they or what they compute on the way may be."""
-
-_LEAKY = "leaky_relu"
-"""The function with a number of its own."""
 
 FULL = "full"
 """The attribute that says which operands of an elementwise operation have the result's extents."""
@@ -83,7 +82,7 @@ class After:
         if len(users) != 1 or number in program.outputs:
             return None
         operation = program.operations[users[0]]
-        if operation.kind in ("np::copy", _LEAKY) or operation.kind in _FUNCTIONS:
+        if operation.kind == "np::copy" or operation.kind in (*_FUNCTIONS, *_WITH_NUMBERS):
             return users[0]
         own = operation.operands.index(number)
         if operation.kind not in _BINARY or not operation[FULL][own]:
@@ -107,6 +106,8 @@ def changes_of(planner: Planner, operation: Operation, own: int) -> list[Change]
     others = (*operation.operands[:own], *operation.operands[own + 1 :])
     if operation.kind == "np::copy":
         return []
+    if operation.kind in _WITH_NUMBERS:
+        return _WITH_NUMBERS[operation.kind](dict(operation.attributes))
     if operation.kind == "np::subtract" and own > 0:
         negative = Change(api.Eltwise("eltwise_linear", -1.0, 0.0), None, lambda x, _: x)
         return [negative, change_by(planner, "np::add", *others)]
@@ -127,10 +128,6 @@ def change_by(planner: Planner, kind: str, other: float | int | None = None) -> 
     if kind in _FUNCTIONS:
         function, bound = _FUNCTIONS[kind]
         return Change(function, None, bound)
-    if kind == _LEAKY:
-        assert isinstance(other, float)
-        slope, steepest = other, max(1.0, abs(other))
-        return Change(api.Eltwise("eltwise_relu", slope), None, lambda x, _: x * steepest)
     name, bound = _BINARY[kind]
     if isinstance(other, int):
         return Change(name, planner.operand(other), bound)
@@ -140,11 +137,48 @@ def change_by(planner: Planner, kind: str, other: float | int | None = None) -> 
         return _limit(other, math.inf)
     if kind == "np::minimum":
         return _limit(-math.inf, other)
-    size = abs(other)
     if kind == "np::multiply":
-        return Change(api.Eltwise("eltwise_linear", other, 0.0), None, lambda x, _: x * size)
+        return _scaled(other)
+    size = abs(other)
     shift = -other if kind == "np::subtract" else other
     return Change(api.Eltwise("eltwise_linear", 1.0, shift), None, lambda x, _: x + size)
+
+
+def _scaled(factor: float) -> Change:
+    size = abs(factor)
+    return Change(api.Eltwise("eltwise_linear", factor, 0.0), None, lambda x, _: x * size)
+
+
+def _leaky(numbers: Mapping[str, float]) -> list[Change]:
+    slope = numbers["slope"]
+    steepest = max(1.0, abs(slope))
+    return [Change(api.Eltwise("eltwise_relu", slope), None, lambda x, _: x * steepest)]
+
+
+def _elu(numbers: Mapping[str, float]) -> list[Change]:
+    """The library's is ``x`` above zero and ``alpha * (exp(x) - 1)`` below."""
+    scale, rate, depth = (numbers[name] for name in ("scale", "rate", "depth"))
+    alpha = depth * rate / scale
+    lowest = abs(alpha)
+    own = Change(api.Eltwise("eltwise_elu", alpha), None, lambda x, _: max(x, lowest))
+    before = [] if rate == 1 else [_scaled(rate)]
+    after = [] if scale == rate else [_scaled(scale / rate)]
+    return [*before, own, *after]
+
+
+def _softplus(numbers: Mapping[str, float]) -> list[Change]:
+    beta = numbers["beta"]
+    most = 1 / beta
+    own = Change(api.Eltwise("eltwise_soft_relu", beta), None, lambda x, _: max(1, beta) * x + most)
+    return [own]
+
+
+_WITH_NUMBERS: dict[str, Callable[[Mapping[str, float]], list[Change]]] = {
+    "leaky_relu": _leaky,
+    "elu": _elu,
+    "softplus": _softplus,
+}
+"""Functions of one array and some numbers."""
 
 
 def _limit(low: float, high: float) -> Change:
@@ -184,26 +218,15 @@ def described(
 ) -> Described:
     """Describe an operation, whose result has the format of the arrays that are added to it.
 
-    ``bound`` says how large its own result is, given how large the operands are.
+    An array that nobody else reads any more is added where it lies, and the result takes its place.
+    ``bound`` says how large the operation's own result is, given how large the operands are.
     """
     library = planner.library
     arrays = [one.operand for one in changes if one.operand is not None]
     format_ = wanted
     if any(one.dims == dims for one in arrays):
         format_ = library.argument(describe(wanted, ()), api.RESULT)
-    post_ops: list[api.PostOp] = []
-    added: list[Operand | None] = []
-    for change in changes:
-        if change.operand is None:
-            assert isinstance(change.post_op, api.Eltwise)
-            post_ops.append(change.post_op)
-            added.append(None)
-            continue
-        assert isinstance(change.post_op, str)
-        operand = fitting(planner, change.operand, dims, format_)
-        post_ops.append(api.Binary(change.post_op, operand.descriptor))
-        added.append(operand)
-    description = describe(format_, post_ops)
+    added = [one.operand and fitting(planner, one.operand, dims, format_) for one in changes]
 
     def bounds(sizes: Sequence[float]) -> list[float]:
         found = [bound(sizes[: len(operands)])]
@@ -213,9 +236,59 @@ def described(
             found.append(change.bound(found[-1], other))
         return found
 
+    place = _added_in_place(planner, dims, operands, changes, added)
+    if place is not None:
+        try:
+            description = describe(format_, _post_ops(changes, added, place))
+        except api.LibraryError:
+            place = None
+        else:
+            place = None if description.is_reference else place
+    if place is None:
+        description = describe(format_, _post_ops(changes, added, None))
     size = planner.bounded([*operands, *arrays], bounds)
-    result = planner.new(dims, library.argument(description, api.RESULT), size)
-    return Described(description, result, added)
+    residual = None if place is None else added[place]
+    if residual is None:
+        result = planner.new(dims, library.argument(description, api.RESULT), size)
+        return Described(description, result, added)
+    added = [None if one is residual else one for one in added]
+    return Described(description, planner.write_over(residual, dims, size), added)
+
+
+def _added_in_place(
+    planner: Planner,
+    dims: tuple[int, ...],
+    operands: Sequence[Operand],
+    changes: Sequence[Change],
+    added: Sequence[Operand | None],
+) -> int | None:
+    """The number of the change that may add to what the memory of the result holds."""
+    for number, (change, array) in enumerate(zip(changes, added, strict=True)):
+        if array is None or change.operand is None or change.operand.dims != dims:
+            continue
+        others = [one.operand for one in changes if one is not change and one.operand]
+        if change.post_op == "binary_add" and planner.is_free(
+            (change.operand, array), (*operands, *others)
+        ):
+            return number
+    return None
+
+
+def _post_ops(
+    changes: Sequence[Change], added: Sequence[Operand | None], place: int | None
+) -> list[api.PostOp]:
+    """The post-ops for changes with these arrays, the one at ``place`` in the result's memory."""
+    found: list[api.PostOp] = []
+    for number, (change, array) in enumerate(zip(changes, added, strict=True)):
+        if number == place:
+            found.append(api.Sum())
+        elif array is None:
+            assert isinstance(change.post_op, api.Eltwise)
+            found.append(change.post_op)
+        else:
+            assert isinstance(change.post_op, str)
+            found.append(api.Binary(change.post_op, array.descriptor))
+    return found
 
 
 def fitting(

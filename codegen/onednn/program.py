@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Numbers", "Operation", "Program", "Shape"]
 
@@ -22,7 +23,7 @@ Numbers = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One node: its kind, the numbers of its arrays, and its attributes in a fixed order.
+    """One node or activation: its kind, its arrays, and its attributes in a fixed order.
 
     A float stands for an operand that is a constant scalar, and None for one that is left out.
     """

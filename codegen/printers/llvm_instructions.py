@@ -33,6 +33,7 @@ BITS = {
     "uint32": 32,
     "uint64": 64,
     "float16": 16,
+    "bfloat16": 16,
     "float32": 32,
     "float64": 64,
     "ptr": 64,
@@ -112,6 +113,8 @@ def constant(value: Any, dtype: str) -> str:
         return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
     if dtype == "float16":
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    if dtype == "bfloat16":
+        return _integer(struct.unpack("<I", struct.pack("<f", value))[0] >> 16, dtype)
     if dtype == "bool":
         return "true" if value else "false"
     if dtype == "ptr":
@@ -304,6 +307,10 @@ class Instructions:
         """Convert between dtypes by value."""
         if source == target:
             return x
+        if source == "bfloat16":
+            return self.cast(self._from_bfloat16(x), "float32", target)
+        if target == "bfloat16":
+            return self._to_bfloat16(self.cast(x, source, "float32"))
         if target == "bool":
             return self._truth(x, source)
         if "ptr" in (source, target):
@@ -377,6 +384,23 @@ class Instructions:
         odd = self.value(f"or i32 {toward_zero}, {sticky}")
         rounded = self.value(f"bitcast i32 {odd} to float")
         return self.value(f"fptrunc float {rounded} to half")
+
+    def _from_bfloat16(self, x: str) -> str:
+        """The float32 whose upper half the bits are."""
+        wide = self.value(f"zext i16 {x} to i32")
+        return self.value(f"bitcast i32 {self.value(f'shl i32 {wide}, 16')} to float")
+
+    def _to_bfloat16(self, x: str) -> str:
+        """The bits of the nearest one, the even one of two; few machines have the instruction."""
+        bits = self.value(f"bitcast float {x} to i32")
+        upper = self.value(f"lshr i32 {bits}, 16")
+        is_odd = self.value(f"and i32 {upper}, 1")
+        half = self.value(f"add i32 {is_odd}, 32767")
+        rounded = self.value(f"lshr i32 {self.value(f'add i32 {bits}, {half}')}, 16")
+        quiet = self.value(f"or i32 {upper}, 64")
+        is_nan = self.value(f"fcmp uno float {x}, {x}")
+        found = self.value(f"select i1 {is_nan}, i32 {quiet}, i32 {rounded}")
+        return self.value(f"trunc i32 {found} to i16")
 
     def _float_to_integer(self, x: str, source: str, target: str) -> str:
         if source == "float16":

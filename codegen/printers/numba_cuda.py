@@ -46,6 +46,9 @@ _OTHER_FORMS = {
 _EXCHANGED = frozenset({"int32", "int64", "float16", "float32", "float64"})
 """What threads tell each other as it is; a float16 is a float32 then."""
 
+_VECTORS_OF = {"float16": "halves", "bfloat16": "bfloats"}
+"""What vectors of dtypes are called whose numbers are float32 in the source."""
+
 _SPELLED = {
     "is_first": "(cuda.threadIdx.x == 0)",
     "is_in_first_warp": "(cuda.threadIdx.x < 32)",
@@ -59,7 +62,7 @@ _SPELLED = {
 }
 
 
-def print_kernel(kernel: Kernel, *, header: str = "") -> str:
+def print_kernel(kernel: Kernel, *, header: str = "", capability: tuple[int, int] = (8, 0)) -> str:
     """Print a kernel, and the vector math it calls, as Python source for ``numba.cuda``.
 
     Parameters
@@ -67,6 +70,8 @@ def print_kernel(kernel: Kernel, *, header: str = "") -> str:
     kernel : Kernel
     header : str
         Lines for a comment at the top.
+    capability : tuple of two int
+        The compute capability of the devices it is for.
 
     Returns
     -------
@@ -80,7 +85,7 @@ def print_kernel(kernel: Kernel, *, header: str = "") -> str:
     ValueError
         When a primitive does not exist for a dtype.
     """
-    module = _Module()
+    module = _Module(capability)
     function = Function(kernel.name, kernel.params, kernel.body, "void")
     module.add(function, python_name(kernel.name), is_entry=True)
     return module.text(header)
@@ -89,14 +94,17 @@ def print_kernel(kernel: Kernel, *, header: str = "") -> str:
 class _Module(SourceModule):
     """The source of a kernel: device functions, and ``cuda`` itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, capability: tuple[int, int]) -> None:
         super().__init__(_KernelPrinter, "@cuda.jit(device=True)", "cuda")
+        self._rounds_bfloat16 = capability >= (8, 0)
         self._device: set[str] = set()
         self._products: set[str] = set()
 
     def primitive(self, name: str) -> str:
         """Import a primitive; some have another form on devices."""
         other = _OTHER_FORMS.get(name)
+        if name == "bfloat" and self._rounds_bfloat16:
+            other = name
         return super().primitive(name) if other is None else self.device_primitive(other)
 
     def device_primitive(self, name: str) -> str:
@@ -106,7 +114,7 @@ class _Module(SourceModule):
 
     def product(self, dtype: str) -> str:
         """Import the product of matrices of a dtype."""
-        name = "sums_of_halves" if dtype == "float16" else "sums_of_floats"
+        name = f"sums_of_{_VECTORS_OF.get(dtype, 'floats')}"
         self._products.add(name)
         return name
 
@@ -137,6 +145,10 @@ class _KernelPrinter(FunctionPrinter):
             super()._for(statement)
             return
         first, step = _SHARES[statement.scope]
+        skips = any(isinstance(one, Continue) for one in walk(statement.body))
+        if statement.once and not skips:
+            assert statement.scope == "grid"
+            step = f"{self._module.device_primitive('grid_step')}()"
         if statement.scope != "grid":
             self._module.type("int64")
         if statement.start != ZERO:
@@ -145,7 +157,7 @@ class _KernelPrinter(FunctionPrinter):
         outer = self._visible
         self._visible = dict(outer)
         name = self._bind(statement.var)
-        if any(isinstance(one, Continue) for one in walk(statement.body)):
+        if skips:
             self._block(f"for {name} in range({first}, {stop}, {step}):", statement.body)
         else:
             # Numba's range would begin with a division.
@@ -203,11 +215,12 @@ class _KernelPrinter(FunctionPrinter):
             return f"{self._expression(first)}[{self._expression(second)}]"
         places = self._list((first, second))
         if name == "store_vector":
-            is_half = others[0].dtype == "float16"
-            function = self._module.device_primitive("store_halves" if is_half else name)
+            stored = _VECTORS_OF.get(others[0].dtype)
+            function = self._module.device_primitive(f"store_{stored}" if stored else name)
             return f"{function}({places}, ({self._list(others)}))"
         dtype, _, width = expression.dtype.rpartition("x")
-        if dtype == "float16":
-            return f"{self._module.device_primitive('load_halves')}({places}, {width})"
+        if dtype in _VECTORS_OF:
+            function = self._module.device_primitive(f"load_{_VECTORS_OF[dtype]}")
+            return f"{function}({places}, {width})"
         function = self._module.device_primitive(name)
         return f"{function}({places}, {self._convert_to(dtype)}, {width})"

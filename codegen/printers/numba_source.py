@@ -68,11 +68,15 @@ _BOTH_OPS = frozenset({"add", "sub", "mul", "neg"})
 _OVERFLOWS = frozenset({"add_overflows", "sub_overflows", "mul_overflows"})
 _BIT_OPS = frozenset({"and", "or", "xor", "not"})
 _ANY_OPS = frozenset({"min", "max", *_COMPARISONS})
+STORED = {"float16": "half", "bfloat16": "bfloat"}
+"""Dtypes whose numbers are float32 in the source, and what their primitives are called by."""
+
 _ROUNDED = frozenset({"add", "sub", "mul", "div", "frem", "sqrt"})
 _DTYPE_ENDINGS = tuple(f"_{dtype}" for dtype in BITS)
 _OTHER_PRIMITIVES = {
     *("load", "load_half", "store", "store_half"),
     *("half", "half_bits", "half_from_bits", "bits", "truncate", "select", "fma"),
+    *("bfloat", "bfloat_bits", "bfloat_from_bits", "load_bfloat", "store_bfloat"),
     *("minimum_half", "maximum_half"),
     *(f"accumulate_{op}" for op in ("add", "sub", "mul", "min", "max", "minnum", "maxnum")),
 }
@@ -112,12 +116,16 @@ def print_function(function: Function, *, header: str = "") -> str:
 
 def _numba_type(dtype: str) -> str:
     """The Numba type of a value inside a kernel."""
-    return {"bool": "boolean", "float16": "float32", "ptr": "int64"}.get(dtype, dtype)
+    if dtype in STORED:
+        return "float32"
+    return {"bool": "boolean", "ptr": "int64"}.get(dtype, dtype)
 
 
 def parameter_type(dtype: str) -> str:
     """The Numba type of a parameter or a result of a kernel."""
-    return {"bool": "uint8", "float16": "uint16", "ptr": "int64"}.get(dtype, dtype)
+    if dtype in STORED:
+        return "uint16"
+    return {"bool": "uint8", "ptr": "int64"}.get(dtype, dtype)
 
 
 class SourceModule:
@@ -169,7 +177,7 @@ class SourceModule:
 
     def external(self, name: str, result: str, params: Sequence[str]) -> str:
         """Bind a C function; gives the name it has in the source."""
-        if "float16" in (result, *params):
+        if not STORED.keys().isdisjoint((result, *params)):
             raise ValueError(f"C function {name} cannot take or give float16")
         bound = f"extern_{python_name(name)}"
         if bound not in self._externals:
@@ -301,19 +309,19 @@ class FunctionPrinter:
         return self._is_entry and self._function.result == "int64" and not ends
 
     def _parameter(self, param: Var) -> str:
-        suffix = {"bool": "_byte", "float16": "_bits"}.get(param.dtype, "")
+        suffix = "_byte" if param.dtype == "bool" else "_bits" if param.dtype in STORED else ""
         if self._is_entry and suffix:
             return self._bind(Var(param.name + suffix, parameter_type(param.dtype)))
         return self._bind(param)
 
     def _convert(self, params: Sequence[tuple[Var, str]]) -> None:
-        """Turn bytes into bools and bits into float16."""
+        """Turn bytes into bools and bits into numbers."""
         for param, name in params:
             if param.dtype == "bool":
                 self._writer.line(f"{self._bind(param)}: boolean = {name} != 0")
-            if param.dtype == "float16":
-                function = self._module.primitive("half_from_bits")
-                self._writer.line(f"{self._bind(param)}: float16 = {function}({name})")
+            if param.dtype in STORED:
+                function = self._module.primitive(f"{STORED[param.dtype]}_from_bits")
+                self._writer.line(f"{self._bind(param)}: {param.dtype} = {function}({name})")
 
     def _bind(self, var: Var) -> str:
         """A Python name for a new variable, with one dtype in the whole function."""
@@ -352,8 +360,8 @@ class FunctionPrinter:
         self._writer.line(f"{name} = {self._expression(statement.value)}")
 
     def _store(self, statement: Store) -> None:
-        is_half = statement.value.dtype == "float16"
-        function = self._module.primitive("store_half" if is_half else "store")
+        stored = STORED.get(statement.value.dtype)
+        function = self._module.primitive(f"store_{stored}" if stored else "store")
         args = (statement.pointer, statement.index, statement.value)
         self._writer.line(f"{function}({self._list(args)})")
 
@@ -392,8 +400,8 @@ class FunctionPrinter:
         dtype = self._function.result
         if self._is_entry and dtype == "bool":
             value = f"{self._module.type('uint8')}({value})"
-        if self._is_entry and dtype == "float16":
-            value = f"{self._module.primitive('half_bits')}({value})"
+        if self._is_entry and dtype in STORED:
+            value = f"{self._module.primitive(f'{STORED[dtype]}_bits')}({value})"
         self._writer.line(f"return {value}")
 
     # Expressions
@@ -413,7 +421,7 @@ class FunctionPrinter:
         dtype, value = expression.dtype, expression.value
         if dtype == "bool":
             return "True" if value else "False"
-        if dtype in FLOATS:
+        if dtype in FLOATS or dtype in STORED:
             value = float(value)
             text = repr(value) if math.isfinite(value) else self._module.special(value)
             return text if dtype == "float64" else f"{self._convert_to(dtype)}({text})"
@@ -469,8 +477,8 @@ class FunctionPrinter:
 
     def _load(self, expression: Load) -> str:
         args = self._list((expression.pointer, expression.index))
-        if expression.dtype == "float16":
-            return f"{self._module.primitive('load_half')}({args})"
+        if expression.dtype in STORED:
+            return f"{self._module.primitive(f'load_{STORED[expression.dtype]}')}({args})"
         dtype = self._convert_to(expression.dtype)
         return f"{self._module.primitive('load')}({args}, {dtype})"
 
@@ -478,22 +486,25 @@ class FunctionPrinter:
         source, target = expression.x.dtype, expression.dtype
         if expression.bits:
             return self._bit_cast(expression)
+        if source == "bfloat16" and target != source:
+            source = "float32"
         if target == "bool" and source != "bool":
             zero = self._const(Const(0, source))
             return f"({self._operand(expression.x)} != {zero})"
         x = self._expression(expression.x)
         if source == target or {source, target} == {"int64", "ptr"}:
             return x if not _is_infix(expression.x) else f"({x})"
-        if target == "float16":
-            return self._to_half(x, source)
+        if target in STORED:
+            return self._to_stored(x, source, target)
         if source in FLOATS and target not in FLOATS:
             return f"{self._module.primitive('truncate')}({x}, {self._convert_to(target)})"
         return f"{self._convert_to(target)}({x})"
 
-    def _to_half(self, x: str, source: str) -> str:
-        if source not in FLOATS:
+    def _to_stored(self, x: str, source: str, target: str) -> str:
+        is_rounded_twice = target == "bfloat16" and source == "float64"
+        if source not in FLOATS or is_rounded_twice:
             x = f"{self._module.type('float32')}({x})"
-        return f"{self._module.primitive('half')}({x})"
+        return f"{self._module.primitive(STORED[target])}({x})"
 
     def _bit_cast(self, expression: Cast) -> str:
         source, target = expression.x.dtype, expression.dtype

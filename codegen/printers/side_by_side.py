@@ -7,7 +7,6 @@ farther away than the processor looks ahead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -36,11 +35,13 @@ from jitcore.codegen.printers.llvm_instructions import BITS
 from jitcore.codegen.printers.loop_hints import MOST_MASKED
 from jitcore.codegen.printers.loop_metadata import (
     MASKED,
+    NOT_UNROLLED,
     ONE_AT_A_TIME,
     several_at_a_time,
     vector_width,
 )
 from jitcore.codegen.printers.vector_calls import is_independent
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["MOST_OPERATIONS", "SideBySide", "side_by_side"]
 
@@ -89,8 +90,9 @@ class SideBySide:
     def hints(self, is_rest: bool) -> list[str]:
         """What LLVM is told about the loop over whole blocks, or about that over the rest."""
         width = [vector_width(self.lanes)] if self.is_width else []
-        several = [ONE_AT_A_TIME, MASKED] if is_rest else [several_at_a_time(self.vectors)]
-        return [*width, *several]
+        # Copies of a long step for the few vectors of the rest take long to compile, too.
+        rest = [ONE_AT_A_TIME, MASKED, NOT_UNROLLED]
+        return [*width, *(rest if is_rest else [several_at_a_time(self.vectors)])]
 
 
 def side_by_side(

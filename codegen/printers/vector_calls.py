@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from jitcore.codegen import vecmath
@@ -47,6 +46,7 @@ from jitcore.codegen.printers.loop_metadata import (
     vector_width,
 )
 from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "VectorCalls",

@@ -88,7 +88,7 @@ class Blas:
         for name, address in addresses.items():
             add_symbol(f"jc_cblas_{DTYPES[dtype]}{name}", address)
         text = "".join(_WRITERS[name](dtype, bits) for name in addresses if name in _WRITERS)
-        self.module: CompiledModule = compile_module(text, name=f"blas {dtype}", optimize=False)
+        self.module: CompiledModule = compile_module(text, name=f"blas {dtype}", effort="none")
         for symbol in self.module.symbols:
             add_symbol(symbol, self.module.address(symbol))
 

@@ -39,6 +39,8 @@ from jitcore.codegen.entries.layout import (
 from jitcore.codegen.runtime.lists import add_list_functions
 from jitcore.codegen.runtime.object_lists import add_object_list_functions
 from jitcore.codegen.runtime.objects import add_object_functions
+from jitcore.codegen.runtime.programs import add_program_functions
+from jitcore.codegen.runtime.references import add_reference_functions
 from jitcore.codegen.runtime.shared_lists import add_shared_list_functions
 from jitcore.codegen.runtime.temporaries import LEAST_POOLED, make_array_handler, make_temporaries
 
@@ -65,10 +67,15 @@ _PYTHON_FUNCTIONS = (
     "PyDict_GetItem",
     "PyDict_Size",
     "PyErr_Clear",
+    "PyErr_Fetch",
     "PyErr_NoMemory",
+    "PyErr_NormalizeException",
+    "PyErr_Restore",
     "PyErr_SetInterrupt",
     "PyEval_RestoreThread",
     "PyEval_SaveThread",
+    "PyException_GetTraceback",
+    "PyException_SetTraceback",
     "PyFloat_FromDouble",
     "PyGILState_Ensure",
     "PyGILState_Release",
@@ -83,6 +90,7 @@ _PYTHON_FUNCTIONS = (
     "PyObject_GetAttr",
     "PyObject_IsTrue",
     "PyObject_RichCompareBool",
+    "PyObject_SetAttrString",
     "PyObject_Vectorcall",
     "PyTuple_New",
     "Py_DecRef",
@@ -91,9 +99,10 @@ _PYTHON_FUNCTIONS = (
 
 _ARRAY_EMPTY = 184
 _ARRAY_NEW = 94
+_SET_BASE = 282
 _SET_HANDLER = 304
-"""The places of ``PyArray_Empty``, ``PyArray_NewFromDescr`` and ``PyDataMem_SetHandler`` in NumPy's
-C-API table."""
+"""The places of ``PyArray_Empty``, ``PyArray_NewFromDescr``, ``PyArray_SetBaseObject`` and
+``PyDataMem_SetHandler`` in NumPy's C-API table."""
 
 _ALLOCATION = """
 @jc_objects_table = internal global [{objects} x ptr] zeroinitializer
@@ -376,6 +385,7 @@ def _add_python_symbols() -> None:
         add_symbol(name, function_address(name))
     add_symbol("jc_array_empty", _array_function(_ARRAY_EMPTY))
     add_symbol("jc_array_new", _array_function(_ARRAY_NEW))
+    add_symbol("jc_array_set_base", _array_function(_SET_BASE))
     add_symbol("jc_array_handler", _array_function(_SET_HANDLER))
     add_symbol("jcscalar_alloc", scalar_alloc("d"))
 
@@ -417,9 +427,7 @@ class _Runtime:
 
     def __init__(self) -> None:
         _add_python_symbols()
-        self.module: CompiledModule = compile_module(
-            _runtime_text(), name="runtime", optimize=False
-        )
+        self.module: CompiledModule = compile_module(_runtime_text(), name="runtime", effort="code")
         self.temporaries = make_temporaries()
         dtypes = [np.dtype(char) for char in DTYPE_CHARS]
         self.objects: dict[int, Any] = {dtype.num: dtype for dtype in dtypes}
@@ -434,6 +442,8 @@ class _Runtime:
         add_list_functions()
         add_object_functions()
         add_object_list_functions()
+        add_program_functions()
+        add_reference_functions()
         add_shared_list_functions()
         place = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.module.address("jc_last_call_place"))()
         self.last_call = ctypes.c_void_p.from_address(place or 0)

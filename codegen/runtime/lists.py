@@ -356,7 +356,7 @@ def _replaced(text: str, parts: dict[str, str]) -> str:
 
 @cache
 def _make() -> CompiledModule:
-    module = compile_module(_text(), name="lists", optimize=False)
+    module = compile_module(_text(), name="lists", effort="code")
     layout.fill_table(module.address("jc_list_objects"), dict(enumerate(_OBJECTS)))
     for name in _SYMBOLS:
         add_symbol(name, module.address(name))

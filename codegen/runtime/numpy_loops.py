@@ -127,7 +127,7 @@ def _make() -> None:
             return
         add_symbol("jc_power_loop", _address(np.power, "dd->d"))
         add_symbol("jc_add_loop", _address(np.add, "dd->d"))
-        module = compile_module(_text(), name="numpy loops", optimize=False)
+        module = compile_module(_text(), name="numpy loops", effort="code")
         for symbol in module.symbols:
             add_symbol(symbol, module.address(symbol))
         _made.append(module)

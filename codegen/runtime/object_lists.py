@@ -397,7 +397,7 @@ def _make() -> CompiledModule:
     text = _TEXT
     for name in _OFFSETS:
         text = text.replace(name, str(getattr(layout, name)))
-    module = compile_module(text, name="object_lists", optimize=True)
+    module = compile_module(text, name="object_lists")
     for name in _SYMBOLS:
         add_symbol(name, module.address(name))
     return module

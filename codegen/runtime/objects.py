@@ -11,7 +11,10 @@ from jitcore.codegen.entries.layout import LIST_ITEMS, TUPLE_ITEMS
 
 __all__ = ["add_object_functions"]
 
-_FUNCTIONS = ("jc_tuple", "jc_list", "jc_named_tuple", "jc_new_object", "jc_set_attributes")
+_FUNCTIONS = (
+    *("jc_tuple", "jc_list", "jc_named_tuple"),
+    *("jc_new_object", "jc_set_attributes", "jc_set_shape"),
+)
 
 _TEXT = """
 declare void @Py_DecRef(ptr)
@@ -20,6 +23,13 @@ declare ptr @PyTuple_New(i64)
 declare ptr @PyList_New(i64)
 declare ptr @PyErr_NoMemory()
 declare i32 @PyObject_GenericSetAttr(ptr, ptr, ptr)
+declare i32 @PyObject_SetAttrString(ptr, ptr, ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare void @PyErr_Clear()
+
+@shape = internal constant [6 x i8] c"shape\\00"
 
 define ptr @jc_tuple(i64 %count, ptr %items) {
 entry:
@@ -137,6 +147,45 @@ done:
   ret ptr %given
 }
 
+; Give an array another shape: 0, or 1 where there is no memory.
+define i64 @jc_set_shape(ptr %array, i64 %count, i64 %d0, i64 %d1, i64 %d2, i64 %d3, i64 %d4,
+    i64 %d5, i64 %d6, i64 %d7) {
+entry:
+  %extents = alloca [8 x i64]
+STORES
+  %items = alloca [8 x ptr]
+  %state = call i32 @PyGILState_Ensure()
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %made
+body:
+  %extent.slot = getelementptr i64, ptr %extents, i64 %i
+  %extent = load i64, ptr %extent.slot
+  %item = call ptr @PyLong_FromLongLong(i64 %extent)
+  %item.slot = getelementptr ptr, ptr %items, i64 %i
+  store ptr %item, ptr %item.slot
+  %next = add i64 %i, 1
+  br label %head
+made:
+  %shape = call ptr @jc_tuple(i64 %count, ptr %items)
+  %absent = icmp eq ptr %shape, null
+  br i1 %absent, label %failure, label %set
+set:
+  %status = call i32 @PyObject_SetAttrString(ptr %array, ptr @shape, ptr %shape)
+  call void @Py_DecRef(ptr %shape)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %failure, label %done
+failure:
+  call void @PyErr_Clear()
+  br label %done
+done:
+  %result = phi i64 [ 1, %failure ], [ 0, %set ]
+  call void @PyGILState_Release(i32 %state)
+  ret i64 %result
+}
+
 define internal i1 @items_complete(i64 %count, ptr %items) {
 entry:
   br label %head
@@ -175,7 +224,13 @@ done:
 
 
 def _text() -> str:
-    return _TEXT.replace("TUPLE_ITEMS", str(TUPLE_ITEMS)).replace("LIST_ITEMS", str(LIST_ITEMS))
+    stores = "\n".join(
+        f"  %p{axis} = getelementptr i64, ptr %extents, i64 {axis}\n"
+        f"  store i64 %d{axis}, ptr %p{axis}"
+        for axis in range(8)
+    )
+    text = _TEXT.replace("STORES", stores)
+    return text.replace("TUPLE_ITEMS", str(TUPLE_ITEMS)).replace("LIST_ITEMS", str(LIST_ITEMS))
 
 
 def add_object_functions() -> None:

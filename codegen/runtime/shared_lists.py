@@ -35,9 +35,10 @@ word
 9 …   for each number in an element a code, the address of the array, and the object that holds it
 ===== ==============================================================================================
 
-The code is 0 for an int, 1 for a float, 2 for a bool, and `FIRST_LIST` and more for a list of the
-part whose number it is then.  A **root** is three words: a list, its part, and its place.  A memo
-begins two words behind its block, whose first word says how long it is.
+The code is 0 for an int, 1 for a float, 2 for a bool, 3 for a reference to an array, and
+`FIRST_LIST` and more for a list of the part whose number it is then.  A **root** is three words: a
+list, its part, and its place.  A memo begins two words behind its block, whose first word says how
+long it is.
 
 Each list is read once, and so is each object made, whatever refers to it: references that are the
 same in Python are the same in the heap.
@@ -46,7 +47,6 @@ same in Python are the same in the heap.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -75,11 +75,11 @@ __all__ = [
     "add_shared_list_functions",
 ]
 
-KINDS = ("int", "float", "bool")
-"""What the codes 0, 1 and 2 stand for."""
+KINDS = ("int", "float", "bool", "array")
+"""What the codes from 0 to 3 stand for."""
 
-CODE_DTYPES: tuple[np.dtype[Any], ...] = (np.dtype(np.int64), np.dtype(np.float64), np.dtype(bool))
-"""Of the arrays with ints, floats and bools; those with references are as those with ints."""
+CODE_DTYPES = tuple(np.dtype(one) for one in (np.int64, np.float64, np.bool_, np.object_))
+"""Of the buffers for these; places of lists are as ints."""
 
 FIRST_LIST = len(KINDS)
 MAX_WIDTH = 8
@@ -258,7 +258,7 @@ def _text() -> str:
         "MOST": _MOST,
         "SPARE": 8,
     }
-    for name, dtype in zip(("INT", "FLOAT", "BOOL"), CODE_DTYPES, strict=True):
+    for name, dtype in zip(("INT", "FLOAT", "BOOL"), CODE_DTYPES, strict=False):
         parts[f"{name}_DTYPE"] = dtype.num
     offsets = ("LIST_ITEMS", "LIST_SIZE", "TUPLE_ITEMS", "TUPLE_SIZE", "OBJECT_TYPE", "FLOAT_VALUE")
     parts |= {name: getattr(layout, name) for name in offsets}

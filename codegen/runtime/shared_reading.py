@@ -145,7 +145,7 @@ entry:
   %code = load i64, ptr %column
   %array = call ptr @address(ptr %column, i64 1)
   switch i64 %code, label %list [
-    i64 0, label %on.int i64 1, label %on.float i64 2, label %on.bool
+    i64 0, label %on.int i64 1, label %on.float i64 2, label %on.bool i64 3, label %no
   ]
 on.int:
   %is.int = call i1 @is_a(ptr %item, i64 2)

@@ -13,8 +13,12 @@ entry:
   %code = load i64, ptr %column
   %array = call ptr @address(ptr %column, i64 1)
   switch i64 %code, label %list [
-    i64 0, label %on.int i64 1, label %on.float i64 2, label %on.bool
+    i64 0, label %on.int i64 1, label %on.float i64 2, label %on.bool i64 3, label %on.array
   ]
+on.array:
+  %held = call ptr @address(ptr %array, i64 %at)
+  call void @Py_IncRef(ptr %held)
+  ret ptr %held
 on.int:
   %int = call i64 @word(ptr %array, i64 %at)
   %int.object = call ptr @PyLong_FromLongLong(i64 %int)
@@ -144,8 +148,12 @@ entry:
   %code = load i64, ptr %column
   %array = call ptr @address(ptr %column, i64 1)
   switch i64 %code, label %list [
-    i64 0, label %on.int i64 1, label %on.float i64 2, label %on.bool
+    i64 0, label %on.int i64 1, label %on.float i64 2, label %on.bool i64 3, label %on.array
   ]
+on.array:
+  %held = call ptr @address(ptr %array, i64 %at)
+  %is.held = icmp eq ptr %held, %item
+  ret i1 %is.held
 on.int:
   %is.int = call i1 @is_a(ptr %item, i64 2)
   br i1 %is.int, label %int.read, label %no

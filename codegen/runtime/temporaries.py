@@ -265,7 +265,7 @@ def make_temporaries() -> CompiledModule:
     }
     for name, replacement in replacements.items():
         text = text.replace(name, replacement)
-    module = compile_module(text, name="temporaries", optimize=False)
+    module = compile_module(text, name="temporaries", effort="none")
     for symbol in module.symbols:
         add_symbol(symbol, module.address(symbol))
     return module

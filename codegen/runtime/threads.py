@@ -11,10 +11,12 @@ the caller alone, as is everything where another thread's loop has the workers, 
 starts a loop itself.  So there is nothing to wait for in a circle, and no call waits for another.
 
 How it works.  A job is some words and a number, its generation, that idle workers watch: for some
-microseconds in a loop, then asleep on a condition variable.  Parts are handed out by an atomic
-addition.  A worker counts itself in before it looks at the job, and out after its last part; the
-caller closes the job when the parts are gone, and returns when nobody is in.  It never waits for a
-worker that has not woken up yet.
+microseconds in a loop, then asleep on a condition variable.  Each thread has a range of the
+iterations for its home.  It takes the parts of that by atomic additions, and then what is left of
+the others'.  So a loop over the same arrays finds most of them in the caches that the loop before
+has left them in, and a thread that comes late or is slow holds nobody up.  A worker counts itself
+in before it looks at the job, and out after its last part; the caller closes the job when the parts
+are gone, and returns when nobody is in.  It never waits for a worker that has not woken up yet.
 
 A worker that wakes up on the core of its caller would only take turns with it.  Virtual machines do
 that, because Linux takes a core that their host has put to sleep for one that is not to be had.  So
@@ -48,6 +50,9 @@ LEAST_WORK = 250_000
 PARTS_PER_THREAD = 4
 """Several, because threads do not all get a whole core."""
 
+MOST_HOMES = 256
+"""With more threads than that some share theirs."""
+
 LEAST_TO_WAKE = 1_000_000
 """Where the workers sleep there must be more work: in a virtual machine it may take 50 microseconds
 to wake a core."""
@@ -78,9 +83,10 @@ _TEXT = """
 @alone_for = internal global i64 ALONE_FOR
 @body = internal global ptr null
 @context = internal global ptr null
-@next = internal global i64 0
-@stop = internal global i64 0
 @part = internal global i64 1
+; Where the rest of each home begins, and where the home ends, in a cache line of their own.
+@homes = internal global [MOST_HOMES x [8 x i64]] zeroinitializer, align 64
+@home_count = internal global i64 1
 ; Large enough for the types of every libc.
 @mutex = internal global [16 x i64] zeroinitializer, align 16
 @condition = internal global [16 x i64] zeroinitializer, align 16
@@ -152,21 +158,69 @@ define internal void @regain_trust() {
   ret void
 }
 
-define internal void @take_parts() {
+; Those of the home of a thread first.
+define internal void @take_parts(i64 %number) {
+entry:
   %body = load ptr, ptr @body
   %context = load ptr, ptr @context
-  %stop = load i64, ptr @stop
   %part = load i64, ptr @part
-  br label %more
-more:
-  %first = atomicrmw add ptr @next, i64 %part seq_cst
+  %count = load i64, ptr @home_count
+  br label %visit
+visit:
+  %visited = phi i64 [ 0, %entry ], [ %visited.next, %leave ]
+  %far = add i64 %number, %visited
+  %place = urem i64 %far, %count
+  %next = getelementptr [8 x i64], ptr @homes, i64 %place
+  %stop.at = getelementptr i64, ptr %next, i64 1
+  %stop = load i64, ptr %stop.at
+  br label %look
+look:
+  %rest = load atomic i64, ptr %next seq_cst, align 8
+  %is_some = icmp slt i64 %rest, %stop
+  br i1 %is_some, label %take, label %leave
+take:
+  %first = atomicrmw add ptr %next, i64 %part seq_cst
   %is_left = icmp slt i64 %first, %stop
-  br i1 %is_left, label %run, label %done
+  br i1 %is_left, label %run, label %leave
 run:
   %end = add i64 %first, %part
   %last = call i64 @llvm.smin.i64(i64 %end, i64 %stop)
   call void %body(ptr %context, i64 %first, i64 %last)
+  br label %look
+leave:
+  %visited.next = add i64 %visited, 1
+  %is_more = icmp slt i64 %visited.next, %count
+  br i1 %is_more, label %visit, label %done
+done:
+  ret void
+}
+
+; Divide a range into homes.
+define internal void @settle_homes(i64 %start, i64 %stop, i64 %threads) {
+entry:
+  %count = call i64 @llvm.smin.i64(i64 %threads, i64 MOST_HOMES)
+  %length = sub i64 %stop, %start
+  %rounded = add i64 %length, %count
+  %above = sub i64 %rounded, 1
+  %size = sdiv i64 %above, %count
+  %all = add i64 %size, PARTS_PER_THREAD
+  %sized = sub i64 %all, 1
+  %part = sdiv i64 %sized, PARTS_PER_THREAD
+  store i64 %part, ptr @part
+  store i64 %count, ptr @home_count
   br label %more
+more:
+  %number = phi i64 [ 0, %entry ], [ %number.next, %more ]
+  %begin = phi i64 [ %start, %entry ], [ %end, %more ]
+  %far = add i64 %begin, %size
+  %end = call i64 @llvm.smin.i64(i64 %far, i64 %stop)
+  %next = getelementptr [8 x i64], ptr @homes, i64 %number
+  %stop.at = getelementptr i64, ptr %next, i64 1
+  store i64 %begin, ptr %next
+  store i64 %end, ptr %stop.at
+  %number.next = add i64 %number, 1
+  %is_left = icmp slt i64 %number.next, %count
+  br i1 %is_left, label %more, label %done
 done:
   ret void
 }
@@ -249,7 +303,7 @@ crowded:
   call void @work_alone()
   br label %lie_down
 work:
-  call void @take_parts()
+  call void @take_parts(i64 %number)
   br label %leave
 leave:
   %ignored.15 = atomicrmw sub ptr @inside, i64 1 seq_cst
@@ -317,15 +371,9 @@ settle:
 settle_again:
 PAUSE  br label %settle
 publish:
-  %parts = mul i64 %threads, PARTS_PER_THREAD
-  %rounded = add i64 %count, %parts
-  %sized = sub i64 %rounded, 1
-  %part = sdiv i64 %sized, %parts
   store ptr %body, ptr @body
   store ptr %context, ptr @context
-  store i64 %start, ptr @next
-  store i64 %stop, ptr @stop
-  store i64 %part, ptr @part
+  call void @settle_homes(i64 %start, i64 %stop, i64 %threads)
 CORE_OF_CALLER  store atomic i32 %core, ptr @caller_core seq_cst, align 4
   store atomic i64 1, ptr @open seq_cst, align 8
   %ignored.9 = call i32 @pthread_mutex_lock(ptr @mutex)
@@ -338,7 +386,7 @@ wake:
   %ignored.11 = call i32 @pthread_cond_broadcast(ptr @condition)
   br label %work_too
 work_too:
-  call void @take_parts()
+  call void @take_parts(i64 0)
   store atomic i64 0, ptr @open seq_cst, align 8
   %done = call i64 @now()
   br label %finish
@@ -490,7 +538,7 @@ def _make() -> None:
             return
         if os.name == "posix":
             _add_functions_of_the_system()
-        _module = compile_module(_text(), name="threads", optimize=False)
+        _module = compile_module(_text(), name="threads", effort="none")
         add_symbol("jc_parallel", _module.address("jc_parallel"))
         _call("jc_forget_threads")
         _call("jc_set_threads", get_num_threads())
@@ -536,6 +584,7 @@ def _text() -> str:
         "LEAST_WORK": str(LEAST_WORK),
         "LEAST_TO_WAKE": str(LEAST_TO_WAKE),
         "PARTS_PER_THREAD": str(PARTS_PER_THREAD),
+        "MOST_HOMES": str(MOST_HOMES),
         "SIG_SETMASK": str(int(signal.SIG_SETMASK)),
     }
     text = _TEXT

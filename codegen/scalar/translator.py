@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -194,32 +194,6 @@ class Translator:
         self.known = known
         self.dtype = dtype
         self.body = body
-        self._visitors: dict[type[ast.AST], Callable[[Any], Any]] = {
-            ast.Constant: lambda node: node.value,
-            ast.Name: self._name,
-            ast.Tuple: lambda node: tuple(map(self.visit, node.elts)),
-            ast.ListComp: self._list,
-            ast.Attribute: self._attribute,
-            ast.Subscript: self._subscript,
-            ast.BinOp: self._binary_operator,
-            ast.UnaryOp: self._unary_operator,
-            ast.BoolOp: self._bool_operator,
-            ast.Compare: self._compare,
-            ast.IfExp: self._conditional,
-            ast.Call: self._call,
-        }
-        self._primitives: dict[str, Callable[[ast.Call, list[Any]], Any]] = {
-            "select": self._select,
-            "cast": self._cast,
-            "bits": self._bits,
-            "fma": self._fma,
-            "extern": self._extern,
-            "polynomial": self._polynomial,
-            "abs": self._abs,
-            "range": self._range,
-        }
-        self._primitives |= dict.fromkeys(_FLOAT_UNARY | _INTEGER_UNARY, self._unary_primitive)
-        self._primitives |= dict.fromkeys(_BINARY | _OVERFLOW, self._binary_primitive)
 
     def refuse(self, node: ast.AST, reason: str) -> NoReturn:
         """Raise the error that names a construct."""
@@ -227,10 +201,10 @@ class Translator:
 
     def visit(self, node: ast.expr) -> Any:
         """The value of an expression: loop IR, or a Python object known now."""
-        visitor = self._visitors.get(type(node))
+        visitor = _VISITORS.get(type(node))
         if visitor is None:
             self.refuse(node, f"{type(node).__name__} is not part of the scalar language")
-        return visitor(node)
+        return visitor(self, node)
 
     def typed(self, value: Any, dtype: str) -> loops.Expr:
         """Loop IR for a value; literals get ``dtype``."""
@@ -257,6 +231,12 @@ class Translator:
         if isinstance(value, loops.Expr) and self.body is not None:
             return self.body.bind(name, value)
         return value
+
+    def _literal(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def _tuple(self, node: ast.Tuple) -> Any:
+        return tuple(map(self.visit, node.elts))
 
     def _name(self, node: ast.Name) -> Any:
         for names in (self.scope, _CONSTANTS, self.known):
@@ -297,8 +277,7 @@ class Translator:
         return [self.typed(value, dtype) for value in values]
 
     def _check_kind(self, node: ast.AST, op: str, dtype: str) -> None:
-        is_float = np.dtype(dtype).kind == "f"
-        if op in _FLOAT_ONLY and not is_float:
+        if op in _FLOAT_ONLY and np.dtype(dtype).kind != "f":
             self.refuse(node, f"{op} is for floats, not for {dtype}")
         if op in _INTEGER_ONLY and np.dtype(dtype).kind not in "iu":
             self.refuse(node, f"{op} is for integers, not for {dtype}")
@@ -375,8 +354,8 @@ class Translator:
         name = node.func.id
         args = [self.visit(arg) for arg in node.args]
         callee = self.known.get(name)
-        if isinstance(callee, Primitive) or (callee is None and name in self._primitives):
-            return self._primitives[name](node, args)
+        if isinstance(callee, Primitive) or (callee is None and name in _PRIMITIVES):
+            return _PRIMITIVES[name](self, node, args)
         if isinstance(callee, FunctionType) and self.body is not None:
             return self._inline(node, callee, args)
         if self.body is not None:
@@ -481,3 +460,32 @@ class Translator:
         self._check_kind(node, node.func.id, x.dtype)
         result = "bool" if node.func.id in _OVERFLOW else x.dtype
         return loops.Binary(node.func.id, x, y, result)
+
+
+# Most texts are as short as ``x + y``: nothing is set up for each of them.
+_VISITORS: Final[dict[type[ast.AST], Callable[[Translator, Any], Any]]] = {
+    ast.Constant: Translator._literal,
+    ast.Name: Translator._name,
+    ast.Tuple: Translator._tuple,
+    ast.ListComp: Translator._list,
+    ast.Attribute: Translator._attribute,
+    ast.Subscript: Translator._subscript,
+    ast.BinOp: Translator._binary_operator,
+    ast.UnaryOp: Translator._unary_operator,
+    ast.BoolOp: Translator._bool_operator,
+    ast.Compare: Translator._compare,
+    ast.IfExp: Translator._conditional,
+    ast.Call: Translator._call,
+}
+_PRIMITIVES: Final[dict[str, Callable[[Translator, ast.Call, list[Any]], Any]]] = {
+    "select": Translator._select,
+    "cast": Translator._cast,
+    "bits": Translator._bits,
+    "fma": Translator._fma,
+    "extern": Translator._extern,
+    "polynomial": Translator._polynomial,
+    "abs": Translator._abs,
+    "range": Translator._range,
+    **dict.fromkeys(_FLOAT_UNARY | _INTEGER_UNARY, Translator._unary_primitive),
+    **dict.fromkeys(_BINARY | _OVERFLOW, Translator._binary_primitive),
+}

@@ -10,7 +10,6 @@ treated as NumPy does.  The functions themselves are in the files beside this on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from jitcore.codegen.vecmath import (
 )
 from jitcore.codegen.vecmath import complex as of_complex
 from jitcore.codegen.vecmath import float as elementary
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Branch", "branch", "function", "names"]
 

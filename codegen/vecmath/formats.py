@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["FORMATS", "FloatFormat"]
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
+from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import check_scalar_fits
 from jitcore.ir.ops.elementwise import cast_to
@@ -135,7 +136,7 @@ def _storable(b: Builder, value: Value, dtype: np.dtype[Any]) -> Value:
         or (value.type == COMPLEX and dtype.kind != "c")
     ):
         raise Untypable(f"{value.type} goes into {dtype}")
-    if value.constant is not None:
+    if value.constant is not None and not is_bfloat16(dtype):
         return _constant_in(b, value.constant.attributes["value"], dtype)
     return cast_to(b, value, dtype)
 

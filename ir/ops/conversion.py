@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
+from jitcore.ir.bfloat16 import computed_in, is_stored
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
@@ -19,7 +20,6 @@ from jitcore.ir.types import (
     COMPLEX,
     FLOAT,
     INT,
-    SUPPORTED,
     Dim,
     ListType,
     TensorType,
@@ -45,7 +45,7 @@ def _checked(dtype: Any) -> np.dtype[Any]:
         found: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
         raise Untypable(str(error)) from None
-    if found.char not in SUPPORTED or not found.isnative:
+    if not is_stored(found):
         raise Untypable(f"dtype {found} is not compiled")
     return found
 
@@ -219,7 +219,7 @@ def _item_method_rule(b: Builder, call: Call) -> Value:
     found = x if type_.scalar else b.op("prim::getitem", x, b.make_tuple(places))
     kinds = {"i": "int", "u": "int", "f": "float", "c": "complex", "b": "bool"}
     assert type_.dtype is not None
-    return b.op(f"prim::{kinds[type_.dtype.kind]}", found)
+    return b.op(f"prim::{kinds[computed_in(type_.dtype).kind]}", found)
 
 
 def _item_method(x: Any, *args: Any) -> Any:

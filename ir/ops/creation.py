@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
+from jitcore.ir.bfloat16 import computed_in, is_stored
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
@@ -23,7 +24,7 @@ def _dtype(value: Any) -> np.dtype[Any]:
         dtype: np.dtype[Any] = np.dtype(value)
     except TypeError as error:
         raise Untypable(str(error)) from None
-    if dtype.char not in SUPPORTED or not dtype.isnative:
+    if not is_stored(dtype):
         raise Untypable(f"dtype {dtype} is not compiled")
     return dtype
 
@@ -41,7 +42,9 @@ def _filled(
     inputs, kind = extents, "np::empty"
     if number is not None:
         if not isinstance(number, Value):
-            number = b.constant(dtype.type(number), TensorType(dtype, (), True))
+            own = computed_in(dtype)
+            constant = b.constant(own.type(number), TensorType(own, (), True))
+            number = cast_to(b, constant, dtype)
         inputs, kind = [number, *extents], "np::full"
     if like is None or len(extents) < 2 or tensor(like).rank != len(extents):
         return b.emit(kind, inputs, {"dtype": dtype}, type_)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.ir.bfloat16 import computed_in, is_bfloat16, is_stored
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Scalar, Untypable, tensor
 from jitcore.ir.ops.scalars import SCALARS
@@ -25,8 +26,8 @@ from jitcore.ir.types import (
     FLOAT,
     INT,
     NONE,
-    SUPPORTED,
     Dim,
+    ListType,
     TensorType,
     TupleType,
     Type,
@@ -42,6 +43,10 @@ __all__ = [
     "ufunc_rule",
     "with_output",
 ]
+
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+_NOT_IN_FLOAT32 = frozenset({"np::nextafter", "np::sign", "np::spacing", "np::ldexp"})
+"""What gives another result in bfloat16 than in float32, rounded: ml_dtypes' sign of -0 is -0."""
 
 _WEAK: dict[Type, Any] = {INT: int, FLOAT: float, COMPLEX: complex, BOOL: np.dtype(bool)}
 UFUNC_PARAMETERS = "out=None, where=True, casting!='same_kind', order!='K', dtype=None, subok!=True"
@@ -100,13 +105,11 @@ def cast_to(b: Builder, value: Value, dtype: np.dtype[Any], *, exact: bool = Tru
     """
     type_ = value.type
     if isinstance(type_, TensorType):
-        if type_.dtype == dtype:
-            return value
-        return b.emit(
-            "np::cast", [value], {"dtype": dtype}, TensorType(dtype, type_.dims, type_.scalar)
-        )
+        return value if type_.dtype == dtype else _converted(b, value, dtype)
     if type_ not in _WEAK:
         raise Untypable(f"{type_} is not a number or an array")
+    if is_bfloat16(dtype):
+        return _converted(b, _computed(b, value, dtype), dtype)
     node = value.constant
     if node is None:
         if type_ == INT and exact and dtype.kind in "iu" and dtype != np.dtype(np.int64):
@@ -121,6 +124,27 @@ def cast_to(b: Builder, value: Value, dtype: np.dtype[Any], *, exact: bool = Tru
     return b.constant(converted, TensorType(dtype, (), True))
 
 
+def _computed(b: Builder, value: Value, dtype: np.dtype[Any]) -> Value:
+    """``value`` rounded to ``dtype``, in the dtype that its numbers are computed in."""
+    own = computed_in(dtype)
+    if own == dtype or isinstance(value.type, TensorType):
+        return cast_to(b, cast_to(b, value, dtype), own)
+    if value.constant is None:
+        return _converted(b, _converted(b, cast_to(b, value, _DOUBLE), dtype), own)
+    number = own.type(dtype.type(value.constant.attributes["value"]))
+    return b.constant(number, TensorType(own, (), True))
+
+
+def _converted(b: Builder, value: Value, dtype: np.dtype[Any]) -> Value:
+    """``np::cast`` of an array or a NumPy scalar; from and to bfloat16 by way of float32."""
+    type_ = tensor(value)
+    assert type_.dtype is not None
+    if any(map(is_bfloat16, (type_.dtype, dtype))) and _SINGLE not in (type_.dtype, dtype):
+        value = _converted(b, value, _SINGLE)
+    made = TensorType(dtype, type_.dims, type_.scalar)
+    return b.emit("np::cast", [value], {"dtype": dtype}, made)
+
+
 def elementwise_result(b: Builder, values: Sequence[Value], dtype: np.dtype[Any]) -> TensorType:
     """The type of an elementwise result: broadcast dims, a scalar where nothing has an axis."""
     try:
@@ -132,7 +156,7 @@ def elementwise_result(b: Builder, values: Sequence[Value], dtype: np.dtype[Any]
 
 def _check_supported(dtypes: Sequence[np.dtype[Any]]) -> None:
     for dtype in dtypes:
-        if dtype.char not in SUPPORTED or not dtype.isnative:
+        if not is_stored(dtype):
             raise Untypable(f"dtype {dtype} is not compiled")
 
 
@@ -143,7 +167,7 @@ def ufunc_rule(
     name = kind.partition("::")[2]
 
     def rule(b: Builder, call: Call) -> Value:
-        values = [call.value(operand) for operand in names]
+        values = [_in_array(b, call.value(operand)) for operand in names]
         if name in _WHERE_NEGATIVE:
             values = [_any_int(b, value, values) for value in values]
         asked = call.static("dtype")
@@ -152,16 +176,34 @@ def ufunc_rule(
         else:
             dtypes = _asked_dtypes(find(), values, _as_dtype(asked))
         _check_supported(dtypes)
+        if any(map(is_bfloat16, dtypes)):
+            return _in_float32(b, kind, values, dtypes)
         if scalar is None or scalar.text(dtypes[0].kind) is None:
             raise Untypable(f"{name} of {dtypes[0]} is not compiled")
-        if name == "power" and dtypes[0].kind in "iu" and dtypes[1].kind == "i":
-            _check_integer_power(values[1])
         operands = [cast_to(b, value, dtype) for value, dtype in zip(values, dtypes, strict=False)]
+        if name == "power" and dtypes[0].kind in "iu" and dtypes[1].kind == "i":
+            _check_integer_power(b, call, *operands)
         if name in _WHERE_NEGATIVE and dtypes[0] != dtypes[1]:
             return _compare_across_signs(b, name, operands)
         return b.emit(kind, operands, {}, elementwise_result(b, operands, dtypes[-1]))
 
     return with_output(rule)
+
+
+def _in_array(b: Builder, value: Value) -> Value:
+    """Tuples and lists of numbers are arrays to a ufunc."""
+    is_sequence = isinstance(value.type, TupleType | ListType)
+    return b.op("np::asarray", value) if is_sequence else value
+
+
+def _in_float32(
+    b: Builder, kind: str, values: Sequence[Value], dtypes: Sequence[np.dtype[Any]]
+) -> Value:
+    """What ml_dtypes does for bfloat16: compute in float32, and round the result."""
+    if kind in _NOT_IN_FLOAT32:
+        raise Untypable(f"{kind} of bfloat16")
+    operands = [_computed(b, value, dtype) for value, dtype in zip(values, dtypes, strict=False)]
+    return cast_to(b, b.op(kind, *operands), dtypes[-1])
 
 
 def with_output(rule: Rule) -> Rule:
@@ -245,10 +287,20 @@ def _compare_across_signs(b: Builder, name: str, operands: Sequence[Value]) -> V
     return b.op("np::logical_and", b.op("np::logical_not", negative), same)
 
 
-def _check_integer_power(exponent: Value) -> None:
+def _check_integer_power(b: Builder, call: Call, base: Value, exponent: Value) -> None:
+    """Raise as NumPy does where an integer has a negative exponent."""
     node = exponent.constant
-    if node is None or np.any(np.asarray(node.attributes["value"]) < 0):
-        raise Untypable("integers to a power that may be negative")
+    if node is not None:
+        if np.any(np.asarray(node.attributes["value"]) < 0):
+            raise Untypable("integers to a negative power")
+        return
+    if _mask(call) is not None:
+        raise Untypable("integers to a power that may be negative where it is not computed")
+    # An exponent that is broadcast to no elements at all is not looked at.
+    negative = b.op("np::logical_and", b.op("np::less", exponent, 0), b.op("np::equal", base, base))
+    allowed = b.op("prim::not_", b.op("np::any", negative))
+    message = "Integers to negative integer powers are not allowed."
+    b.op("prim::require", allowed, exception="ValueError", message=message)
 
 
 def _ufunc(name: str, scalar: Scalar | None, *, aliases: tuple[Any, ...] = (), doc: str = "") -> Op:
@@ -289,13 +341,19 @@ def _angle_unit(name: str, numerator: float, denominator: float) -> Op:
 
 def _where_rule(b: Builder, call: Call) -> Value:
     condition, x, y = call.value("condition"), call.optional("x"), call.optional("y")
+    if "x" not in call.bound and "y" not in call.bound:
+        return b.op("np::nonzero", condition)
     if x is None or y is None:
-        raise Untypable("np.where with one argument")
+        raise Untypable("np.where of None")
     operands = [operand_dtype(value) for value in (x, y)]
     dtype = _where_dtype(*operands)
     _check_supported([dtype])
     if condition.type in (BOOL, INT, FLOAT) or tensor(condition).dtype != np.dtype(bool):
         condition = cast_to(b, condition, np.dtype(bool))
+    own = computed_in(dtype)
+    if own != dtype:
+        values = [condition, _computed(b, x, dtype), _computed(b, y, dtype)]
+        return cast_to(b, b.op("np::where", *values), dtype)
     values = [condition, cast_to(b, x, dtype), cast_to(b, y, dtype)]
     result = elementwise_result(b, values, dtype)
     return b.emit("np::where", values, {}, TensorType(dtype, result.dims, False))
@@ -327,9 +385,7 @@ def _cast_rule(b: Builder, call: Call) -> Value:
         _check_supported([source.dtype])
         if source.dtype.kind == "c" and dtype.kind not in "cb":
             raise Untypable("NumPy warns that a cast drops the imaginary part")
-        return b.emit(
-            "np::cast", [x], {"dtype": dtype}, TensorType(dtype, source.dims, source.scalar)
-        )
+        return _converted(b, x, dtype)
     return cast_to(b, x, dtype)
 
 

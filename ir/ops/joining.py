@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
+from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.array_lists import joined, long_list, rank_in, stacked
 from jitcore.ir.ops.conversion import as_array, default_dtype
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
@@ -20,10 +22,18 @@ __all__ = ["OPS"]
 
 def _common(b: Builder, values: Sequence[Value]) -> list[Value]:
     dtypes = [tensor(value).dtype for value in values]
-    dtype = np.result_type(*[one for one in dtypes if one is not None])
-    if dtype.char not in SUPPORTED:
+    dtype = _common_dtype([one for one in dtypes if one is not None])
+    if not is_stored(dtype):
         raise Untypable(f"dtype {dtype} is not compiled")
     return [cast_to(b, value, dtype) for value in values]
+
+
+def _common_dtype(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+    try:
+        return np.result_type(*dtypes)
+    except TypeError as error:
+        # bfloat16 and short integers, say, have no common dtype.
+        raise Untypable(str(error)) from None
 
 
 def _concatenate_rule(b: Builder, call: Call) -> Value:
@@ -67,10 +77,19 @@ def _concatenate_function_rule(b: Builder, call: Call) -> Value:
     given = call.value("arrays")
     if isinstance(given.type, TensorType):
         raise Untypable("an array is taken apart to be joined")
+    items = long_list(call, "arrays")
+    if items is not None:
+        axis = call.static("axis")
+        if axis is None:
+            raise Untypable("a list of arrays becomes one axis")
+        return b.define(joined, items, checked_axis(axis, rank_in(items)))
     return b.op("np::concatenate", *_arrays(b, call, "arrays"), axis=call.static("axis"))
 
 
 def _stack_rule(b: Builder, call: Call) -> Value:
+    items = long_list(call, "arrays")
+    if items is not None:
+        return b.define(stacked, items, checked_axis(call.static("axis"), rank_in(items) + 1))
     arrays = _arrays(b, call, "arrays")
     rank = rank_of(arrays[0])
     axis = checked_axis(call.static("axis"), rank + 1)
@@ -126,6 +145,9 @@ def _at_least(b: Builder, value: Value, rank: int) -> Value:
 
 def _stacked_rule(rank: int, axis: Any) -> Any:
     def rule(b: Builder, call: Call) -> Value:
+        items = long_list(call, "tup")
+        if items is not None and rank < 3:
+            return _stacked_items(b, items, rank)
         arrays = [_at_least(b, one, rank) for one in _arrays(b, call, "tup")]
         along = axis(arrays[0]) if callable(axis) else axis
         return b.op("np::concatenate", *arrays, axis=along)
@@ -133,7 +155,19 @@ def _stacked_rule(rank: int, axis: Any) -> Any:
     return rule
 
 
+def _stacked_items(b: Builder, items: Value, rank: int) -> Value:
+    """``np.vstack`` of a long list for rank 2, and ``np.hstack`` for rank 1."""
+    if rank_in(items) == 0:
+        raise Untypable("a list of arrays of no axes becomes one")
+    if rank == 2:
+        return b.define(stacked if rank_in(items) == 1 else joined, items, 0)
+    return b.define(joined, items, min(rank_in(items) - 1, 1))
+
+
 def _column_stack_rule(b: Builder, call: Call) -> Value:
+    items = long_list(call, "tup")
+    if items is not None:
+        return b.define(stacked if rank_in(items) == 1 else joined, items, 1)
     columns = []
     for one in _arrays(b, call, "tup"):
         if rank_of(one) == 0:

@@ -4,7 +4,7 @@
 where there are no spatial axes.  Its matrix is packed (``nn::packed``) in panels of as many columns
 as the machine's kernels take at once, whatever that is: (groups, panels, \\*kernel, channels,
 width).  ``nn::window_sum``, ``nn::window_max`` and ``nn::window_mean`` keep channels apart:
-depthwise convolutions and pooling.
+depthwise convolutions and pooling.  ``nn::transposed_product`` is the adjoint of a convolution.
 
 All results may be limited, and a product adds a residual first, so that what follows a layer needs
 no pass over memory of its own.
@@ -13,7 +13,7 @@ no pass over memory of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,15 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.types import Dim, TensorType
 
-__all__ = ["MAX_TAPS", "NO_LIMITS", "OPS", "is_depthwise", "pack", "window_count"]
+__all__ = [
+    "MAX_TAPS",
+    "NO_LIMITS",
+    "OPS",
+    "is_depthwise",
+    "pack",
+    "transposed_excess",
+    "window_count",
+]
 
 MAX_TAPS = 4096
 """The kernels take windows of so many elements at most."""
@@ -142,6 +150,27 @@ def _interleaved_rule(b: Builder, call: Call) -> Value:
     ]
     type_ = TensorType(tensor(images).dtype, (_dims(images)[0], *extents, channels))
     return b.emit(call.kind, inputs, attributes, type_)
+
+
+def _transposed_product_rule(b: Builder, call: Call) -> Value:
+    x, weight, attributes = call.value("x"), call.value("weight"), _attributes(call)
+    _, columns, *kernel = _dims(weight)
+    extents: list[Dim] = []
+    for axis, (n, taps) in enumerate(zip(_dims(x)[1:-1], kernel, strict=True)):
+        if not isinstance(taps, int) or not isinstance(columns, int):
+            raise Untypable("weights whose extents only the run shows")
+        stride, more = attributes["stride"][axis], transposed_excess(attributes, taps, axis)
+        symbol = ("transposed", n, stride, more)
+        extents.append(n * stride + more if isinstance(n, int) else b.fresh_dim(symbol))
+    dims = (_dims(x)[0], *extents, columns * attributes["groups"])
+    return _emit(b, call, ("x", "weight", "bias"), dims)
+
+
+def transposed_excess(attributes: Mapping[str, Any], taps: int, axis: int) -> int:
+    """How many pixels more a transposed convolution gives than its stride makes of the image's."""
+    names = ("stride", "dilation", "padding", "output_padding")
+    stride, dilation, cut, extra = (attributes[name][axis] for name in names)
+    return int(dilation * (taps - 1) + 1 + extra - 2 * cut - stride)
 
 
 # What they mean ---------------------------------------------------------------------------
@@ -274,6 +303,28 @@ def _interleaved(images: Any, bias: Any = None, *phases: Any, **attributes: Any)
     return result
 
 
+def _transposed_product(x: Any, weight: Any, bias: Any = None, **attributes: Any) -> Any:
+    groups, kernel = attributes["groups"], weight.shape[2:]
+    names = ("stride", "dilation", "padding", "output_padding")
+    numbers = list(zip(*(attributes[name] for name in names), strict=True))
+    axes = list(zip(x.shape[1:-1], kernel, numbers, strict=True))
+    full = [(n - 1) * s + d * (taps - 1) + 1 + more for n, taps, (s, d, _, more) in axes]
+    parts = []
+    for images, kernels in zip(np.split(x, groups, axis=-1), np.split(weight, groups), strict=True):
+        part = np.zeros((len(x), *full, weight.shape[1]), x.dtype)
+        for tap in np.ndindex(*kernel):
+            places = [
+                slice(t * d, t * d + n * s, s)
+                for t, (n, _, (s, d, *_)) in zip(tap, axes, strict=True)
+            ]
+            part[:, *places] += images @ kernels[:, :, *tap]
+        parts.append(part)
+    ends = zip(full, numbers, strict=True)
+    kept = [slice(cut, extent - cut) for extent, (*_, cut, _) in ends]
+    result = np.concatenate(parts, axis=-1)[:, *kept]
+    return result if bias is None else result + bias
+
+
 _GEOMETRY = "*, kernel, stride, padding, dilation"
 
 
@@ -289,6 +340,13 @@ OPS: tuple[Op, ...] = (
         _product_rule,
         f"x, packed, bias=None, residual=None, {_GEOMETRY}, columns, low, high",
         "Channels-last windows times packed weights, plus bias and residual, limited.",
+    ),
+    _row(
+        "transposed_product",
+        _transposed_product,
+        _transposed_product_rule,
+        "x, weight, bias=None, *, stride, padding, output_padding, groups, dilation",
+        "The adjoint of a convolution, of channels-last images.",
     ),
     _row(
         "window_sum",

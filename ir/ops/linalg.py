@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import cast_to, with_output
@@ -18,10 +19,16 @@ __all__ = ["OPS"]
 
 
 def _pair(b: Builder, x: Value, y: Value) -> tuple[Value, Value, np.dtype[Any]]:
-    """Both operands in their common dtype."""
+    """Both operands in their common dtype, and the dtype of their product."""
     one, two = tensor(x).dtype, tensor(y).dtype
     assert one is not None and two is not None
-    dtype = np.result_type(one, two)
+    if is_bfloat16(one) or is_bfloat16(two):
+        # ml_dtypes has no product of matrices: NumPy computes it in float32, and leaves it so.
+        dtype = np.matmul.resolve_dtypes((one, two, None))[-1]
+        if one == two:
+            return x, y, dtype
+    else:
+        dtype = np.result_type(one, two)
     if dtype.char not in SUPPORTED:
         raise Untypable(f"dtype {dtype} is not compiled")
     return cast_to(b, x, dtype), cast_to(b, y, dtype), dtype
@@ -57,8 +64,15 @@ def _dot_rule(b: Builder, call: Call) -> Value:
     if not left or not right:
         return b.op("np::multiply", x, y)
     if len(left) <= 2 and len(right) <= 2:
-        return b.op("np::matmul", x, y, function="dot")
+        return _like_both(b, b.op("np::matmul", x, y, function="dot"), x, y)
     raise Untypable("np.dot of stacks of matrices")
+
+
+def _like_both(b: Builder, product: Value, x: Value, y: Value) -> Value:
+    """The product of arrays of bfloat16 as such; ml_dtypes adds up in float32, too."""
+    one, two = tensor(x).dtype, tensor(y).dtype
+    assert one is not None
+    return cast_to(b, product, one) if is_bfloat16(one) and one == two else product
 
 
 def _inner_rule(b: Builder, call: Call) -> Value:
@@ -67,9 +81,9 @@ def _inner_rule(b: Builder, call: Call) -> Value:
     if not left or not right:
         return b.op("np::multiply", x, y)
     if len(left) == len(right) == 1:
-        return b.op("np::matmul", x, y)
+        return _like_both(b, b.op("np::matmul", x, y), x, y)
     if len(left) <= 2 and len(right) == 2:
-        return b.op("np::matmul", x, b.op("np::transpose", y))
+        return _like_both(b, b.op("np::matmul", x, b.op("np::transpose", y)), x, y)
     raise Untypable("np.inner of stacks of matrices")
 
 
@@ -81,7 +95,7 @@ def _vdot_rule(b: Builder, call: Call) -> Value:
     dtype = tensor(x).dtype
     if dtype is not None and dtype.kind == "c":
         x = b.op("np::conjugate", x)
-    return b.op("np::matmul", x, y)
+    return _like_both(b, b.op("np::matmul", x, y), x, y)
 
 
 def _outer_rule(b: Builder, call: Call) -> Value:

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.ir.ops import array_lists
 from jitcore.ir.reference import require
 
 __all__ = [
     "LEFT_TO_PYTHON",
-    "close_gap",
     "count_of",
     "count_places",
     "end_place",
     "equal",
     "first_place",
     "index_of",
-    "open_gap",
     "put_places",
     "require_count",
     "require_numbers",
@@ -43,9 +42,9 @@ _SHORTER = "a list gets shorter while it is visited"
 _OTHER_TYPE = "an element of another type"
 _RAGGED = "an array of lists of several lengths"
 _NAN_COMPARED = "a NaN in a list that is compared is equal to itself"
-LEFT_TO_PYTHON = frozenset(
-    {_TOO_MANY, _MORE_OR_FEWER, _SHORTER, _OTHER_TYPE, _RAGGED, _NAN_COMPARED}
-)
+LEFT_TO_PYTHON = array_lists.LEFT_TO_PYTHON | {
+    *(_TOO_MANY, _MORE_OR_FEWER, _SHORTER, _OTHER_TYPE, _RAGGED, _NAN_COMPARED)
+}
 """What only happens where Python can still begin anew."""
 
 _IS_NAN = "a NaN in a list of floats is found by its identity, which only Python knows"
@@ -126,16 +125,6 @@ def put_places(buffer: Any, first: int, step: int, count: int, items: Any, given
     require(given == count, "ValueError", "attempt to assign to an extended slice")
     for number in range(count):
         buffer[first + number * step] = items[number]
-
-
-def close_gap(buffer: Any, place: int, length: int) -> None:
-    """Move what follows a place one to the front."""
-    buffer[place : length - 1] = buffer[place + 1 : length]
-
-
-def open_gap(buffer: Any, place: int, length: int) -> None:
-    """Move what is at a place and behind it one to the back."""
-    buffer[place + 1 : length + 1] = buffer[place:length]
 
 
 def reverse(items: Any) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import SourceRange, Value
 from jitcore.ir.types import ANY, Dim, TensorType, Type
 

@@ -41,6 +41,7 @@ MAX_ITEMS = 256
 
 
 _ORDER: list[Type] = [BOOL, INT, FLOAT, COMPLEX]
+_SEQUENCES = (TupleType, ListType)
 
 
 # name, NumPy counterpart, Python function
@@ -129,12 +130,20 @@ def _binary_rule(name: str, numpy_name: str) -> Rule:
         if is_tensor(x) or is_tensor(y):
             if name == "pow":
                 return _array_power(b, x, y)
+            if name == "mul" and any(isinstance(one.type, _SEQUENCES) for one in (x, y)):
+                _check_not_repeated(x, y)
             return b.op(f"np::{numpy_name}", x, y)
-        if isinstance(x.type, (TupleType, ListType)):
+        if isinstance(x.type, _SEQUENCES):
             return _sequence(b, name, x, y)
         raise Untypable(f"{name} of {x.type} and {y.type}")
 
     return rule
+
+
+def _check_not_repeated(x: Value, y: Value) -> None:
+    """A NumPy scalar repeats a tuple or a list; an array multiplies its elements."""
+    if not any(is_tensor(one) and not tensor(one).scalar for one in (x, y)):
+        raise Untypable(f"mul of {x.type} and {y.type}")
 
 
 def _sequence(b: Builder, name: str, x: Value, y: Value) -> Value:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
+from jitcore.ir.bfloat16 import computed_in
 from jitcore.ir.graph import Value
 from jitcore.ir.ops import iteration
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.operators import is_tensor, known_types
 from jitcore.ir.types import (
@@ -66,6 +68,7 @@ def _convert_rule(name: str, type_: Type) -> Rule:
                 x = b.op("np::item", x)
             if source.dtype.kind == "c" or (source.dtype == np.dtype(np.uint64) and name == "int"):
                 raise Untypable(f"{name}() of {source.dtype}")
+            x = cast_to(b, x, computed_in(source.dtype))
         return b.emit(f"prim::{name}", [x], {}, type_)
 
     return rule
@@ -352,16 +355,14 @@ def _call(f: Any, *values: Any, **keywords: Any) -> Any:
     return f(*values, **keywords)
 
 
-def _union_construct(tag: int, *values: Any, types: tuple[Type, ...]) -> Any:
-    if types[tag] == NONE:
-        return None
-    return values[tag - sum(one == NONE for one in types[:tag])]
+def _union_construct(tag: int, *values: Any) -> Any:
+    return values[tag]
 
 
 def _union_rule(b: Builder, call: Call) -> Value:
-    types = call.static("types")
-    values = [call.value("tag"), *call.bound["values"]]
-    return b.emit("prim::UnionConstruct", values, {"types": types}, UnionType(types))
+    values = call.bound["values"]
+    union = UnionType(tuple(value.type for value in values))
+    return b.emit("prim::UnionConstruct", [call.value("tag"), *values], {}, union)
 
 
 def _same_rule(b: Builder, call: Call) -> Value:
@@ -547,7 +548,7 @@ OPS: tuple[Op, ...] = (
         "prim::UnionConstruct",
         _union_construct,
         _union_rule,
-        "tag, *values, types=None",
+        "tag, *values",
         doc="One of several values, by number.",
     ),
     Op(

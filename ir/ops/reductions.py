@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from jitcore.ir.bfloat16 import computed_in, is_bfloat16
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
@@ -46,6 +48,25 @@ def _array(b: Builder, call: Call) -> Value:
     return value
 
 
+def _in_float32(rule: Rule) -> Rule:
+    """A rule that has bfloat16 reduced in float32; what NumPy gives in bfloat16 is rounded once."""
+
+    def reduced(b: Builder, call: Call) -> Value:
+        x = call.value("a")
+        dtype = tensor(x).dtype
+        if dtype is None or not is_bfloat16(dtype):
+            return rule(b, call)
+        asked = call.bound.get("dtype") is not None and call.static("dtype") is not None
+        if is_given(call, "initial") or (asked and is_bfloat16(np.dtype(call.static("dtype")))):
+            raise Untypable("a reduction that begins, or is added up, in bfloat16")
+        wide = cast_to(b, x, computed_in(dtype))
+        result = rule(b, replace(call, bound={**call.bound, "a": wide}))
+        stays = asked or tensor(result).dtype != computed_in(dtype)
+        return result if stays else cast_to(b, result, dtype)
+
+    return reduced
+
+
 def _axes(call: Call, rank: int) -> tuple[int, ...]:
     axis = call.static("axis")
     if isinstance(axis, bool) or not isinstance(axis, (int, tuple, np.integer, type(None))):
@@ -72,10 +93,23 @@ def _emit(b: Builder, call: Call, x: Value, dtype: Any, name: str, /, **extra: A
     keepdims = bool(call.static("keepdims"))
     result = _reduced(type_, axes, keepdims, dtype)
     if not axes:
-        if type_.dims == () and name in ("all", "any", "min", "max"):
-            return b.op("np::item", x)
+        if type_.dims == ():
+            return _of_single(b, x, name, np.dtype(dtype))
         raise Untypable("a reduction over no axes")
     return b.emit(f"np::{name}", [x], {"axis": axes, "keepdims": keepdims, **extra}, result)
+
+
+def _of_single(b: Builder, x: Value, name: str, dtype: np.dtype[Any]) -> Value:
+    """A reduction of an array without axes, or of a NumPy scalar."""
+    single = b.op("np::item", x)
+    if name in ("all", "any", "min", "max"):
+        return single
+    if name == "count_nonzero":
+        return cast_to(b, single, dtype)
+    if name in ("sum", "mean"):
+        # These begin with 0, which makes 0.0 of -0.0.
+        return b.op("np::add", single, b.constant(dtype.type(0)))
+    raise Untypable(f"{name} over no axes")
 
 
 def _accumulator(call: Call, function: Callable[..., Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -399,7 +433,8 @@ def _row(
     return Op(
         f"np::{name}",
         reference or function,
-        rule,
+        # Each step of a running sum is rounded.
+        rule if parameters == _SCAN else _in_float32(rule),
         f"a, {parameters}",
         methods={name: None} if method is None else method,
         functions=(function, *aliases),

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
+from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, static_value, tensor
 from jitcore.ir.shapes import BroadcastError, normalize_axes, normalize_axis
-from jitcore.ir.types import INT, NONE, SUPPORTED, Dim, ListType, TensorType, TupleType
+from jitcore.ir.types import INT, NONE, Dim, ListType, TensorType, TupleType
 
 __all__ = ["OPS", "dims_of_values", "shape_values"]
 
@@ -206,6 +207,18 @@ def _reshape_to(b: Builder, x: Value, extents: list[Value]) -> Value:
     return b.emit("np::reshape", [x, *extents], {}, TensorType(source.dtype, dims))
 
 
+def _set_shape(x: Any, *shape: Any) -> Any:
+    x.shape = shape if len(shape) != 1 else shape[0]
+    return x
+
+
+def _set_shape_rule(b: Builder, call: Call) -> Value:
+    made = b.op("np::reshape", call.value("x"), *call.bound["shape"])
+    assert made.node is not None
+    made.node.kind = "np::set_shape"
+    return made
+
+
 def _reshape_function_rule(b: Builder, call: Call) -> Value:
     if call.optional("order") is not None and call.static("order") != "C":
         raise Untypable("reshape in another order than C")
@@ -327,7 +340,7 @@ def _copy_rule(b: Builder, call: Call) -> Value:
     order = call.static("order")
     if order not in ("C", "K"):
         raise Untypable(f"a copy in order {order!r}")
-    if type_.dtype is None or type_.dtype.char not in SUPPORTED:
+    if type_.dtype is None or not is_stored(type_.dtype):
         raise Untypable(f"dtype {type_.dtype} is not compiled")
     if type_.scalar:
         raise Untypable("a copy of a NumPy scalar")
@@ -363,6 +376,14 @@ OPS: tuple[Op, ...] = (
         _check_reshape_rule,
         "x, *extents",
         doc="Raise where an extent of -1 cannot be found.",
+    ),
+    Op(
+        "np::set_shape",
+        _set_shape,
+        _set_shape_rule,
+        "x, *shape",
+        pure=False,
+        doc="The array itself, once it has another shape; nobody reads it as it was.",
     ),
     row(
         "transpose",

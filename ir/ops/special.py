@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.ops.elementwise import UFUNC_PARAMETERS, ufunc_rule
 from jitcore.ir.ops.op import Op, Scalar
 

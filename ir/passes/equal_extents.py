@@ -49,7 +49,10 @@ def join_equal_extents(graph: Graph) -> bool:
 
 _OPERAND = re.compile(r"\$(\d+)")
 
-_MADE_OF_NUMBERS = {"np::reshape": 1, "np::empty": 0, "np::full": 1, "np::broadcast_to": 1}
+_MADE_OF_NUMBERS = {
+    **dict.fromkeys(("np::reshape", "np::set_shape", "np::full", "np::broadcast_to"), 1),
+    "np::empty": 0,
+}
 """Kinds whose operands from this one on are the extents of the result."""
 
 _MOST_TRIES = 4

@@ -23,7 +23,8 @@ from jitcore.ir.passes.layer_nodes import (
     transposed,
     view,
 )
-from jitcore.ir.passes.transposed_convolutions import expand_transposed
+from jitcore.ir.passes.transposed_convolutions import KIND as TRANSPOSED
+from jitcore.ir.passes.transposed_convolutions import phases_of
 
 __all__ = ["expand_layers"]
 
@@ -89,10 +90,26 @@ def _convolution(node: Node) -> Value | None:
         return None
     packed = node.inputs[3] if node.keywords else packed_weights(node, weight, groups)
     if is_depthwise(shape, groups):
-        return _over_images(node, "nn::window_sum", [packed, bias], geometry, NO_LIMITS)
-    attributes = {"columns": sizes[0], **NO_LIMITS}
-    operands = [packed, bias, none(node)]
-    return _over_images(node, "nn::product", operands, geometry, attributes)
+        attributes = {**geometry.attributes, **NO_LIMITS}
+        return _over_images(node, "nn::window_sum", [packed, bias], attributes)
+    attributes = {**geometry.attributes, "columns": sizes[0], **NO_LIMITS}
+    return _over_images(node, "nn::product", [packed, bias, none(node)], attributes)
+
+
+def _transposed(node: Node) -> Value | None:
+    x, weight, bias = node.inputs[:3]
+    names = ("stride", "padding", "output_padding", "groups", "dilation")
+    attributes = {name: node.attributes[name] for name in names}
+    shape = dims_of(weight)
+    first = len(dims_of(x)) - len(shape) + 2
+    extents = dims_of(x)[first:]
+    axes = phases_of(attributes, shape, extents)
+    if axes is None:
+        return None
+    for axis, (extent, phases) in enumerate(zip(extents, axes, strict=True), first):
+        if not isinstance(extent, int):
+            require_extent(node, x, axis, max(1, *(1 - one.more for one in phases)))
+    return _over_images(node, TRANSPOSED, [weight, bias], attributes)
 
 
 def _linear(node: Node) -> Value | None:
@@ -121,8 +138,8 @@ def _max_pool(node: Node) -> Value | None:
     geometry = _pool_geometry(node, node.attributes["dilation"])
     if geometry is None:
         return None
-    more = {"ceil_mode": node.attributes["ceil_mode"]}
-    return _over_images(node, "nn::window_max", [], geometry, more)
+    attributes = {**geometry.attributes, "ceil_mode": node.attributes["ceil_mode"]}
+    return _over_images(node, "nn::window_max", [], attributes)
 
 
 def _avg_pool(node: Node) -> Value | None:
@@ -135,7 +152,7 @@ def _avg_pool(node: Node) -> Value | None:
     divisor = node.attributes.get("divisor_override")
     ceil_mode = node.attributes["ceil_mode"]
     more = {"ceil_mode": ceil_mode, "border": border, "divisor": divisor}
-    return _over_images(node, "nn::window_mean", [], geometry, more)
+    return _over_images(node, "nn::window_mean", [], {**geometry.attributes, **more})
 
 
 def _adaptive(node: Node) -> Value | None:
@@ -151,10 +168,10 @@ def _adaptive(node: Node) -> Value | None:
         return None
     around = ((0, 0),) * rank
     geometry = Geometry(box, box, around, (1,) * rank)
+    if not geometry.has_kernel:
+        return None
     more = {"ceil_mode": False, "border": around, "divisor": math.prod(box)}
-    return (
-        _over_images(node, "nn::window_mean", [], geometry, more) if geometry.has_kernel else None
-    )
+    return _over_images(node, "nn::window_mean", [], {**geometry.attributes, **more})
 
 
 def _mean(node: Node, rank: int) -> Value:
@@ -175,11 +192,9 @@ def _pool_geometry(node: Node, dilation: Sizes) -> Geometry | None:
     return geometry if geometry.has_kernel else None
 
 
-def _over_images(
-    node: Node, kind: str, operands: list[Value], geometry: Geometry, more: dict[str, Any]
-) -> Value:
+def _over_images(node: Node, kind: str, operands: list[Value], attributes: dict[str, Any]) -> Value:
     """A kernel on channels-last images, and the layout changed back."""
-    x, dims, rank = node.inputs[0], dims_of(node.output), len(geometry.kernel)
+    x, dims, rank = node.inputs[0], dims_of(node.output), len(attributes["stride"])
     is_single = len(dims) == rank + 1
     if is_single:
         x = view(node, x, ("None", *":" * len(dims)), (1, *dims_of(x)))
@@ -187,7 +202,6 @@ def _over_images(
     last = (0, *range(2, rank + 2), 1)
     images = copied(node, transposed(node, x, last))
     moved = tuple(dims[axis] for axis in last)
-    attributes = {**geometry.attributes, **more}
     result = insert(node, kind, [images, *operands], attributes, x, moved)
     result = copied(node, transposed(node, result, (0, rank + 1, *range(1, rank + 1))))
     return view(node, result, ("0", *":" * (rank + 1)), dims[1:]) if is_single else result
@@ -199,7 +213,7 @@ _EXPANSIONS: dict[str, Callable[[Node], Value | None]] = {
     "nn::matmul": _linear,
     **dict.fromkeys(GATES, _recurrence),
     **{f"nn::conv{rank}d": _convolution for rank in (1, 2, 3)},
-    **{f"nn::conv_transpose{rank}d": expand_transposed for rank in (1, 2, 3)},
+    **{f"nn::conv_transpose{rank}d": _transposed for rank in (1, 2, 3)},
     **{f"nn::max_pool{rank}d": _max_pool for rank in (1, 2, 3)},
     **{f"nn::avg_pool{rank}d": _avg_pool for rank in (1, 2, 3)},
     **{f"nn::adaptive_avg_pool{rank}d": _adaptive for rank in (1, 2, 3)},

@@ -87,8 +87,11 @@ class _Inliner:
 
     def _captured(self, callee: Graph, given: int) -> list[Value]:
         """The graph's own inputs for the captures of ``callee``, where the call gives none."""
+        is_given = given == len(callee.inputs)
         inputs: list[Value] = []
         for capture in callee.captures:
+            if is_given and capture.input is not None:
+                continue  # whoever calls has read it
             own = self._captures.get(id(capture.read))
             if own is None:
                 own = replace(capture, input=None)
@@ -98,4 +101,4 @@ class _Inliner:
                 self.graph.captures.append(own)
             if own.input is not None:
                 inputs.append(own.input)
-        return inputs if given < len(callee.inputs) else []
+        return inputs

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops.layer_kernels import MAX_TAPS, is_depthwise
 from jitcore.ir.types import BOOL, INT, NONE, Dim, TensorType, Type

@@ -11,20 +11,24 @@ from jitcore.ir.ops import list_functions
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.list_parts import (
     checked,
+    close_gap,
     copied,
-    dtypes_of,
     element_of,
     elements_as_arrays,
     fill,
     grown,
     in_arrays,
     is_list,
+    joined_element,
     known_elements,
     make_known,
     make_state,
+    open_gap,
     parts_of,
+    room_for,
     store,
 )
+from jitcore.ir.passes.listed_arrays import common_element, has_references
 from jitcore.ir.passes.skeletons import FIRST_CAPACITY, ListsAreNotValues
 from jitcore.ir.passes.specialize_branches import BranchBuilder
 from jitcore.ir.types import BOOL, FLOAT, INT, NONE, TupleType
@@ -39,7 +43,8 @@ def new_list(worker: BranchBuilder, source: Value) -> Value:
     node = source.node
     if isinstance(source.type, TupleType):
         return make_known(worker, worker.elements(source))
-    if node is None or node.kind != "prim::range":
+    is_range = node is not None and node.kind == "prim::range"
+    if node is None or not is_range or any(value.type != INT for value in node.inputs):
         raise ListsAreNotValues(f"a list of what is in {source.type}")
     try:
         return make_known(worker, worker.elements(source))
@@ -59,19 +64,20 @@ def joined_lists(worker: BranchBuilder, first: Value, second: Value) -> Value:
     if None in (element_of(first), element_of(second)):
         return copied(worker, first if element_of(second) is None else second)
     lists = [in_arrays(worker, one) for one in (first, second)]
-    return _assembled(worker, lists, element_of(first) == element_of(second))
+    return _assembled(worker, lists)
 
 
-def _assembled(worker: BranchBuilder, lists: Sequence[Value], is_one_type: bool) -> Value:
+def _assembled(worker: BranchBuilder, lists: Sequence[Value]) -> Value:
     """A new list of all elements of several, which lie in arrays."""
-    element = element_of(lists[0])
-    if element is None or not is_one_type:
+    elements = [one for one in map(element_of, lists) if one is not None]
+    element = common_element(elements)
+    if element is None or len(elements) < len(lists):
         raise ListsAreNotValues("lists of several types that become one")
     ends = [worker.constant(0)]
     for one in lists:
         ends.append(worker.op("prim::add", ends[-1], parts_of(one)[1]))
     capacity = worker.op("prim::max", ends[-1], FIRST_CAPACITY)
-    buffers = [worker.op("np::empty", capacity, dtype=dtype) for dtype in dtypes_of(element)]
+    buffers = room_for(worker, element, capacity)
     for one, start, end in zip(lists, ends, ends[1:], strict=False):
         items, count = parts_of(one)
         fill(worker, buffers, (start, end), items, count)
@@ -103,6 +109,8 @@ def part_of(worker: BranchBuilder, state: Value, index: Value) -> Value:
     assert element is not None
     first, step, count = _slice_parts(worker, state, index)
     buffers = []
+    if step.constant_value == 1 and any(map(has_references, parts_of(state)[0])):
+        return _part_of_references(worker, state, first, count)
     for items in elements_as_arrays(worker, state):
         if step.constant_value == 1:
             end = worker.op("prim::add", first, count)
@@ -110,6 +118,21 @@ def part_of(worker: BranchBuilder, state: Value, index: Value) -> Value:
         else:
             part = worker.define(list_functions.taken, items, first, step, count)
         buffers.append(part)
+    return make_state(worker, buffers, count, element)
+
+
+def _part_of_references(worker: BranchBuilder, state: Value, first: Value, count: Value) -> Value:
+    """The elements from a place on, of which references are counted once more."""
+    element = element_of(state)
+    assert element is not None
+    end = worker.op("prim::add", first, count)
+    items = [
+        worker.op("np::view", one, first, end, index="$0:$1")
+        for one in elements_as_arrays(worker, state)
+    ]
+    capacity = worker.op("prim::max", count, FIRST_CAPACITY)
+    buffers = room_for(worker, element, capacity)
+    fill(worker, buffers, (worker.constant(0), count), items, count)
     return make_state(worker, buffers, count, element)
 
 
@@ -146,7 +169,7 @@ def _replaced(
     if more is not None and element_of(more) is not None:
         lists.append(more)
     lists.append(make_state(worker, tail, worker.op("prim::sub", length, after), element))
-    return _assembled(worker, lists, is_one_type=True)
+    return _assembled(worker, lists)
 
 
 # Methods
@@ -173,9 +196,8 @@ def _delete(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
         raise ListsAreNotValues("an element is deleted")
     place = checked(worker, state, index, "list assignment index out of range")
     buffers, length = parts_of(state)
-    for buffer in buffers:
-        worker.define(list_functions.close_gap, buffer, place, length)
-    return make_state(worker, buffers, worker.op("prim::sub", length, 1), element)
+    shorter = close_gap(worker, buffers, place, length)
+    return make_state(worker, buffers, shorter, element)
 
 
 def _insert(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
@@ -183,16 +205,16 @@ def _insert(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if is_list(state) and element_of(state) is None:
         return make_known(worker, [item])
     state = _with_elements(worker, state)
-    if index.type != INT or item.type != element_of(state):
+    element = joined_element(state, item)
+    if index.type != INT:
         raise ListsAreNotValues("an element is inserted")
     buffers, length = parts_of(state)
     place = worker.define(list_functions.first_place, index, length, 1)
     longer = worker.op("prim::add", length, 1)
     buffers = grown(worker, buffers, length, longer)
-    for buffer in buffers:
-        worker.define(list_functions.open_gap, buffer, place, length)
+    open_gap(worker, buffers, place, length)
     store(worker, buffers, place, item)
-    return make_state(worker, buffers, longer, item.type)
+    return make_state(worker, buffers, longer, element)
 
 
 def _remove(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:

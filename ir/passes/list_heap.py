@@ -28,6 +28,7 @@ from jitcore.ir.passes.list_parts import (
     parts_of,
     store,
 )
+from jitcore.ir.passes.listed_arrays import heap_form
 from jitcore.ir.passes.shared_lists import is_open
 from jitcore.ir.passes.skeletons import ListsAreNotValues, place_of_shared
 from jitcore.ir.passes.specialize_branches import BranchBuilder
@@ -64,7 +65,7 @@ class _Part:
     def __init__(self, worker: BranchBuilder, element: Type | None) -> None:
         assert worker.shared is not None and element is not None
         self.worker = worker
-        self.element = element
+        self.element = heap_form(element)
         self.number = 2 * worker.shared.part(element)
 
     @property
@@ -192,11 +193,11 @@ def close(worker: BranchBuilder, reference: Value, before: Value, after: Value) 
     """Make the list what has been made of it since it was opened."""
     part, row = _part_of(worker, reference)
     part.note_change()
-    known = known_elements(after)
-    if known == [] or element_of(after) is None:
+    known, element = known_elements(after), element_of(after)
+    if known == [] or element is None:
         part.set_field(row, _LENGTH, worker.constant(0))
         return
-    if element_of(after) != part.element:
+    if heap_form(element) != part.element:
         raise ListsAreNotValues("a shared list that gets other elements")
     items, count = parts_of(after)
     if items != parts_of(before)[0]:

@@ -13,6 +13,14 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.passes.chosen_elements import MAX_KNOWN, checked_index
+from jitcore.ir.passes.listed_arrays import (
+    common_element,
+    has_references,
+    kept_form,
+    leaf_types,
+    new_buffer,
+    put_number,
+)
 from jitcore.ir.passes.skeletons import (
     FIRST_CAPACITY,
     ListsAreNotValues,
@@ -22,20 +30,25 @@ from jitcore.ir.passes.skeletons import (
 from jitcore.ir.passes.specialize_branches import BranchBuilder
 from jitcore.ir.types import (
     ANY,
+    ANY_EXTENT,
     BOOL,
     FLOAT,
     INT,
+    NONE,
+    REFERENCE,
     LocalListType,
     RecordType,
     SharedListType,
     TensorType,
     TupleType,
     Type,
+    is_array,
     is_scalar_tensor,
 )
 
 __all__ = [
     "checked",
+    "close_gap",
     "copied",
     "dtypes_of",
     "element_from",
@@ -46,11 +59,14 @@ __all__ = [
     "in_arrays",
     "is_list",
     "item_of",
+    "joined_element",
     "known_elements",
     "length_of",
     "make_known",
     "make_state",
+    "open_gap",
     "parts_of",
+    "room_for",
     "store",
     "stored",
 ]
@@ -85,6 +101,15 @@ def element_of(state: Value) -> Type | None:
     return state.type.element
 
 
+def joined_element(state: Value, item: Value) -> Type:
+    """The type of the elements of a list that gets another one."""
+    known = element_of(state)
+    element = common_element([item.type] if known is None else [known, item.type])
+    if element is None:
+        raise ListsAreNotValues(f"a list of {known} and {item.type}")
+    return element
+
+
 def in_arrays(worker: BranchBuilder, state: Value) -> Value:
     """The list with its elements in arrays."""
     items = known_elements(state)
@@ -104,7 +129,8 @@ def make_state(
 ) -> Value:
     """The list of the first elements in these arrays."""
     worker.keeps_ints = worker.keeps_ints or needs_native(element)
-    return worker.emit("prim::ListState", [*buffers, length], {}, LocalListType(element))
+    type_ = LocalListType(kept_form(element))
+    return worker.emit("prim::ListState", [*buffers, length], {}, type_)
 
 
 def make_known(worker: BranchBuilder, items: Sequence[Value]) -> Value:
@@ -112,25 +138,40 @@ def make_known(worker: BranchBuilder, items: Sequence[Value]) -> Value:
     if len(items) > MAX_KNOWN:
         return stored(worker, items)
     types = {item.type for item in items}
-    element = None if not items else ANY if len(types) > 1 else items[0].type
+    element = items[0].type if len(types) == 1 else common_element(types) or ANY if types else None
     return worker.emit("prim::ListState", items, {}, LocalListType(element, len(items)))
 
 
 def stored(worker: BranchBuilder, items: Sequence[Value]) -> Value:
     """A list of these elements, in arrays with room for more."""
-    if len({item.type for item in items}) > 1:
+    element = common_element({item.type for item in items})
+    if element is None:
         raise ListsAreNotValues("a list of several types")
-    element = items[0].type
-    capacity = worker.constant(max(2 * len(items), FIRST_CAPACITY))
-    buffers = [worker.op("np::empty", capacity, dtype=dtype) for dtype in dtypes_of(element)]
+    buffers = room_for(worker, element, worker.constant(max(2 * len(items), FIRST_CAPACITY)))
     for number, item in enumerate(items):
         store(worker, buffers, worker.constant(number), item)
     return make_state(worker, buffers, worker.constant(len(items)), element)
 
 
+def room_for(worker: BranchBuilder, element: Type, capacity: Value) -> list[Value]:
+    """New arrays for so many elements."""
+    return [_room(worker, dtype, capacity) for dtype in dtypes_of(element)]
+
+
+def _room(worker: BranchBuilder, dtype: np.dtype[Any], capacity: Value) -> Value:
+    if dtype != REFERENCE:
+        return worker.op("np::empty", capacity, dtype=dtype)
+    known = capacity.constant_value
+    dim = known if isinstance(known, int) else worker.fresh_dim()
+    return new_buffer(worker.block, capacity, dtype, dim)
+
+
 def store(worker: BranchBuilder, buffers: Sequence[Value], index: Value, item: Value) -> None:
     """Put an element at a place in the arrays."""
     for buffer, number in zip(buffers, numbers_in(item), strict=True):
+        if has_references(buffer):
+            put_number(worker.block, buffer, index, number, worker.source)
+            continue
         place = worker.op("np::view", buffer, index, index="$0")
         assert isinstance(buffer.type, TensorType)
         worker.op("np::store", place, worker.op("np::cast", number, dtype=buffer.type.dtype))
@@ -141,11 +182,18 @@ def item_of(worker: BranchBuilder, state: Value, index: Value) -> Value:
     buffers, _ = parts_of(state)
     element = element_of(state)
     assert element is not None
-    numbers = (
-        worker.op("np::item", worker.op("np::view", buffer, index, index="$0"))
-        for buffer in buffers
-    )
+    kinds = zip(buffers, leaf_types(element), strict=True)
+    numbers = (_number_at(worker, buffer, index, type_) for buffer, type_ in kinds)
     return element_from(worker, element, numbers)
+
+
+def _number_at(worker: BranchBuilder, buffer: Value, index: Value, type_: Type) -> Value:
+    """A number at a place of a buffer, or the array that a reference there stands for."""
+    if not has_references(buffer):
+        return worker.op("np::item", worker.op("np::view", buffer, index, index="$0"))
+    assert isinstance(type_, TensorType) and type_.dims is not None
+    dims = tuple(worker.fresh_dim() if dim == ANY_EXTENT else dim for dim in type_.dims)
+    return worker.emit("prim::ListGet", [buffer, index], {}, TensorType(type_.dtype, dims))
 
 
 def element_from(worker: BranchBuilder, element: Type, numbers: Iterator[Value]) -> Value:
@@ -159,7 +207,8 @@ def element_from(worker: BranchBuilder, element: Type, numbers: Iterator[Value])
     number = next(numbers)
     if isinstance(element, SharedListType):
         return worker.emit("prim::SharedList", [worker.op("prim::int", number)], {}, element)
-    return number if is_scalar_tensor(element) else worker.op(_CONVERSIONS[element], number)
+    is_itself = is_scalar_tensor(element) or is_array(element)
+    return number if is_itself else worker.op(_CONVERSIONS[element], number)
 
 
 def length_of(worker: BranchBuilder, state: Value) -> Value:
@@ -191,7 +240,39 @@ def fill(
     """Copy the first elements of arrays to a place in others."""
     for buffer, one in zip(buffers, items, strict=True):
         target = worker.op("np::view", buffer, *place, index="$0:$1")
-        worker.op("np::store", target, worker.op("np::view", one, count, index=":$0"))
+        _move(worker, target, worker.op("np::view", one, count, index=":$0"))
+
+
+def _move(worker: BranchBuilder, target: Value, items: Value) -> None:
+    """Copy elements of one buffer to as many places of another one, or of the same."""
+    if has_references(target):
+        worker.block.append(
+            "prim::ListMove", [target, items], outputs=(NONE,), source=worker.source
+        )
+    else:
+        worker.op("np::store", target, items)
+
+
+def close_gap(
+    worker: BranchBuilder, buffers: Sequence[Value], place: Value, length: Value
+) -> Value:
+    """Move what follows a place one to the front; gives the new length."""
+    after = worker.op("prim::add", place, 1)
+    shorter = worker.op("prim::sub", length, 1)
+    for buffer in buffers:
+        target = worker.op("np::view", buffer, place, shorter, index="$0:$1")
+        _move(worker, target, worker.op("np::view", buffer, after, length, index="$0:$1"))
+    return shorter
+
+
+def open_gap(worker: BranchBuilder, buffers: Sequence[Value], place: Value, length: Value) -> Value:
+    """Move what is at a place and behind it one to the back; gives the new length."""
+    after = worker.op("prim::add", place, 1)
+    longer = worker.op("prim::add", length, 1)
+    for buffer in buffers:
+        target = worker.op("np::view", buffer, after, longer, index="$0:$1")
+        _move(worker, target, worker.op("np::view", buffer, place, length, index="$0:$1"))
+    return longer
 
 
 def copied(worker: BranchBuilder, state: Value) -> Value:
@@ -201,7 +282,7 @@ def copied(worker: BranchBuilder, state: Value) -> Value:
         return make_known(worker, known or [])
     items, length = parts_of(state)
     capacity = worker.op("prim::max", length, FIRST_CAPACITY)
-    buffers = [worker.op("np::empty", capacity, dtype=dtype) for dtype in dtypes_of(element)]
+    buffers = room_for(worker, element, capacity)
     fill(worker, buffers, (worker.constant(0), length), items, length)
     return make_state(worker, buffers, length, element)
 
@@ -218,7 +299,8 @@ def grown(
         for buffer in buffers:
             assert isinstance(buffer.type, TensorType)
             count = worker.op("prim::mul", needed, 2)
-            larger.append(worker.op("np::empty", count, dtype=buffer.type.dtype))
+            assert buffer.type.dtype is not None
+            larger.append(_room(worker, buffer.type.dtype, count))
         fill(worker, larger, (worker.constant(0), length), buffers, length)
         return larger
 

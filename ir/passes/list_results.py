@@ -26,7 +26,17 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Block, Graph, Node, Use, Value
-from jitcore.ir.types import BOOL, FLOAT, INT, ListType, TensorType, TupleType, Type
+from jitcore.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    REFERENCE,
+    TENSOR,
+    ListType,
+    TensorType,
+    TupleType,
+    Type,
+)
 
 __all__ = ["list_results"]
 
@@ -35,6 +45,9 @@ _ELEMENTS: dict[Any, Type] = {
     np.dtype(np.float64): FLOAT,
     np.dtype(bool): BOOL,
 }
+
+_OBJECTS: dict[Any, Type] = {REFERENCE: TENSOR}
+"""What the elements are of lists of which only references are there."""
 
 
 def list_results(graph: Graph) -> bool:
@@ -64,13 +77,15 @@ def _ends(use: Use) -> bool:
 
 def _make(call: Node) -> bool:
     """Make the list of the first numbers of an array."""
-    if call.inputs[0].constant_value is not reference.numbers_of:
+    convert = call.inputs[0].constant_value
+    if convert is not reference.numbers_of and convert is not reference.scalars_of:
         return False
     view = call.inputs[1].node
     if view is None or view.kind != "np::view" or view.attributes["index"] != ":$0":
         return False
     type_ = view.inputs[0].type
-    element = _ELEMENTS.get(type_.dtype) if isinstance(type_, TensorType) else None
+    of = _ELEMENTS if convert is reference.numbers_of else _OBJECTS
+    element = of.get(type_.dtype) if isinstance(type_, TensorType) else None
     if element is None:
         return False
     _replace(call, "prim::ListMake", view.inputs, ListType(element))

@@ -10,12 +10,14 @@ import numpy as np
 
 from jitcore.ir import reference
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.ops import array_lists
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.chosen_elements import MAX_KNOWN, chosen_element, known_number, raise_where
 from jitcore.ir.passes.list_changes import CHANGES, found_in_list, joined_lists, new_list, part_of
 from jitcore.ir.passes.list_heap import table_of
 from jitcore.ir.passes.list_parts import (
     checked,
+    close_gap,
     copied,
     dtypes_of,
     element_from,
@@ -26,12 +28,20 @@ from jitcore.ir.passes.list_parts import (
     in_arrays,
     is_list,
     item_of,
+    joined_element,
     known_elements,
     length_of,
     make_known,
     make_state,
     parts_of,
     store,
+)
+from jitcore.ir.passes.list_uses import JOINING_KINDS
+from jitcore.ir.passes.listed_arrays import (
+    common_element,
+    has_references,
+    leaf_types,
+    make_views_objects,
 )
 from jitcore.ir.passes.shared_lists import holds_shared
 from jitcore.ir.passes.skeletons import (
@@ -44,13 +54,15 @@ from jitcore.ir.passes.specialize_branches import BranchBuilder
 from jitcore.ir.types import (
     ANY,
     INT,
+    REFERENCE,
     ListType,
     LocalListType,
     RecordType,
     SharedListType,
     TensorType,
     TupleType,
-    is_scalar_tensor,
+    Type,
+    is_array,
 )
 
 __all__ = [
@@ -79,6 +91,9 @@ _AS_ARRAY = frozenset(
         "cumsum",
     ]
 )
+_ARRAYS = frozenset({"np::array", "np::asarray"})
+_LENGTHS = {"prim::len": "", "prim::bool": "prim::ne", "prim::not_": "prim::eq"}
+"""What only asks for the length, and how that is compared with 0."""
 
 
 def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value | None:
@@ -91,12 +106,9 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
     if not found:
         return None
     first = inputs[0]
-    if node.kind == "prim::len":
-        return length_of(worker, first)
-    if node.kind == "prim::bool":
-        return worker.op("prim::ne", length_of(worker, first), 0)
-    if node.kind == "prim::not_":
-        return worker.op("prim::eq", length_of(worker, first), 0)
+    if node.kind in _LENGTHS:
+        length, kind = length_of(worker, first), _LENGTHS[node.kind]
+        return worker.op(kind, length, 0) if kind else length
     if node.kind == "prim::CallMethod" and found == [0]:
         return found_in_list(worker, node.attributes["name"], inputs)
     if node.kind == "prim::getitem" and found == [0] and inputs[1].type == INT:
@@ -104,10 +116,20 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
             return _get(worker, first, inputs[1])
     if node.kind in _FOR_ALL_ELEMENTS:
         return None
+    if found == [0] and _holds_arrays(element_of(first)):
+        if node.kind in JOINING_KINDS:
+            return None
+        if _is_new_array(node, first):
+            return _stacked(worker, first)
     for number in found:
         as_array = number == 0 and node.kind in _AS_ARRAY
         inputs[number] = _array(worker, first) if as_array else python_list(worker, inputs[number])
     return None
+
+
+def _is_new_array(node: Node, state: Value) -> bool:
+    """Whether all that is asked for is the array that has to be made anyway."""
+    return node.kind in _ARRAYS and len(node.inputs) == 1 and known_elements(state) is None
 
 
 def apply_change(worker: BranchBuilder, kind: str, inputs: Sequence[Value]) -> Value:
@@ -132,7 +154,7 @@ def _argument(worker: BranchBuilder, argument: Value, *, written: bool) -> Value
     element = argument.type.element
     if element == ANY:
         return make_known(worker, [])
-    if written and needs_native(element) and element != INT:
+    if written and needs_native(element) and element != INT and not is_array(element):
         raise ListsAreNotValues(f"a list of {element} that is an argument, and changed")
     if not argument.type.dtypes:
         raise ListsAreNotValues(f"a list of {element}")
@@ -154,7 +176,9 @@ def _write_back(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     state = in_arrays(worker, state)
     element = element_of(state)
     if element is not None:
-        if argument.type.element not in (ANY, element) or len(dtypes_of(element)) > 1:
+        before = argument.type.element
+        is_same = before == ANY or common_element([before, element]) is not None
+        if not is_same or len(dtypes_of(element)) > 1:
             raise ListsAreNotValues("a list that gets other elements")
         (buffer,), length = parts_of(state)
         worker.block.append(
@@ -176,6 +200,8 @@ def _repeat(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if len(items) != 1:
         raise ListsAreNotValues("a list of several elements times a number")
     element = items[0].type
+    if REFERENCE in dtypes_of(element):
+        raise ListsAreNotValues("a list of one array times a number")
     length = worker.op("prim::max", count, 0)
     capacity = worker.op("prim::max", count, FIRST_CAPACITY)
     buffers = []
@@ -196,8 +222,7 @@ def _append(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if element is None:
         return make_known(worker, [item])
     state = in_arrays(worker, state)
-    if item.type != element:
-        raise ListsAreNotValues(f"a list of {element} and {item.type}")
+    element = joined_element(state, item)
     buffers, length = parts_of(state)
     longer = worker.op("prim::add", length, 1)
     buffers = grown(worker, buffers, length, longer)
@@ -221,10 +246,12 @@ def _extended(worker: BranchBuilder, state: Value, more: Value) -> Value:
     element = element_of(more)
     if element is None:
         return state
-    if element_of(state) not in (None, element):
-        raise ListsAreNotValues(f"a list of {element_of(state)} and {element}")
-    if element_of(state) is None:
+    known = element_of(state)
+    if known is None:
         return copied(worker, more)
+    element = common_element([known, element])
+    if element is None:
+        raise ListsAreNotValues(f"a list of {known} and {element_of(more)}")
     buffers, length = parts_of(in_arrays(worker, state))
     items, added = parts_of(more)
     total = worker.op("prim::add", length, added)
@@ -265,13 +292,10 @@ def _pop(worker: BranchBuilder, inputs: Sequence[Value]) -> tuple[Value, Value]:
     number = index[0] if index else worker.constant(-1)
     place = checked(worker, state, number, "pop index out of range")
     item = item_of(worker, state, place)
-    shorter = worker.op("prim::sub", length, 1)
     if index:
-        after = worker.op("prim::add", place, 1)
-        for buffer in buffers:
-            target = worker.op("np::view", buffer, place, shorter, index="$0:$1")
-            rest = worker.op("np::view", buffer, after, length, index="$0:$1")
-            worker.op("np::store", target, rest)
+        shorter = close_gap(worker, buffers, place, length)
+    else:
+        shorter = worker.op("prim::sub", length, 1)
     return item, make_state(worker, buffers, shorter, element)
 
 
@@ -286,13 +310,14 @@ def _set(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if known is not None and at is not None and -len(known) <= at < len(known):
         known[at] = item
         return make_known(worker, known)
-    if index.type != INT or item.type != element_of(state):
+    if index.type != INT:
         raise ListsAreNotValues("an assignment to an item")
+    element = joined_element(state, item)
     state = in_arrays(worker, state)
     message = "list assignment index out of range"
     buffers, length = parts_of(state)
     store(worker, buffers, checked(worker, state, index, message), item)
-    return make_state(worker, buffers, length, item.type)
+    return make_state(worker, buffers, length, element)
 
 
 def _slice(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
@@ -313,7 +338,9 @@ def _slice(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
 def _get(worker: BranchBuilder, state: Value, index: Value) -> Value:
     items = known_elements(state)
     if items is not None and known_number(index) is None:
-        return _chosen(worker, items, index)
+        if not _holds_arrays(element_of(state)):
+            return _chosen(worker, items, index)
+        state, items = in_arrays(worker, state), None
     if items is not None:
         return chosen_element(worker, items, index, "list index out of range")
     return item_of(worker, state, checked(worker, state, index, "list index out of range"))
@@ -330,17 +357,33 @@ def _chosen(worker: BranchBuilder, items: Sequence[Value], index: Value) -> Valu
 
 
 def _array(worker: BranchBuilder, state: Value) -> Value:
-    """The elements as a new array."""
+    """The elements as a new array, or as a tuple that NumPy makes the same array of."""
     if element_of(state) is None:
         return worker.op("np::empty", 0, dtype=np.dtype(np.float64))
     if isinstance(element_of(state), SharedListType):
         return table_of(worker, state)
+    if is_array(element_of(state)):
+        known = known_elements(state)
+        return _stacked(worker, state) if known is None else worker.make_tuple(known)
     (items,) = _numbers(worker, in_arrays(worker, state))
     return worker.op("np::listed", items)
 
 
+def _stacked(worker: BranchBuilder, state: Value) -> Value:
+    """One array of all the arrays in a list."""
+    try:
+        return worker.define(array_lists.stacked, state, 0)
+    except Untypable as reason:
+        raise ListsAreNotValues(str(reason)) from reason
+
+
+def _holds_arrays(element: Type | None) -> bool:
+    """Whether there are arrays in the elements of a list."""
+    return element is not None and any(map(is_array, leaf_types(element)))
+
+
 def _numbers(worker: BranchBuilder, state: Value) -> list[Value]:
-    """The array of the elements, which are numbers."""
+    """The array of the elements, which are numbers or references to arrays."""
     element = element_of(state)
     if isinstance(element, TupleType | RecordType | SharedListType):
         raise ListsAreNotValues(f"a list of {element} as Python's, or as an array")
@@ -368,7 +411,7 @@ def python_list(worker: BranchBuilder, state: Value) -> Value:
     else:
         arrays = _numbers(worker, state)
         convert: Callable[..., Any] = reference.scalars_of
-        if not is_scalar_tensor(element):
+        if not isinstance(element, TensorType):
             convert = reference.numbers_of
         operands = [worker.constant(convert), *arrays]
         made = worker.block.append("prim::Call", operands, outputs=(ANY,), source=worker.source)
@@ -377,8 +420,8 @@ def python_list(worker: BranchBuilder, state: Value) -> Value:
     return made.output
 
 
-def remove_list_states(graph: Graph) -> None:
-    """Remove the nodes that said what lists are made of.
+def remove_list_states(graph: Graph) -> bool:
+    """Remove the nodes that said what lists are made of; gives whether some hold arrays.
 
     Raises
     ------
@@ -396,7 +439,20 @@ def remove_list_states(graph: Graph) -> None:
         if node.output.uses:
             raise ListsAreNotValues("a list that is used where nothing is known of it")
         node.destroy()
+    of_references = [node for node in graph.nodes() if any(map(has_references, node.inputs))]
+    for node in of_references:
+        if node.kind not in _OF_REFERENCES:
+            raise ListsAreNotValues(f"{node.kind} of a list of arrays")
+    if of_references:
+        make_views_objects(graph)
+    return bool(of_references)
 
+
+_OF_REFERENCES = frozenset(
+    f"prim::{name}"
+    for name in ("ListGet", "ListMake", "ListMakeShared", "ListMove", "ListPut", "ListWrite")
+) | {"np::view", "prim::Loop", "prim::size"}
+"""What the buffers of lists of arrays may be operands of."""
 
 _STATES = frozenset({"prim::ListState", "prim::SharedList"})
 

@@ -10,6 +10,7 @@ from jitcore.ir.passes.changing_lists import READERS
 
 __all__ = [
     "CHANGES",
+    "JOINING_KINDS",
     "MEMBERSHIP",
     "OF_ALL_ELEMENTS",
     "READING_KINDS",
@@ -40,10 +41,28 @@ OF_ALL_ELEMENTS = frozenset(
 )
 MEMBERSHIP = frozenset({"prim::in_", "prim::notin"})
 _ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
-READING_KINDS = _ITERATORS | {
-    f"np::{name}"
-    for name in ("array", "asarray", "sum", "prod", "mean", "std", "var", "min", "max", "argmin")
-}
+JOINING_KINDS = frozenset(
+    f"np::{name}" for name in ("concatenate_function", "stack", "vstack", "hstack", "column_stack")
+)
+READING_KINDS = (
+    _ITERATORS
+    | JOINING_KINDS
+    | {
+        f"np::{name}"
+        for name in (
+            "array",
+            "asarray",
+            "sum",
+            "prod",
+            "mean",
+            "std",
+            "var",
+            "min",
+            "max",
+            "argmin",
+        )
+    }
+)
 CHANGES = {
     "prim::setitem": "prim::ListSet",
     "prim::delitem": "prim::ListDelete",
@@ -210,7 +229,7 @@ def is_local(
                 return False
         elif use in flows:
             leaves.append(place)
-        elif is_read(use, node.output) or is_copied(use, asked):
+        elif is_read(use, node.output) or is_copied(use, asked) or _is_read_by_numpy(use):
             reads.append(place)
         else:
             leaves.append(place)
@@ -221,8 +240,14 @@ def is_local(
         return False
     if not writes and not flows and not makes_copy(node):
         # A list that is never written, and known elsewhere, is as well made at once.
-        return bool(node.output.uses) and not leaves and not only_written
+        is_known_here = bool(node.output.uses) and not leaves
+        return is_known_here and not only_written and not feeds_arrays(node)
     return not leaves or max(writes, default=-1) < min(leaves)
+
+
+def _is_read_by_numpy(use: Use) -> bool:
+    """Whether one of NumPy's functions makes something else of the list at once."""
+    return isinstance(use.user, Node) and use.user.kind in READING_KINDS and use.index == 0
 
 
 def kept_uses(node: Node) -> list[Use]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.types import INT, TensorType, Type
 

@@ -21,7 +21,7 @@ def python_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
     """The nodes that have to do with Python, but for what raises; those inside others first."""
     for node in nodes:
         for block in node.blocks:
-            if not block.raises:
+            if not block.raises_in_python:
                 yield from python_nodes(block.nodes)
         typed = node.host_reason is None and all(value.type != ANY for value in node.outputs)
         if not typed or node.kind in _PYTHON_KINDS:

@@ -17,6 +17,7 @@ from jitcore.ir.types import (
     Origin,
     RecordType,
     TupleType,
+    UnionType,
 )
 
 __all__ = ["return_objects"]
@@ -58,6 +59,8 @@ class _RecordResults:
             return self._worker.given_lists[value.type.number]
         if isinstance(value.type, ObjectElementType):
             raise RecordsAreNotValues("an object in a list that is returned")
+        if isinstance(value.type, UnionType):
+            return self._union(value)
         if not isinstance(value.type, TupleType) and not holds_record(value.type):
             return value
         assert value.node is not None
@@ -71,6 +74,16 @@ class _RecordResults:
         if isinstance(value.type.origin, int) and value.type.origin >= 0:
             return self._worker.objects[value.type.origin].given
         return self._new(value, value.type)
+
+    def _union(self, value: Value) -> Value:
+        """One of several values, of which objects may be some."""
+        assert value.node is not None
+        tag, *held = value.node.inputs
+        parts = list(map(self.result, held))
+        if all(map(operator.is_, parts, held)):
+            return value
+        union = UnionType(tuple(part.type for part in parts))
+        return self._worker.emit("prim::UnionConstruct", [tag, *parts], {}, union)
 
     def _new(self, value: Value, type_: RecordType) -> Value:
         """An object that the function has made, as a tuple with a class that makes it."""

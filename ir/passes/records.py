@@ -26,6 +26,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
     is_number,
 )
 
@@ -47,6 +48,8 @@ def holds_record(type_: Type) -> bool:
     """Whether a value of this type is, or has in it, such an object; characters never change."""
     if isinstance(type_, TupleType):
         return any(map(holds_record, type_.elements))
+    if isinstance(type_, UnionType):
+        return any(map(holds_record, type_.alternatives))
     return isinstance(type_, RecordType) and type_ != CHARACTER
 
 
@@ -133,6 +136,9 @@ def _records_in(type_: Type) -> Iterator[RecordType]:
         yield type_
     if isinstance(type_, RecordType | TupleType):
         for element in type_.elements:
+            yield from _records_in(element)
+    if isinstance(type_, UnionType):
+        for element in type_.alternatives:
             yield from _records_in(element)
 
 
@@ -389,8 +395,8 @@ _STATES = frozenset({"prim::RecordState", "prim::ObjectList", "prim::ObjectEleme
 
 
 def _holds_state(value: Value) -> bool:
-    """Whether a value is what stands for an object, or a tuple with such values."""
+    """Whether a value is what stands for an object, or a tuple or union with such values."""
     node = value.node
-    if node is not None and node.kind == "prim::TupleConstruct":
+    if node is not None and node.kind in ("prim::TupleConstruct", "prim::UnionConstruct"):
         return any(map(_holds_state, node.inputs))
     return node is not None and node.kind in _STATES

@@ -7,12 +7,14 @@ rows, that are the same list in Python are so in the heap.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.passes.list_parts import dtypes_of, make_state
+from jitcore.ir.passes.list_parts import dtypes_of, make_state, room_for
+from jitcore.ir.passes.listed_arrays import leaf_types
 from jitcore.ir.passes.shared_lists import TakenLists, is_open
 from jitcore.ir.passes.skeletons import FIRST_CAPACITY, ListsAreNotValues
 from jitcore.ir.passes.specialize_branches import BranchBuilder
@@ -26,6 +28,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    is_array,
 )
 
 __all__ = ["is_nested", "part_kinds", "start_heap"]
@@ -59,6 +62,8 @@ def _kinds(worker: BranchBuilder, element: Type) -> Iterator[int | str]:
             yield worker.shared.part(one.element)
         elif one in _KINDS:
             yield _KINDS[one]
+        elif is_array(one):
+            yield "array"
         else:
             raise ListsAreNotValues(f"a list of {element} that others know")
 
@@ -73,9 +78,7 @@ def start_heap(worker: BranchBuilder, graph: Graph, inputs: Mapping[Value, Value
     none = worker.constant(0)
     for element in worker.shared.parts:
         for type_ in (INT, element):
-            buffers = [
-                worker.op("np::empty", FIRST_CAPACITY, dtype=dtype) for dtype in dtypes_of(type_)
-            ]
+            buffers = room_for(worker, type_, worker.constant(FIRST_CAPACITY))
             worker.heap.append(make_state(worker, buffers, none, type_))
 
 
@@ -101,6 +104,8 @@ def _take(worker: BranchBuilder, named: Sequence[Node], arguments: Sequence[Valu
     places = iter(made.outputs[: len(roots)])
     outputs = iter(made.outputs[len(roots) :])
     memos, counts = [], []
+    if any(map(is_array, chain.from_iterable(map(leaf_types, shared.parts)))):
+        raise ListsAreNotValues("lists that are arguments, and lists of arrays that others know")
     for element in shared.parts:
         memos.append(next(outputs))
         rows = next(outputs)

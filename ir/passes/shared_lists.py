@@ -7,10 +7,11 @@ it and is given up, and the next one knows it from the start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node, Value
+from jitcore.ir.passes.listed_arrays import heap_form
 from jitcore.ir.passes.skeletons import UNINITIALIZED, ListsAreNotValues
 from jitcore.ir.types import ANY, SharedListType, TupleType, Type
 
@@ -73,6 +74,7 @@ class SharedLists:
 
     def part(self, element: Type) -> int:
         """The number of the heap's part for lists of such elements."""
+        element = heap_form(element)
         if element not in self.parts:
             self.parts.append(element)
             raise MoreIsKnown
@@ -82,8 +84,8 @@ class SharedLists:
         """The type of a list that a node makes; None for ``element`` where it is empty."""
         if element == ANY:
             raise ListsAreNotValues("a shared list of several types")
-        if not is_open(element):
-            return SharedListType(element)
+        if element is not None and not is_open(element):
+            return SharedListType(heap_form(element))
         maker = self._representative(maker)
         known = self._elements.get(maker)
         if known is not None:
@@ -101,7 +103,7 @@ class SharedLists:
         ListsAreNotValues
             They differ.
         """
-        if one == other:
+        if heap_form(one) == heap_form(other):
             return
         if isinstance(one, TupleType) and isinstance(other, TupleType):
             if len(one.elements) == len(other.elements):
@@ -121,7 +123,7 @@ class SharedLists:
         """Note what is put into the lists of a maker."""
         if element in (ANY, UNINITIALIZED) or is_open(element):
             return
-        self._elements[self._representative(maker)] = element
+        self._elements[self._representative(maker)] = heap_form(element)
         raise MoreIsKnown
 
     def settle(self, default: Type) -> None:

@@ -1,23 +1,26 @@
 """Tuples and unions across block borders: taken apart into leaves, and put together again.
 
 A skeleton says what a variable is made of: ``LEAF``, a ``TupleSkeleton``, or a ``UnionSkeleton``,
-whose leaves are a tag and one value for each alternative.
+whose leaves are a tag and those of each alternative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Value
+from jitcore.ir.passes.listed_arrays import common_element, new_buffer, put_number
 from jitcore.ir.types import (
     ANY,
     CHARACTER,
     INT,
     NONE,
+    STR,
     LocalListType,
     ObjectElementType,
     ObjectListType,
@@ -29,13 +32,18 @@ from jitcore.ir.types import (
     TupleType,
     Type,
     UnionType,
+    dtype_name,
+    is_array,
     is_number,
+    is_scalar_tensor,
 )
 
 __all__ = [
     "FIRST_CAPACITY",
     "LEAF",
     "UNINITIALIZED",
+    "Alternative",
+    "ConstantSkeleton",
     "ElementSkeleton",
     "ListSkeleton",
     "ListsAreNotValues",
@@ -46,8 +54,13 @@ __all__ = [
     "Skeleton",
     "TupleSkeleton",
     "UnionSkeleton",
+    "alternatives_of",
     "common_skeleton",
     "declared_types",
+    "is_single",
+    "is_wide",
+    "joined_unions",
+    "kind_of_value",
     "leaves_of",
     "needs_native",
     "numbers_in",
@@ -99,10 +112,35 @@ class RecordSkeleton:
 
 
 @dataclass(frozen=True, slots=True)
-class UnionSkeleton:
-    """One of several types of single values."""
+class ConstantSkeleton:
+    """None, or a text: it has no leaves."""
 
-    alternatives: tuple[Type, ...]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One of the forms that a variable may have.
+
+    Parameters
+    ----------
+    kind : str
+        What tells it from the others.
+    skeleton : Skeleton
+    type : Type
+        A type that it has somewhere; arrays of one kind may have other extents elsewhere.
+    """
+
+    kind: str
+    skeleton: Skeleton
+    type: Type = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UnionSkeleton:
+    """One of several alternatives, in the order of their kinds."""
+
+    alternatives: tuple[Alternative, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +179,7 @@ Skeleton = (
     TupleSkeleton
     | RecordSkeleton
     | UnionSkeleton
+    | ConstantSkeleton
     | ListSkeleton
     | SharedSkeleton
     | ElementSkeleton
@@ -151,21 +190,25 @@ Skeleton = (
 def common_skeleton(values: Sequence[Value], *, unions: bool = False) -> Skeleton | None:
     """The skeleton all these values have, or None where they nest differently.
 
-    With ``unions``, single values of different types get a ``UnionSkeleton``.
+    With ``unions``, values of different kinds get a ``UnionSkeleton``.
     """
     known = [value for value in values if value.type != UNINITIALIZED]
+    has_union = any(isinstance(value.type, UnionType) for value in known)
+    kinds = set(map(kind_of_value, known))
+    if has_union or (unions and len(kinds) > 1):
+        found = _union_skeleton(known)
+        if found is not None or has_union:
+            return found
     if any(isinstance(value.type, TupleType) for value in known):
         return _tuple_skeleton(known, unions)
     if any(isinstance(value.type, RecordType) for value in known):
-        return _record_skeleton(known, unions)
+        return _record_skeleton(known, unions) if None in kinds or len(kinds) == 1 else None
     if any(isinstance(value.type, LocalListType) for value in known):
         return _list_skeleton(known)
     if any(isinstance(value.type, SharedListType) for value in known):
         return _shared_skeleton(known)
     if any(isinstance(value.type, ObjectElementType | ObjectListType) for value in known):
         return _element_skeleton(known)
-    if unions or any(isinstance(value.type, UnionType) for value in known):
-        return _union_skeleton(known)
     return LEAF
 
 
@@ -179,12 +222,12 @@ def _list_skeleton(values: Sequence[Value]) -> Skeleton | None:
             elements.add(value.type.element)
     if ANY in elements:
         raise ListsAreNotValues("a list of several types")
-    if len(elements) > 1:
+    element = common_element(elements) if elements else None
+    if elements and element is None:
         one, other, *_ = sorted(elements, key=str)
         if isinstance(one, SharedListType) and isinstance(other, SharedListType):
             raise SharedListsDiffer(one, other)
         return None
-    element = next(iter(elements), None)
     if element is not None and not LocalListType(element).dtypes:
         raise ListsAreNotValues(f"a list of {element}")
     return ListSkeleton(element)
@@ -276,20 +319,91 @@ def _is_single_text(value: Value) -> bool:
     return isinstance(held, str) and len(held) == 1
 
 
-def _union_skeleton(values: Sequence[Value]) -> Skeleton | None:
-    found: dict[Type, None] = {}
+def alternatives_of(value: Value) -> list[Value]:
+    """The values that a union may be; of all others the value itself."""
+    if not isinstance(value.type, UnionType):
+        return [value]
+    assert value.node is not None and value.node.kind == "prim::UnionConstruct"
+    return value.node.inputs[1:]
+
+
+def kind_of_value(value: Value) -> str | None:
+    """What tells a value from the other alternatives of a union; None where it can be none."""
+    type_ = value.type
+    if type_ == NONE or (type_ == STR and value.constant is not None):
+        return f"constant {value.constant_value!r}"
+    if is_number(type_):
+        return str(type_)
+    if isinstance(type_, TensorType) and type_.dtype is not None and type_.dims is not None:
+        rank = "" if type_.scalar else f"[{len(type_.dims)}]"
+        return f"{dtype_name(type_.dtype)}{rank}"
+    if isinstance(type_, TupleType) and _parts(value) is not None:
+        name = "" if type_.named is None else type_.named.__name__
+        return f"tuple {name}[{len(type_.elements)}]"
+    if isinstance(type_, RecordType) and type_ != CHARACTER and type_.is_made:
+        return f"object {type_.class_.__name__}" if _parts(value) is not None else None
+    return None
+
+
+def _parts(value: Value) -> list[Value] | None:
+    """The parts of a tuple or an object, where they are at hand."""
+    node = value.node
+    is_known = node is not None and node.kind in ("prim::TupleConstruct", "prim::RecordState")
+    return node.inputs if node is not None and is_known else None
+
+
+def _union_skeleton(values: Sequence[Value]) -> UnionSkeleton | None:
+    """All kinds that these values have; None where one of them can be no alternative."""
+    found: dict[str, list[Value]] = {}
     for value in values:
-        type_ = value.type
-        found.update(dict.fromkeys(type_.alternatives if isinstance(type_, UnionType) else [type_]))
-    if len(found) < 2:
-        return LEAF
-    if not all(map(_is_single, found)):
-        return LEAF if not any(isinstance(value.type, UnionType) for value in values) else None
-    return UnionSkeleton(tuple(sorted(found, key=str)))
+        for held in alternatives_of(value):
+            kind = kind_of_value(held)
+            if kind is None:
+                return None
+            found.setdefault(kind, []).append(held)
+    alternatives = []
+    for kind, held_values in sorted(found.items()):
+        first = held_values[0]
+        is_constant = first.type in (NONE, STR)
+        skeleton = (
+            ConstantSkeleton(first.constant_value)
+            if is_constant
+            else common_skeleton(held_values, unions=True)
+        )
+        if skeleton is None:
+            return None
+        alternatives.append(Alternative(kind, skeleton, first.type))
+    return UnionSkeleton(tuple(alternatives))
 
 
-def _is_single(type_: Type) -> bool:
-    return is_number(type_) or type_ == NONE or (isinstance(type_, TensorType) and type_.scalar)
+def is_wide(skeleton: Skeleton) -> bool:
+    """Whether there is a union with more than numbers and None in a skeleton."""
+    if isinstance(skeleton, TupleSkeleton | RecordSkeleton):
+        return any(map(is_wide, skeleton.parts))
+    if not isinstance(skeleton, UnionSkeleton):
+        return False
+    return not all(is_single(one.type) for one in skeleton.alternatives)
+
+
+def is_single(type_: Type) -> bool:
+    """Whether this is the type of a number, or of None."""
+    return is_number(type_) or type_ == NONE or is_scalar_tensor(type_)
+
+
+def joined_unions(one: Skeleton, two: Skeleton) -> Skeleton:
+    """The second of two skeletons, with the alternatives of unions that only the first has."""
+    if isinstance(one, UnionSkeleton) and isinstance(two, UnionSkeleton):
+        found = {alternative.kind: alternative for alternative in one.alternatives}
+        for other in two.alternatives:
+            before = found.get(other.kind, other)
+            skeleton = joined_unions(before.skeleton, other.skeleton)
+            found[other.kind] = Alternative(other.kind, skeleton, before.type)
+        return UnionSkeleton(tuple(found[kind] for kind in sorted(found)))
+    if isinstance(one, TupleSkeleton) and isinstance(two, TupleSkeleton):
+        return replace(two, parts=tuple(map(joined_unions, one.parts, two.parts)))
+    if isinstance(one, RecordSkeleton) and isinstance(two, RecordSkeleton):
+        return replace(two, parts=tuple(map(joined_unions, one.parts, two.parts)))
+    return two
 
 
 def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]:
@@ -309,6 +423,8 @@ def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]
                 yield from leaves_of(value.node.inputs[number], part, block)
     elif isinstance(skeleton, UnionSkeleton):
         yield from _union_leaves(value, skeleton.alternatives, block)
+    elif isinstance(skeleton, ConstantSkeleton):
+        return
     elif isinstance(skeleton, ListSkeleton):
         yield from _list_leaves(value, skeleton, block)
     elif isinstance(skeleton, SharedSkeleton):
@@ -343,8 +459,7 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
     elif value.type.element is None:
         for dtype in LocalListType(skeleton.element).dtypes:
             capacity = block.constant(FIRST_CAPACITY, INT)
-            type_ = TensorType(dtype, (FIRST_CAPACITY,))
-            yield block.append("np::empty", [capacity], {"dtype": dtype}, outputs=(type_,)).output
+            yield new_buffer(block, capacity, dtype, FIRST_CAPACITY)
         yield block.constant(0, INT)
     elif value.type.count is not None:
         assert value.node is not None
@@ -356,7 +471,9 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
 
 def needs_native(element: Type | None) -> bool:
     """Whether Python could not go on with a list of these: ints of any size, parts of elements."""
-    return element == INT or isinstance(element, TupleType | RecordType | SharedListType)
+    if element is None or isinstance(element, TupleType | RecordType | SharedListType):
+        return element is not None
+    return element == INT or is_array(element)
 
 
 def place_of_shared(value: Value) -> Value:
@@ -396,68 +513,67 @@ def _stored(items: Sequence[Value], type_: LocalListType, block: Block) -> Itera
 
 
 def _array_of(numbers: Sequence[Value], dtype: np.dtype[Any], capacity: int, block: Block) -> Value:
-    scalar = TensorType(dtype, (), scalar=True)
-    array = TensorType(dtype, (capacity,))
-    buffer = block.append(
-        "np::empty", [block.constant(capacity, INT)], {"dtype": dtype}, outputs=(array,)
-    ).output
+    buffer = new_buffer(block, block.constant(capacity, INT), dtype, capacity)
     for place, number in enumerate(numbers):
-        target = block.append(
-            "np::view",
-            [buffer, block.constant(place, INT)],
-            {"index": "$0"},
-            outputs=(TensorType(dtype, ()),),
-        ).output
-        if number.type != scalar:
-            number = block.append("np::cast", [number], {"dtype": dtype}, outputs=(scalar,)).output
-        block.append("np::store", [target, number], outputs=(NONE,))
+        put_number(block, buffer, block.constant(place, INT), number)
     return buffer
 
 
-def declared_types(skeleton: Skeleton) -> Iterator[Type | None]:
-    """For each leaf the type that the skeleton itself says, None where the leaf's own counts."""
+def declared_types(skeleton: Skeleton, type_: Type | None = None) -> Iterator[Type | None]:
+    """For each leaf the type that the skeleton itself says, None where the leaf's own counts.
+
+    A leaf that is a part of what may have no value has some type, which others may differ from in
+    extents; ``type_`` is that of the whole.
+    """
     if isinstance(skeleton, TupleSkeleton | RecordSkeleton):
-        for part in skeleton.parts:
-            yield from declared_types(part)
+        of_parts: Sequence[Type | None] = [None] * len(skeleton.parts)
+        if isinstance(type_, TupleType | RecordType):
+            of_parts = type_.elements
+        for part, one in zip(skeleton.parts, of_parts, strict=True):
+            yield from declared_types(part, one)
     elif isinstance(skeleton, ListSkeleton):
         yield from (None,) * skeleton.count
     elif isinstance(skeleton, UnionSkeleton):
         yield INT
-        yield from (one for one in skeleton.alternatives if one != NONE)
+        for alternative in skeleton.alternatives:
+            yield from declared_types(alternative.skeleton, alternative.type)
+    elif isinstance(skeleton, ConstantSkeleton):
+        return
     elif not (isinstance(skeleton, ElementSkeleton) and isinstance(skeleton.type, ObjectListType)):
-        yield None
+        yield type_
 
 
-def _union_leaves(value: Value, alternatives: tuple[Type, ...], block: Block) -> Iterator[Value]:
-    if isinstance(value.type, UnionType):
-        assert value.node is not None and value.node.kind == "prim::UnionConstruct"
-        own = value.type.alternatives
-        tag, *parts = value.node.inputs
-        if own == alternatives:
-            yield tag
-        else:
-            yield _translated(tag, own, alternatives, block)
-        held = dict(zip([one for one in own if one != NONE], parts, strict=True))
+def _union_leaves(
+    value: Value, alternatives: tuple[Alternative, ...], block: Block
+) -> Iterator[Value]:
+    kinds = [one.kind for one in alternatives]
+    held: dict[str | None, Value] = {}
+    if value.type == UNINITIALIZED:
+        yield block.constant(0, INT)
     else:
-        number = 0 if value.type == UNINITIALIZED else alternatives.index(value.type)
-        yield block.constant(number, INT)
-        held = {value.type: value}
+        held = {kind_of_value(one): one for one in alternatives_of(value)}
+        numbers = [kinds.index(str(kind)) for kind in held]
+        if isinstance(value.type, UnionType):
+            assert value.node is not None
+            yield _translated(value.node.inputs[0], numbers, block)
+        else:
+            yield block.constant(numbers[0], INT)
     for one in alternatives:
-        if one != NONE:
-            yield held[one] if one in held else _nothing(block)
+        part = held.get(one.kind)
+        yield from leaves_of(_nothing(block) if part is None else part, one.skeleton, block)
 
 
 def _nothing(block: Block) -> Value:
     return block.append("prim::Uninitialized", outputs=(UNINITIALIZED,)).output
 
 
-def _translated(
-    tag: Value, own: tuple[Type, ...], alternatives: tuple[Type, ...], block: Block
-) -> Value:
+def _translated(tag: Value, numbers: Sequence[int], block: Block) -> Value:
     """The tag's number among more alternatives: both are sorted, so it is a sum of comparisons."""
-    result = block.constant(alternatives.index(own[0]), INT)
-    for number in range(1, len(own)):
-        step = alternatives.index(own[number]) - alternatives.index(own[number - 1])
+    if list(numbers) == list(range(len(numbers))):
+        return tag
+    result = block.constant(numbers[0], INT)
+    for number in range(1, len(numbers)):
+        step = numbers[number] - numbers[number - 1]
         reached = block.append(
             "prim::ge", [tag, block.constant(number, INT)], outputs=(PrimType("bool"),)
         ).output

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from jitcore.ir.graph import Block, Node, Value
+from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.passes.python_parts import python_nodes
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
+    ConstantSkeleton,
     ElementSkeleton,
     ListsAreNotValues,
     ListSkeleton,
@@ -19,15 +20,15 @@ from jitcore.ir.passes.skeletons import (
     TupleSkeleton,
     UnionSkeleton,
     common_skeleton,
-    declared_types,
+    is_wide,
     leaves_of,
     needs_native,
 )
-from jitcore.ir.passes.typed_builder import ObjectArgument, TypedBuilder
+from jitcore.ir.passes.typed_builder import CompileFunction, ObjectArgument, TypedBuilder
+from jitcore.ir.passes.union_facts import UnionFacts
 from jitcore.ir.types import (
     ANY,
     INT,
-    NONE,
     Dim,
     KnownType,
     LocalListType,
@@ -52,6 +53,21 @@ Environment = dict[Value, Value]
 
 class BranchBuilder(TypedBuilder):
     """Emits ``prim::If`` nodes and merges what their branches give."""
+
+    def __init__(self, target: Graph, compile_function: CompileFunction | None = None) -> None:
+        super().__init__(target, compile_function)
+        self.union_facts = UnionFacts()
+        self.is_native = False
+
+    def open_scope(self, block: Block) -> Block:
+        """Emit into ``block`` from now on; gives the block to return to."""
+        self.union_facts.open_scope()
+        return super().open_scope(block)
+
+    def close_scope(self, outer: Block) -> None:
+        """Go back to ``outer``; what was known inside may not hold there."""
+        super().close_scope(outer)
+        self.union_facts.close_scope()
 
     def walk(self, block: Block, start: int, environment: Environment) -> list[Value]:
         """Specialize a block's nodes from number ``start``; gives what the block returns."""
@@ -123,10 +139,10 @@ class BranchBuilder(TypedBuilder):
             [partial(self.walk, block, 0, dict(environment)) for block in node.blocks],
         )
         merged = self.merge(made, branches)
-        if merged is not None:
-            environment.update(zip(node.outputs, merged, strict=True))
-            return None
-        return self.absorb(made, condition, node, branches, environment, rest)
+        if merged is None:
+            return self.absorb(made, condition, node, branches, environment, rest)
+        environment.update(zip(node.outputs, merged, strict=True))
+        return None
 
     def visit_protected(self, node: Node, environment: Environment) -> None:
         """Specialize ``Try`` or ``With``, whose blocks merge like those of an ``If``."""
@@ -221,11 +237,15 @@ class BranchBuilder(TypedBuilder):
         made = self.block.append("prim::If", [condition], outputs=(), source=self.source)
         branches = []
         before = self.heap
-        for run in runs:
+        for run, holds in zip(runs, (True, False), strict=True):
             outer = self.open_scope(made.add_block())
             self.heap = before
+            self.union_facts.assume(condition, holds=holds)
             branches.append([*run(), *self.heap])
             self.close_scope(outer)
+            if made.blocks[-1].raises:
+                # What follows is only reached through the other branch.
+                self.union_facts.assume(condition, holds=not holds)
         self.heap = before
         return made, branches
 
@@ -241,7 +261,7 @@ class BranchBuilder(TypedBuilder):
         """Give an ``If`` its outputs; None where some have no common type."""
         plans = []
         for pair in zip(*branches, strict=True):
-            skeleton = common_skeleton(pair, unions=unions)
+            skeleton = self.skeleton_of(pair, unions=unions)
             if skeleton is None:
                 return None
             rows = [
@@ -249,14 +269,22 @@ class BranchBuilder(TypedBuilder):
                 for value, block in zip(pair, made.blocks, strict=True)
             ]
             leaves = list(zip(*rows, strict=True))
-            types = [
-                declared or self.join([one.type for one in column])
-                for declared, column in zip(declared_types(skeleton), leaves, strict=True)
-            ]
+            types = [self.join([one.type for one in column]) for column in leaves]
             if None in types:
                 return None
             plans.append((skeleton, leaves, types))
-        return self.without_heap([self.add_merged(made, *plan) for plan in plans])
+        merged = self.without_heap([self.add_merged(made, *plan) for plan in plans])
+        if made.kind == "prim::If":
+            self.union_facts.note_branches(made)
+        return merged
+
+    def skeleton_of(self, values: Sequence[Value], *, unions: bool = False) -> Skeleton | None:
+        """The skeleton that all of these have, or None.
+
+        In Python's parts of a program a variable may be anything at no cost.
+        """
+        found = common_skeleton(values, unions=unions)
+        return None if found is not None and not self.is_native and is_wide(found) else found
 
     def without_heap(self, merged: list[Value]) -> list[Value]:
         """Take the heap's parts from the end of what the branches of a node have given."""
@@ -275,8 +303,10 @@ class BranchBuilder(TypedBuilder):
         outputs = []
         for column, type_ in zip(leaves, types, strict=True):
             assert type_ is not None
-            if all(value is column[0] for value in column) and self.is_outer(column[0], made):
-                outputs.append(column[0])
+            # Nobody reads a variable where it has no value.
+            known = [one for one in column if one.type != UNINITIALIZED] or column
+            if all(one is known[0] for one in known) and self.is_outer(known[0], made):
+                outputs.append(known[0])
                 continue
             outputs.append(made.add_output(type_, _given_name(column)))
             for block, value in zip(made.blocks, column, strict=True):
@@ -314,10 +344,12 @@ class BranchBuilder(TypedBuilder):
                 return self.object_lists[skeleton.type.number]
             return self.emit("prim::ObjectElement", [next(leaves)], {}, skeleton.type)
         if isinstance(skeleton, UnionSkeleton):
-            count = 1 + sum(one != NONE for one in skeleton.alternatives)
-            held = [next(leaves) for _ in range(count)]
-            union = UnionType(skeleton.alternatives)
-            return self.emit("prim::UnionConstruct", held, {"types": skeleton.alternatives}, union)
+            tag = next(leaves)
+            held = [self.rebuild(one.skeleton, leaves) for one in skeleton.alternatives]
+            union = UnionType(tuple(one.type for one in held))
+            return self.emit("prim::UnionConstruct", [tag, *held], {}, union)
+        if isinstance(skeleton, ConstantSkeleton):
+            return self.constant(skeleton.value)
         return next(leaves)
 
     def merge_as_any(self, made: Node, branches: list[list[Value]]) -> list[Value]:
@@ -343,10 +375,13 @@ class BranchBuilder(TypedBuilder):
         result: Type | None = known[0]
         for other in known[1:]:
             result = None if result is None else self.join_two(result, other)
-        if isinstance(result, TensorType) and result.dims is not None:
-            dims = tuple(self.exported(dim) for dim in result.dims)
-            result = TensorType(result.dtype, dims, result.scalar)
-        return result
+        return None if result is None else self.exported_type(result)
+
+    def exported_type(self, type_: Type) -> Type:
+        """A type whose dims may be named outside the scope just left."""
+        if not isinstance(type_, TensorType) or type_.dims is None:
+            return type_
+        return replace(type_, dims=tuple(map(self.exported, type_.dims)))
 
     def exported(self, dim: Dim) -> Dim:
         """A dim that may be named outside the scope just left."""

@@ -9,12 +9,16 @@ from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.skeletons import (
     LEAF,
+    UNINITIALIZED,
     ListsAreNotValues,
     ListSkeleton,
     Skeleton,
     UnionSkeleton,
+    alternatives_of,
     common_skeleton,
     declared_types,
+    joined_unions,
+    kind_of_value,
     leaves_of,
     without_origins,
 )
@@ -38,6 +42,7 @@ from jitcore.ir.types import (
     SharedListType,
     TupleType,
     Type,
+    UnionType,
 )
 
 __all__ = ["visit_loop"]
@@ -49,7 +54,7 @@ def visit_loop(
     worker: BranchBuilder, node: Node, environment: Environment, rest: tuple[Block, int]
 ) -> list[Value] | None:
     """Specialize a loop; gives the surrounding block's returns where it absorbed the rest."""
-    inputs = [environment[value] for value in node.inputs]
+    inputs = [worker.union_facts.narrowed(environment[value]) for value in node.inputs]
     if node.kind == "prim::Loop":
         trip, condition, *carried = inputs
         visited = Items(trip, lambda i: i)
@@ -217,10 +222,11 @@ def _fixpoint(
             worker, node, environment, condition, initial, types, skeletons, visited
         )
         worker.heap = before
-        wanted = _wanted_skeletons(carried, skeletons, returned, unknown, unions=as_any)
+        wanted = _wanted_skeletons(worker, carried, skeletons, returned, unknown, unions=as_any)
         if wanted != skeletons:
+            helps = not as_any and _peeling_helps(carried, skeletons, returned, wanted)
             worker.discard(made)
-            if not as_any and not _only_lists_differ(skeletons, wanted):
+            if helps:
                 return None
             skeletons = wanted
             initial, types = _initial_leaves(worker, carried, skeletons, unknown)
@@ -305,20 +311,38 @@ def _initial_leaves(
             types.append(ANY)
             continue
         for declared, leaf in zip(declared_types(shape), own, strict=True):
-            types.append(declared or leaf.type)
+            if declared is not None and leaf.type == UNINITIALIZED:
+                types.append(worker.exported_type(declared))
+            else:
+                types.append(leaf.type)
     return leaves, types
 
 
-def _only_lists_differ(before: Sequence[Skeleton], after: Sequence[Skeleton]) -> bool:
-    """Whether all that changed is that empty lists got elements, or which objects are meant."""
-    return all(
+def _peeling_helps(
+    carried: Sequence[Value],
+    before: Sequence[Skeleton],
+    returned: Sequence[Value],
+    after: Sequence[Skeleton],
+) -> bool:
+    """Whether variables have other types after an iteration than before it.
+
+    That is not so where empty lists got elements, where only the objects differ that are meant, and
+    where a variable that may have another type may also still have the one that it had.
+    """
+    return not all(
         without_origins(one) == without_origins(two)
         or (one == ListSkeleton(None) and isinstance(two, ListSkeleton))
-        for one, two in zip(before, after, strict=True)
+        or (isinstance(two, UnionSkeleton) and _kinds(start) <= _kinds(end))
+        for start, one, end, two in zip(carried, before, returned, after, strict=True)
     )
 
 
+def _kinds(value: Value) -> set[str | None]:
+    return set(map(kind_of_value, alternatives_of(value)))
+
+
 def _wanted_skeletons(
+    worker: BranchBuilder,
     carried: Sequence[Value],
     skeletons: Sequence[Skeleton],
     returned: Sequence[Value],
@@ -333,15 +357,12 @@ def _wanted_skeletons(
     """
     wanted: list[Skeleton] = []
     for number, (before, shape, after) in enumerate(zip(carried, skeletons, returned, strict=True)):
-        both = common_skeleton([before, after], unions=unions)
+        both = worker.skeleton_of([before, after], unions=unions)
         if number in unknown or both is None or (shape != LEAF and after.type == ANY):
             unknown.add(number)
             wanted.append(LEAF)
             continue
-        if isinstance(shape, UnionSkeleton) and isinstance(both, UnionSkeleton):
-            known = {*shape.alternatives, *both.alternatives}
-            both = UnionSkeleton(tuple(sorted(known, key=str)))
-        wanted.append(both)
+        wanted.append(joined_unions(shape, both))
     return wanted
 
 
@@ -408,7 +429,7 @@ def _foreign(
 
 def _foreign_type(worker: BranchBuilder, before: Type, after: Type, widened: set[Dim]) -> Type:
     """The type of a variable of a foreign loop, whose tuples stay in one piece."""
-    if isinstance(after, TupleType) and before != after:
+    if isinstance(after, UnionType) or (isinstance(after, TupleType) and before != after):
         return ANY
     return worker.widen(before, after, widened) or ANY
 

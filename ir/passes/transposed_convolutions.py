@@ -8,32 +8,37 @@ the phases lie does not depend on the image's extent, so that need not be known.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
+from typing import Any
 
-from jitcore.ir.graph import Node, Value
-from jitcore.ir.ops.layer_kernels import NO_LIMITS, is_depthwise
+from jitcore.ir import log
+from jitcore.ir.dataclass import dataclass
+from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.ops.layer_kernels import NO_LIMITS, is_depthwise, transposed_excess
 from jitcore.ir.passes.layer_nodes import (
     Geometry,
     Sizes,
-    copied,
     dims_of,
     insert,
     none,
     packed_weights,
-    require_extent,
     reshaped,
     transposed,
     view,
 )
 from jitcore.ir.types import Dim
 
-__all__ = ["expand_transposed"]
+__all__ = ["KIND", "Phase", "expand_transposed", "phases_of"]
+
+KIND = "nn::transposed_product"
+
+MAX_KERNEL = 4096
+"""Larger ones are left to the definition."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Phase:
+class Phase:
     """The pixels of one axis that read the same taps.
 
     Parameters
@@ -57,29 +62,80 @@ class _Phase:
     dilation: int
 
 
-def expand_transposed(node: Node) -> Value | None:
-    """The kernels for an ``nn::conv_transpose2d`` or its like; None where none takes it."""
-    x, weight, bias = node.inputs[:3]
-    groups, rank = node.attributes["groups"], len(node.attributes["dilation"])
-    shape = tuple(extent for extent in dims_of(weight) if isinstance(extent, int) and extent > 0)
-    if len(shape) < rank + 2 or len(dims_of(x)) == rank + 1:
+def expand_transposed(graph: Graph, kept: Collection[Node] = ()) -> bool:
+    """Replace transposed convolutions by their phases, but for those that are ``kept``.
+
+    Before::
+
+        graph(%x : Float32[2, 5, 4], %w : Float32[4, 3, 2], %b : Float32[3]):
+          %0 : Float32[2, 10, 3] = nn::transposed_product[stride=(2,), padding=(0,), \
+output_padding=(0,), groups=1, dilation=(1,)](%x, %w, %b)
+          return (%0)
+
+    After::
+
+        graph(%x : Float32[2, 5, 4], %w : Float32[4, 3, 2], %b : Float32[3]):
+          %1 : Float32[3, 4, 2] = np::transpose[axes=(1, 0, 2)](%w)
+          %2 : Float32[3, 4, 1] = np::view[index=":, :, 0:1"](%1)
+          %3 : Float32[1, panels.2.1, 1, 4, width.2.1] = nn::packed[groups=1](%2)
+          %4 : None = prim::Constant[value=None]()
+          %5 : Float32[2, 5, 3] = nn::product[kernel=(1,), stride=(1,), padding=((0, 0),), \
+dilation=(1,), columns=3, low=-inf, high=inf](%x, %3, %b, %4)
+          %6 : Float32[3, 4, 1] = np::view[index=":, :, 1:2"](%1)
+          %7 : Float32[1, panels.6.1, 1, 4, width.6.1] = nn::packed[groups=1](%6)
+          %8 : None = prim::Constant[value=None]()
+          %9 : Float32[2, 5, 3] = nn::product[kernel=(1,), stride=(1,), padding=((0, 0),), \
+dilation=(1,), columns=3, low=-inf, high=inf](%x, %7, %b, %8)
+          %10 : Float32[2, 10, 3] = nn::interleaved[excess=(0,), stride=(2,), \
+starts=((0,), (1,)), has_gaps=False](%x, %b, %5, %9)
+          return (%10)
+    """
+    nodes = [node for node in graph.nodes() if node.kind == KIND and node not in kept]
+    for node in nodes:
+        _expand(node)
+    return bool(nodes)
+
+
+def _expand(node: Node) -> None:
+    log.update("expand_transposed", lambda: f"{node!r} becomes its phases")
+    node.output.replace_all_uses_with(_expanded(node))
+    node.destroy()
+
+
+def phases_of(
+    attributes: Mapping[str, Any], shape: Sequence[Dim], extents: Sequence[Dim]
+) -> list[list[Phase]] | None:
+    """The phases of each axis; None where no kernel takes them.
+
+    Parameters
+    ----------
+    attributes : mapping
+        Of the transposed convolution.
+    shape : sequence of Dim
+        That of the weights, (in, out / groups, ...).
+    extents : sequence of Dim
+        Those of the image.
+    """
+    known = [extent for extent in shape if isinstance(extent, int) and extent > 0]
+    if len(known) < len(shape) or math.prod(known[2:]) > MAX_KERNEL:
         return None
-    extents, wanted = dims_of(x)[-rank:], dims_of(node.output)[-rank:]
-    excess = tuple(_excess(node, shape[2 + axis], axis) for axis in range(rank))
-    axes = [_phases(node, shape[2 + axis], excess[axis], axis) for axis in range(rank)]
-    for axis, (extent, found) in enumerate(zip(extents, axes, strict=True)):
-        if not isinstance(extent, int):
-            require_extent(node, x, 2 + axis, max(1, *(1 - one.more for one in found)))
-    axes = [
-        [one for one in found if not isinstance(extent, int) or extent + one.more > 0]
-        for extent, found in zip(extents, axes, strict=True)
-    ]
-    phases = list(product(*axes))
-    if any(min(one.padding) < 0 for phase in phases for one in phase) or (
-        math.prod(shape[2:]) > MAX_KERNEL
-    ):
-        return None
-    images = copied(node, transposed(node, x, (0, *range(2, rank + 2), 1)))
+    axes = []
+    for axis, (taps, extent) in enumerate(zip(known[2:], extents, strict=True)):
+        found = _phases(attributes, taps, axis)
+        if isinstance(extent, int):
+            found = [one for one in found if extent + one.more > 0]
+        axes.append(found)
+    is_cut = any(min(one.padding) < 0 for phase in product(*axes) for one in phase)
+    return None if is_cut else axes
+
+
+def _expanded(node: Node) -> Value:
+    images, weight, bias = node.inputs
+    shape = tuple(extent for extent in dims_of(weight) if isinstance(extent, int))
+    extents, wanted = dims_of(images)[1:-1], dims_of(node.output)[1:-1]
+    axes = phases_of(node.attributes, shape, extents)
+    assert axes is not None
+    groups, phases = node.attributes["groups"], list(product(*axes))
     turned = _exchanged(node, weight, shape, groups)
     parts = [phase for phase in phases if all(len(one.taps) for one in phase)]
     dims = [wanted if len(phases) == 1 else _dims(extents, phase) for phase in parts]
@@ -87,33 +143,21 @@ def expand_transposed(node: Node) -> Value | None:
         _convolved(node, images, turned, (bias, groups), phase, one)
         for phase, one in zip(parts, dims, strict=True)
     ]
-    moved = (dims_of(node.output)[0], *wanted, shape[1] * groups)
     if len(phases) == 1 and results:
-        result = results[0]
-    else:
-        attributes = {
-            "excess": excess,
-            "stride": node.attributes["stride"],
-            "starts": tuple(tuple(one.start for one in phase) for phase in parts),
-            "has_gaps": len(parts) < len(phases),
-        }
-        result = insert(node, "nn::interleaved", [images, bias, *results], attributes, x, moved)
-    return copied(node, transposed(node, result, (0, rank + 1, *range(1, rank + 1))))
+        return results[0]
+    attributes = {
+        "excess": tuple(
+            transposed_excess(node.attributes, taps, axis) for axis, taps in enumerate(shape[2:])
+        ),
+        "stride": node.attributes["stride"],
+        "starts": tuple(tuple(one.start for one in phase) for phase in parts),
+        "has_gaps": len(parts) < len(phases),
+    }
+    operands = [images, bias, *results]
+    return insert(node, "nn::interleaved", operands, attributes, images, dims_of(node.output))
 
 
-MAX_KERNEL = 4096
-"""Larger ones are left to the definition."""
-
-
-def _excess(node: Node, kernel: int, axis: int) -> int:
-    """How many pixels more there are along an axis than the stride makes of the image's."""
-    stride, dilation, cut, extra = (
-        node.attributes[name][axis] for name in ("stride", "dilation", "padding", "output_padding")
-    )
-    return int(dilation * (kernel - 1) + 1 + extra - 2 * cut - stride)
-
-
-def _dims(extents: Sequence[Dim], phase: Sequence[_Phase]) -> tuple[Dim, ...]:
+def _dims(extents: Sequence[Dim], phase: Sequence[Phase]) -> tuple[Dim, ...]:
     """How many pixels a phase has; of an extent that is not known, a symbol named after it."""
     return tuple(
         n + one.more if isinstance(n, int) else f"{n}.more.{one.start}.{one.more}"
@@ -121,13 +165,13 @@ def _dims(extents: Sequence[Dim], phase: Sequence[_Phase]) -> tuple[Dim, ...]:
     )
 
 
-def _phases(node: Node, kernel: int, excess: int, axis: int) -> list[_Phase]:
+def _phases(attributes: Mapping[str, Any], kernel: int, axis: int) -> list[Phase]:
     """The phases of one axis, as far as the image is large enough for them.
 
     Before the padding is cut off, pixel ``i * stride + t * dilation`` reads ``x[i] * w[t]``.
     """
-    stride, cut = node.attributes["stride"][axis], node.attributes["padding"][axis]
-    dilation = node.attributes["dilation"][axis]
+    stride, cut, dilation = (attributes[name][axis] for name in ("stride", "padding", "dilation"))
+    excess = transposed_excess(attributes, kernel, axis)
     common = math.gcd(stride, dilation)
     found = []
     for rest in range(stride):
@@ -136,13 +180,13 @@ def _phases(node: Node, kernel: int, excess: int, axis: int) -> list[_Phase]:
         first = next((t for t in range(stride) if t * dilation % stride == rest), kernel)
         taps = range(first, kernel, stride // common)[::-1]
         if not taps:
-            found.append(_Phase(start, more, taps, (0, 0), 1))
+            found.append(Phase(start, more, taps, (0, 0), 1))
             continue
         # A tap reads the pixel so many before the one that stands where its result does.
         offsets = [(tap * dilation - rest) // stride for tap in taps]
         place = (start + cut - rest) // stride
         around = (offsets[0] - place, place + more - offsets[-1])
-        found.append(_Phase(start, more, taps, around, dilation // common))
+        found.append(Phase(start, more, taps, around, dilation // common))
     return found
 
 
@@ -151,7 +195,7 @@ def _convolved(
     images: Value,
     weight: Value,
     more: tuple[Value, int],
-    phase: Sequence[_Phase],
+    phase: Sequence[Phase],
     extents: tuple[Dim, ...],
 ) -> Value:
     """The pixels of one phase, channels-last; weights are (out, in / groups, ...).

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
 from jitcore.ir.classes import bind_arguments, class_attribute, class_captures
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Capture, Graph, Node, SourceRange, Value
 from jitcore.ir.ops import METHODS, TABLE, kind_of, type_of_constant
 from jitcore.ir.ops.op import Call, Op, Untypable, bind

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.chosen_elements import chosen_element, require_choice

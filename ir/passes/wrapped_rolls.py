@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis, Location
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.types import INT, NONE, TensorType, Type
 

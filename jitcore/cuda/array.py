@@ -15,6 +15,7 @@ from jitcore.cuda.operators import Operators
 from jitcore.cuda.pool import Block, pool_of
 from jitcore.cuda.streams import current_stream
 from jitcore.devices import device
+from jitcore.ir.bfloat16 import is_stored
 
 __all__ = ["Array", "array", "empty", "from_numpy"]
 
@@ -157,6 +158,11 @@ class Array(Operators):
             read_only=not shadow.flags.writeable,
         )
 
+    def as_words(self) -> Array:
+        """The same memory as int16: CUDA's array interface has no name for bfloat16."""
+        form = self.address, self.shape, self._strides, np.dtype(np.int16)
+        return Array(*form, self, self._device, read_only=self.read_only)
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Version 3 of the interface that CUDA's array libraries share."""
@@ -282,7 +288,7 @@ def empty(
     """
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     kind = np.dtype(dtype)
-    if kind.kind not in "biufc" or not kind.isnative or kind.char in "gG":
+    if not is_stored(kind):
         raise TypeError(f"arrays on a device hold numbers of up to 16 bytes, found dtype {kind}")
     used = current_stream(device_number) if stream is None else stream
     block = pool_of(device_number).take(math.prod(extents) * kind.itemsize, used)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitcore.codegen.cuda import cublas, cublaslt, driver
+from jitcore.codegen.cuda.callbacks import definitions, is_callback
 from jitcore.codegen.cuda.compiler import Image, compile_kernel
 from jitcore.codegen.cuda.kernels import Kernel as DeviceKernel
 from jitcore.codegen.cuda.launching import fill, launching_text
@@ -22,6 +23,7 @@ from jitcore.codegen.lower import Lowered, lower
 from jitcore.codegen.printers.llvm import print_module
 from jitcore.codegen.targets import CUDA
 from jitcore.ir import log
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph
 from jitcore.pipeline import Kernel, NativePlan, compile_native
 
@@ -113,16 +115,16 @@ class _Cuda:
         current = driver.current()
         capability = current.properties().compute_capability
         launches = {launch_symbol(kernel) for kernel in self.kernels}
-        host = [
-            line
-            for line in print_module([lowered.function], contract).splitlines()
-            if not (line.startswith("declare") and _declared(line) in launches)
-        ]
-        text = "\n".join([*host, launching_text(self.kernels)])
-        declared = [
-            line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text
-        ]
-        text = "\n".join([text, *declared, entry.definitions])
+        host, callbacks = list[str](), list[str]()
+        for line in print_module([lowered.function], contract).splitlines():
+            declared = _declared(line) if line.startswith("declare") else ""
+            if is_callback(declared):
+                callbacks.append(declared)
+            elif declared not in launches:
+                host.append(line)
+        text = "\n".join([*host, launching_text(self.kernels), definitions(callbacks)])
+        missing = [line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text]
+        text = "\n".join([text, *missing, entry.definitions])
         log.dump(name, text, ".ll")
         images, modules, handles = [], [], []
         for kernel in self.kernels:

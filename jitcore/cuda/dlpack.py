@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
+
 if TYPE_CHECKING:
     from jitcore.cuda.array import Array
 
@@ -27,6 +29,9 @@ class DLDevice:
 
 _CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 """``DLDataTypeCode`` by NumPy's kind."""
+
+_BFLOAT = 4
+"""``kDLBfloat``."""
 
 _READ_ONLY = 1
 _NAME, _USED = b"dltensor", b"used_dltensor"
@@ -115,7 +120,7 @@ def export(array: Array, *, versioned: bool) -> Any:
         DLDevice.CUDA,
         array.device_number,
         array.ndim,
-        _CODES[array.dtype.kind],
+        _BFLOAT if is_bfloat16(array.dtype) else _CODES[array.dtype.kind],
         8 * array.itemsize,
         1,
         extents,
@@ -192,6 +197,8 @@ def take(
 
 
 def _dtype(tensor: _Tensor, value: object) -> np.dtype[Any]:
+    if (tensor.code, tensor.bits, tensor.lanes) == (_BFLOAT, 16, 1):
+        return bfloat16()
     kind = next((kind for kind, code in _CODES.items() if code == tensor.code), None)
     if kind is None or tensor.lanes != 1 or tensor.bits % 8:
         raise TypeError(

@@ -11,21 +11,13 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.cuda import driver
-from jitcore.codegen.cuda.memory import (
-    Allocator,
-    Call,
-    array_of,
-    begin,
-    end,
-    ensure_memory,
-    make_shadow,
-)
+from jitcore.codegen.cuda.calls import Allocator, Call, begin, end
+from jitcore.codegen.cuda.memory import array_of, ensure_memory, make_shadow
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Param
@@ -46,6 +38,7 @@ from jitcore.cuda.tuning import is_on, tuned
 from jitcore.devices import is_device_array
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.fusers.groups import Decision
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Constants, Graph, Node
 from jitcore.ir.ops import TABLE
 from jitcore.ir.passes.specialize import specialize
@@ -257,11 +250,11 @@ class DeviceExecutor(Executor):
         if allocator is None:
             allocator = self._allocators[key] = given.library.allocator(self.device, given.stream)
         call = Call(allocator, given.stream)
-        begin(call)
         try:
+            begin(call)
             result = entry(*given.shadows)
         finally:
-            end()
+            end(call)
             if entered:
                 self._driver.leave()
         if call.error is not None:

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.cuda import driver
-from jitcore.codegen.cuda.memory import Allocator
+from jitcore.codegen.cuda.calls import Allocator
 from jitcore.cuda.array import Array
 from jitcore.cuda.dlpack import DLDevice, take
 from jitcore.cuda.pool import pool_of
 from jitcore.cuda.streams import current_stream
+from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Fields", "Library", "device_of", "library_of", "row_of"]
 
@@ -151,15 +152,35 @@ def _torch() -> Any:
     return torch
 
 
+def _torch_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype of a tensor, in NumPy."""
+    torch = _torch()
+    found = _torch_dtypes.get(dtype)
+    if found is None and dtype == torch.bfloat16:
+        found = _torch_dtypes[dtype] = bfloat16()
+        _torch_of[found] = dtype
+    if found is None:
+        raise TypeError(f"NumPy has no dtype like {dtype}; convert the tensor before")
+    return found
+
+
+def _dtype_of_torch(dtype: np.dtype[Any]) -> Any:
+    """The dtype of a tensor that holds a result."""
+    torch = _torch()
+    if is_bfloat16(dtype):
+        return torch.bfloat16
+    if dtype not in _torch_of:
+        raise TypeError(f"PyTorch has no dtype like {dtype}, which the result has")
+    return _torch_of[dtype]
+
+
 def _torch_device(tensor: Any) -> int | None:
     return int(tensor.get_device()) if getattr(tensor, "is_cuda", False) else None
 
 
 def _torch_fields(tensor: Any) -> Fields:
     torch = _torch()
-    dtype = _torch_dtypes.get(tensor.dtype)
-    if dtype is None:
-        raise TypeError(f"NumPy has no dtype like {tensor.dtype}; convert the tensor before")
+    dtype = _torch_dtypes.get(tensor.dtype) or _torch_dtype(tensor.dtype)
     if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
         raise TypeError(
             "a tensor that is not stored as its elements cannot be an argument; "
@@ -193,13 +214,12 @@ class _TorchMemory:
     ) -> tuple[int, Any]:
         torch = _torch()
         place = f"cuda:{self.device}"
-        if dtype not in _torch_of:
-            raise TypeError(f"PyTorch has no dtype like {dtype}, which the result has")
+        own = _torch_of.get(dtype) or _dtype_of_torch(dtype)
         if strides is None:
-            made = torch.empty(shape, dtype=_torch_of[dtype], device=place)
+            made = torch.empty(shape, dtype=own, device=place)
         else:
             steps = tuple(stride // dtype.itemsize for stride in strides)
-            made = torch.empty_strided(shape, steps, dtype=_torch_of[dtype], device=place)
+            made = torch.empty_strided(shape, steps, dtype=own, device=place)
         return made.data_ptr(), made
 
     def block(self, size: int) -> tuple[int, Any]:
@@ -209,7 +229,10 @@ class _TorchMemory:
 
 
 def _torch_adopt(array: Array) -> Any:
-    return _torch().as_tensor(array, device=f"cuda:{array.device_number}")
+    torch, place = _torch(), f"cuda:{array.device_number}"
+    if is_bfloat16(array.dtype):
+        return torch.as_tensor(array.as_words(), device=place).view(torch.bfloat16)
+    return torch.as_tensor(array, device=place)
 
 
 _TORCH = Library(
@@ -253,7 +276,10 @@ class _CupyMemory:
 
 
 def _cupy_adopt(array: Array) -> Any:
-    return sys.modules["cupy"].asarray(array)
+    cupy = sys.modules["cupy"]
+    if is_bfloat16(array.dtype):
+        return cupy.asarray(array.as_words()).view(array.dtype)
+    return cupy.asarray(array)
 
 
 def _cupy_device(array: Any) -> int | None:

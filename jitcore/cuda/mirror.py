@@ -12,6 +12,7 @@ from jitcore.codegen.cuda.memory import make_shadow
 from jitcore.cuda.array import Array, from_numpy
 from jitcore.cuda.libraries import Library, library_of
 from jitcore.devices import is_device_array
+from jitcore.ir.bfloat16 import is_stored
 
 __all__ = ["Mirror", "call_on_host"]
 
@@ -140,7 +141,7 @@ class Mirror:
         return value
 
     def _array(self, value: Any) -> Any:
-        if value.dtype.kind not in "biufc" or value.dtype.char in "gG":
+        if not is_stored(value.dtype):
             return value
         host = np.asarray(value)
         if isinstance(value, np.ndarray) and host.size:

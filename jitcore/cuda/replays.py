@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.cuda import driver
-from jitcore.codegen.cuda.memory import Allocator, Call, array_of, running
+from jitcore.codegen.cuda.calls import Allocator, Call, running
+from jitcore.codegen.cuda.memory import array_of
 from jitcore.cuda.array import Array
 from jitcore.cuda.compile import DeviceCode
 from jitcore.cuda.copies import Copies, flat
@@ -28,6 +29,7 @@ from jitcore.cuda.libraries import Library, row_of
 from jitcore.executor import Specialization
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.dataclass import dataclass
 from jitcore.plans import NativePlan
 
 __all__ = ["MISSED", "Asked", "Replays"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from jitcore.codegen.cache import StoredObject, current
 from jitcore.codegen.cuda import driver
-from jitcore.codegen.cuda.memory import Call, running
+from jitcore.codegen.cuda.calls import Call, running
 from jitcore.codegen.cuda.tuning import DEFAULT, PARAMETERS, Tuning
 from jitcore.codegen.entries.entry import bind
 from jitcore.cuda.array import Array

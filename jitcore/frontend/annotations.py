@@ -42,6 +42,7 @@ _PLAIN: dict[Any, Type] = {
 }
 
 _SIGNATURE_COMMENT = re.compile(r"#\s*type:\s*(\(.*?\)\s*->\s*[^#]+)")
+_ARGUMENT_COMMENT = re.compile(r"#\s*type:\s*(?![\s(]|ignore)([^#]+)")
 
 
 def annotation_type(annotation: ast.expr | None, resolve: Resolve) -> Type:
@@ -57,6 +58,8 @@ def annotation_type(annotation: ast.expr | None, resolve: Resolve) -> Type:
     if isinstance(annotation, ast.Subscript):
         return _generic(annotation, resolve)
     found = resolve(annotation)
+    if typing.get_origin(found) is np.ndarray:
+        return TENSOR
     return _PLAIN.get(found, ANY) if isinstance(found, type) else ANY
 
 
@@ -112,17 +115,29 @@ def comment_types(
     for line in lines[node.lineno - 1 : node.body[0].lineno]:
         found = _SIGNATURE_COMMENT.search(line)
         if found:
-            return _parse_comment(found[1], resolve)
+            return _signature_types(found[1], resolve) or _argument_types(node, lines, resolve)
     return None
 
 
-def _parse_comment(text: str, resolve: Resolve) -> list[Type] | None:
+def _signature_types(text: str, resolve: Resolve) -> list[Type] | None:
+    """The types of a signature in a comment; None where it has none, as in ``(...) -> float``."""
     try:
         signature = ast.parse(text.strip(), mode="func_type")
     except (SyntaxError, ValueError):
         return None
     assert isinstance(signature, ast.FunctionType)
     if any(isinstance(argument, ast.Constant) for argument in signature.argtypes):
-        # ``(...) -> float`` says nothing about the parameters.
         return None
     return [annotation_type(argument, resolve) for argument in signature.argtypes]
+
+
+def _argument_types(node: ast.FunctionDef, lines: Sequence[str], resolve: Resolve) -> list[Type]:
+    """The types of parameters that stand in a line each, with a comment: ``x,  # type: int``."""
+
+    def type_of(parameter: ast.arg) -> Type:
+        found = _ARGUMENT_COMMENT.search(lines[parameter.lineno - 1])
+        if found is None or parameter.annotation is not None:
+            return annotation_type(parameter.annotation, resolve)
+        return _constant(found[1].strip(), resolve)
+
+    return [type_of(parameter) for parameter in [*node.args.posonlyargs, *node.args.args]]

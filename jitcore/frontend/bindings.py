@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from jitcore.source import FunctionNode
+from jitcore.syntax import child_nodes, inner_statements, nodes_in, statements_in
 
 __all__ = [
     "Comprehension",
@@ -54,17 +55,16 @@ def local_functions(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, FunctionNod
             if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 yield node.targets[0].id, node.value
         elif isinstance(node, ast.stmt):
-            yield from local_functions(ast.iter_child_nodes(node))
+            yield from local_functions(inner_statements(node))
 
 
 def nonlocal_names(nodes: Iterable[ast.AST]) -> set[str]:
     """The names that ``nonlocal`` statements declare, those in functions inside too."""
     return {
         name
-        for node in nodes
-        for one in ast.walk(node)
-        if isinstance(one, ast.Nonlocal)
-        for name in one.names
+        for node in statements_in(nodes)
+        if isinstance(node, ast.Nonlocal)
+        for name in node.names
     }
 
 
@@ -76,8 +76,8 @@ def declared_names(body: Iterable[ast.AST], kind: type[ast.Nonlocal | ast.Global
         node = waiting.pop()
         if isinstance(node, kind):
             found.update(node.names)
-        elif not isinstance(node, ast.FunctionDef | ast.Lambda):
-            waiting += ast.iter_child_nodes(node)
+        elif not isinstance(node, ast.FunctionDef):
+            waiting += inner_statements(node)
     return found
 
 
@@ -85,7 +85,7 @@ def target_names(target: ast.AST) -> list[str]:
     """The names that an assignment to ``target`` binds."""
     return [
         node.id
-        for node in ast.walk(target)
+        for node in nodes_in(target)
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     ]
 
@@ -118,13 +118,13 @@ def _assigned(node: ast.AST) -> Iterator[str]:
             yield from _assigned_in_comprehension(one)
         elif not isinstance(one, ast.FunctionDef | ast.Lambda):
             # What a function assigns is its own.
-            waiting += reversed(list(ast.iter_child_nodes(one)))
+            waiting += reversed(child_nodes(one))
 
 
 def _assigned_in_comprehension(node: Comprehension) -> Iterator[str]:
     """The targets of ``:=``, which belong to the function; those of ``for`` do not."""
     inner = {name for generator in node.generators for name in target_names(generator.target)}
-    for child in ast.iter_child_nodes(node):
+    for child in child_nodes(node):
         yield from (name for name in _assigned(child) if name not in inner)
 
 
@@ -139,7 +139,7 @@ def read_names(node: ast.AST) -> set[str]:
         elif isinstance(one, ast.FunctionDef | ast.Lambda):
             found |= _read_by_function(one)
         elif not isinstance(one, ast.Name):
-            waiting += ast.iter_child_nodes(one)
+            waiting += child_nodes(one)
         elif not isinstance(one.ctx, ast.Store):
             found.add(one.id)
         if isinstance(one, ast.AugAssign):
@@ -158,7 +158,7 @@ def recursive_names(functions: Mapping[str, FunctionNode]) -> set[str]:
 
 
 def _read_by_parts(node: ast.AST) -> set[str]:
-    return set().union(*map(read_names, ast.iter_child_nodes(node)))
+    return set().union(*map(read_names, child_nodes(node)))
 
 
 def _read_by_comprehension(node: Comprehension) -> set[str]:
@@ -176,12 +176,7 @@ def _read_by_function(node: FunctionNode) -> set[str]:
 
 def stable_names(body: list[ast.stmt], counts: Mapping[str, int]) -> frozenset[str]:
     """The variables of a function that are assigned once and never again, as loops do."""
-    loops = [
-        node
-        for statement in body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.For | ast.While)
-    ]
+    loops = [node for node in statements_in(body) if isinstance(node, ast.For | ast.While)]
     repeated = set(assigned_names(loops)) if loops else set()
     return frozenset(name for name, count in counts.items() if count == 1 and name not in repeated)
 
@@ -189,10 +184,12 @@ def stable_names(body: list[ast.stmt], counts: Mapping[str, int]) -> frozenset[s
 def names_used_as_values(body: Iterable[ast.AST], names: Iterable[str]) -> frozenset[str]:
     """Which of these names of functions are read elsewhere than in ``name(...)``."""
     wanted = set(names)
+    if not wanted:
+        return frozenset()
     called: set[int] = set()
     found: set[str] = set()
     for statement in body:
-        for node in ast.walk(statement):
+        for node in nodes_in(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 called.add(id(node.func))
             elif isinstance(node, ast.Name) and id(node) not in called and node.id in wanted:

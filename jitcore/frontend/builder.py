@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from jitcore.errors import UnsupportedError
@@ -14,6 +13,7 @@ from jitcore.frontend.environment import Binding, Environment, Reach, is_hidden
 from jitcore.frontend.structure import RESULT
 from jitcore.frontend.unsupported import describe
 from jitcore.ir.classes import MISSING
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
 from jitcore.ir.types import ANY, BOOL, Type
 from jitcore.source import FunctionSource
@@ -103,10 +103,16 @@ class Builder:
         """Call a Python object that is known now."""
         return self.value("prim::Call", self.constant(function), *arguments)
 
-    def raise_exception(self, exception: type[Exception], message: str) -> None:
-        """Append the raising of an exception whose message is known now."""
+    def raise_exception(
+        self, exception: type[Exception], message: str, *, in_python: bool = True
+    ) -> None:
+        """Append the raising of an exception whose message is known now.
+
+        The plain function does not raise it unless ``in_python``.
+        """
         instance = self.call(exception, self.constant(message))
-        self.node("prim::Raise", (instance,), outputs=())
+        attributes = {} if in_python else {"in_python": False}
+        self.node("prim::Raise", (instance,), attributes, outputs=())
 
     def uninitialized(self, name: str) -> Value:
         """A value for a variable that has none on this path."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FunctionType
 from typing import Any, Protocol
 
 from jitcore.frontend.layers import Frozen
 from jitcore.frontend.names import Resolver, Static
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, SourceRange
 from jitcore.source import FunctionNode, FunctionSource
 

@@ -7,7 +7,7 @@ import builtins
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType
 from typing import Any
@@ -36,6 +36,7 @@ from jitcore.frontend.layers import HOOKS, layer_class, stored_by_layer, stored_
 from jitcore.frontend.names import Static, stored_variables
 from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
 from jitcore.ir.classes import MISSING
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Value
 from jitcore.ir.ops.layers import layer_kind
 from jitcore.source import FunctionNode, has_source
@@ -304,7 +305,8 @@ class Calls(Expressions):
             return self._super(node)
         if mark == "unused":
             self.record(static)
-            self.raise_exception(Error, f"'{static.path}' is marked as unused and cannot be run")
+            message = f"'{static.path}' is marked as unused and cannot be run"
+            self.raise_exception(Error, message, in_python=False)
             return self.uninitialized(static.path)
         return None
 

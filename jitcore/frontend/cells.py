@@ -30,6 +30,7 @@ from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Graph, Value
 from jitcore.ir.types import BOOL
 from jitcore.source import FunctionSource
+from jitcore.syntax import statements_in
 
 __all__ = ["Cells"]
 
@@ -69,7 +70,7 @@ class Cells(Builder):
         self._own = frozenset(counts)
         self._outside = frozenset(declared - (set(scope.variables) - declared_global))
         self.locals = self._own | frozenset(scope.variables)
-        for node in ast.walk(self.source.node):
+        for node in statements_in([self.source.node]):
             if isinstance(node, ast.Global | ast.Nonlocal):
                 for name in node.names:
                     if isinstance(node, ast.Global) or name not in self.locals:

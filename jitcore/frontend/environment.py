@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Value
 
 __all__ = ["Binding", "Environment", "Reach", "is_hidden"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from jitcore.frontend.callees import NeedsCell
 from jitcore.frontend.variables import Variables
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Value
 from jitcore.markers import ignore
 from jitcore.source import FunctionNode, nested_code

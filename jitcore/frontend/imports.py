@@ -9,6 +9,7 @@ from typing import Any
 
 from jitcore.frontend.names import Resolver, Static
 from jitcore.markers import ignore
+from jitcore.syntax import inner_statements
 
 __all__ = ["imported_names", "importer", "static_imports"]
 
@@ -71,8 +72,8 @@ def _imports(body: list[ast.stmt]) -> Iterator[Import]:
         node = waiting.pop()
         if isinstance(node, Import):
             yield node
-        elif not isinstance(node, ast.FunctionDef | ast.Lambda):
-            waiting += ast.iter_child_nodes(node)
+        elif not isinstance(node, ast.FunctionDef):
+            waiting += inner_statements(node)
 
 
 def _module(name: str, value: Any) -> Static | None:

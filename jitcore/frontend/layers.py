@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -17,8 +17,10 @@ from jitcore.errors import CompilationError
 from jitcore.frontend.constants import is_layer, marker
 from jitcore.frontend.names import Static
 from jitcore.ir.classes import MISSING, class_captures
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Constants
 from jitcore.source import has_source, read_source
+from jitcore.syntax import nodes_in
 
 __all__ = [
     "HOOKS",
@@ -201,7 +203,7 @@ def stored_names(function: FunctionType) -> Iterator[str]:
     except CompilationError:
         # A file that was edited since: what the function does cannot be known.
         return
-    yield from filter(None, map(_stored_name, ast.walk(tree)))
+    yield from filter(None, map(_stored_name, nodes_in(tree)))
 
 
 def _stored_name(node: ast.AST) -> str | None:

@@ -11,14 +11,16 @@ import ast
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from jitcore.errors import UnsupportedError
 from jitcore.frontend.bindings import parameter_names
 from jitcore.ir import reference
 from jitcore.ir.classes import MISSING
+from jitcore.ir.dataclass import dataclass
 from jitcore.source import FunctionSource
+from jitcore.syntax import statements_in
 
 __all__ = ["without_match"]
 
@@ -49,7 +51,7 @@ def without_match(source: FunctionSource, resolve: Resolve) -> FunctionSource:
     resolve : callable
         Gives the object that the name of a class stands for, or None.
     """
-    if not any(isinstance(node, ast.Match) for node in ast.walk(source.node)):
+    if not any(isinstance(node, ast.Match) for node in statements_in([source.node])):
         return source
     return replace(source, node=_Rewriter(source, resolve).visit(copy.deepcopy(source.node)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from dis import get_instructions
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from jitcore.frontend.constants import is_constant, is_stable_module, unrecorded
 from jitcore.ir.classes import MISSING
+from jitcore.ir.dataclass import dataclass
 from jitcore.markers import ignore
 
 __all__ = ["Resolver", "Static", "stored_variables", "variable_key"]

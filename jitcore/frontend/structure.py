@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn, Protocol
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "RESULT",

@@ -6,6 +6,7 @@ import ast
 
 from jitcore.frontend.bindings import function_body
 from jitcore.source import FunctionNode
+from jitcore.syntax import child_nodes
 
 __all__ = ["BUILTINS", "can_be_inlined", "describe", "first_unsupported"]
 
@@ -131,7 +132,7 @@ def first_unsupported(body: list[ast.stmt]) -> ast.AST | None:
         if type(node).__name__ in _ANYWHERE:
             return node
         if not isinstance(node, ast.FunctionDef | ast.Lambda):
-            waiting += reversed(list(ast.iter_child_nodes(node)))
+            waiting += reversed(child_nodes(node))
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from jitcore.frontend.layers import after_class, elements, is_mapping, layer_att
 from jitcore.frontend.names import Resolver, Static
 from jitcore.frontend.unsupported import can_be_inlined
 from jitcore.ir.classes import MISSING
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph, Value
 from jitcore.ir.types import ANY, TENSOR, Type
 from jitcore.source import FunctionNode, FunctionSource

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Hook", "Hooks", "RemovableHandle", "add_hook", "run_after", "run_before"]
 

@@ -14,12 +14,12 @@ import secrets
 import struct
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from jitcore import __version__
 from jitcore.errors import SerializationError
+from jitcore.ir.dataclass import dataclass
 from jitcore.serialization.fields import Fields, parse_json
 
 __all__ = [

@@ -158,11 +158,18 @@ def _dataclass(writer: Writer, class_: Any) -> Row:
     if getattr(params, "slots", False) or "__slots__" in vars(class_):
         raise SerializationError(f"cannot save {shown(class_)}: a dataclass with slots")
     own = vars(class_).get("__annotations__", {})
-    fields = [one for one in dataclasses.fields(class_) if one.name in own]
+    fields = [one for one in _fields(class_) if one.name in own]
     return {
         "flags": {name: bool(getattr(params, name, name == "match_args")) for name in FLAGS},
         "fields": [_field(writer, one) for one in fields],
     }
+
+
+def _fields(class_: Any) -> list[Any]:
+    """What ``__init__`` of a dataclass knows: its fields, and variables for ``__post_init__``."""
+    # Where annotations are texts, nothing but the kind tells class variables.
+    held = class_.__dataclass_fields__.values()
+    return [one for one in held if one._field_type.name != "_FIELD_CLASSVAR"]
 
 
 def _field(writer: Writer, field: Any) -> Row:
@@ -175,6 +182,10 @@ def _field(writer: Writer, field: Any) -> Row:
             "kw_only": bool(field.kw_only),
         },
     }
+    if field._field_type.name == "_FIELD_INITVAR":
+        row["init_var"] = True
+    if field.hash is not None:
+        row["hash"] = field.hash
     if field.default is not dataclasses.MISSING:
         row["default"] = writer.reference(field.default)
     if field.default_factory is not dataclasses.MISSING:
@@ -211,7 +222,7 @@ def _generated(class_: Any) -> frozenset[str]:
     }
     if class_.__hash__ is None:
         made.add("__hash__")
-    return frozenset(made | set(class_.__dataclass_fields__) | _MADE_FOR_DATACLASSES)
+    return frozenset(made | {one.name for one in _fields(class_)} | _MADE_FOR_DATACLASSES)
 
 
 def _is_generated(function: FunctionType) -> bool:

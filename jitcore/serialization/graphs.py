@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from keyword import iskeyword
 from types import ModuleType
@@ -19,6 +18,7 @@ from jitcore.codegen.host.text import is_identifier
 from jitcore.errors import SerializationError
 from jitcore.frontend.constants import constant_type, is_layer
 from jitcore.frontend.expressions import BINARY, COMPARISONS, UNARY
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Node, SourceRange
 from jitcore.ir.literals import UnresolvedObject, qualified_name
 from jitcore.ir.names import all_values
@@ -258,6 +258,10 @@ def _is_output(node: Node, value: Any) -> bool:
     return type(value) is int and 0 <= value < len(node.outputs)
 
 
+def _is_false(node: Node, value: Any) -> bool:
+    return value is False
+
+
 def _is_starred(node: Node, value: Any) -> bool:
     if type(value) is not tuple:
         return False
@@ -275,7 +279,7 @@ _OPERANDS: dict[str, int] = {
 """How many operands Python's operators take."""
 
 _OTHERS = """TupleConstruct ListConstruct SetConstruct DictConstruct slice getitem setitem delitem
-Call Raise FormatString If Loop For Try"""
+Call FormatString If Loop For Try"""
 
 _FORMS: dict[str, _Form] = {
     **dict.fromkeys(_OPERANDS, _PLAIN),
@@ -283,6 +287,7 @@ _FORMS: dict[str, _Form] = {
     **{op.kind: _PLAIN for op in TABLE.values() if op.functions},
     **{f"nn::{name}": _PLAIN for name in layers.NAMES},
     "prim::Constant": _Form({"value": _is_value}),
+    "prim::Raise": _Form({"in_python": _is_false}, frozenset({"in_python"})),
     "prim::size": _Form({"dim": _is_axis}),
     "prim::With": _Form({"manager": _is_object}),
     "prim::Uninitialized": _Form({"name": _is_text}),

@@ -166,7 +166,7 @@ _ATTRIBUTE_KINDS = ("prim::CallMethod", "prim::GetAttr")
 
 def _own_functions(class_: type, base: type) -> Iterator[str]:
     """The methods and properties of the user's own classes."""
-    above = set(base.__mro__)
+    above = {*base.__mro__, import_module("jitcore.module").ScriptModule}
     for owner in class_.__mro__:
         for name, value in vars(owner).items() if owner not in above else ():
             if (

@@ -25,7 +25,8 @@ def _functions(obj: Any) -> Iterator[tuple[str, ScriptFunction]]:
         yield _file_name(obj.__name__), obj
         return
     for path, module in obj.named_modules():
-        for name, function in module._compiled_methods.items():
+        compiled = getattr(module, "_compiled_methods", {})  # a plain module may be inside
+        for name, function in compiled.items():
             yield _file_name(f"{path}.{name}" if path else name), function
 
 

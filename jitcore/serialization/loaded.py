@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FunctionType
 from typing import Any
 
@@ -18,6 +18,7 @@ from jitcore.codegen.host.text import identifier, is_identifier
 from jitcore.config import checked_numerics
 from jitcore.errors import Error, SerializationError
 from jitcore.ir.classes import MISSING
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.literals import format_literal
 from jitcore.script import ScriptFunction, holds

@@ -70,6 +70,9 @@ def _class(reader: Reader, row: Fields, number: int) -> type:
     if not all(map(_may_be_base, bases)):
         raise row.problem("has a base class it cannot have")
     namespace: dict[str, Any] = {"__doc__": row.get("doc")}
+    if any(isinstance(one, list) and one[:1] == ["__post_init__"] for one in row.items("members")):
+        # The __init__ of a dataclass calls it only where there is one when it is made.
+        namespace["__post_init__"] = _not_yet
     fields = row.get("dataclass")
     if fields is not None:
         fields = Fields(fields, row.where)
@@ -85,6 +88,10 @@ def _class(reader: Reader, row: Fields, number: int) -> type:
     return made
 
 
+def _not_yet(*_: Any) -> None:
+    """Stands for a method that comes when all classes are there."""
+
+
 def _may_be_base(class_: Any) -> bool:
     return is_base_class(class_) or is_own_class(class_)
 
@@ -96,11 +103,13 @@ def _add_fields(reader: Reader, row: Fields, namespace: dict[str, Any]) -> None:
         name = checked_name(row, field.text("name"))
         if attribute_problem(name):
             raise row.problem(f"has a field {name!r}")
-        annotations[name] = object
+        annotations[name] = dataclasses.InitVar[object] if "init_var" in field else object
         flags = Fields(field.mapping("flags"), row.where)
         given: dict[str, Any] = {
             flag: flags.boolean(flag) for flag in ("init", "repr", "compare", "kw_only")
         }
+        if "hash" in field:
+            given["hash"] = field.boolean("hash")
         if "default" in field:
             given["default"] = reader.value(field.get("default"))
         if "factory" in field:

@@ -20,11 +20,13 @@ import functools
 import itertools
 import math
 import operator
+import sys
 import time
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -99,8 +101,18 @@ _NAMED: tuple[tuple[ModuleType, str], ...] = (
 """Objects that are named one by one."""
 
 
+_OF_LAYERS: Mapping[str, str] = {
+    "jitcore.nn.Buffer": "jitcore.nn.parameter",
+    "jitcore.nn.Kind": "jitcore.nn.registry",
+    "jitcore.nn.Parameter": "jitcore.nn.parameter",
+}
+"""Classes beside those of layers, and their modules, which only programs with layers import."""
+
+
 def known_object(name: str) -> Any:
     """The object of a name; ``KeyError`` for all names that are not on the list."""
+    if name in _OF_LAYERS:
+        return getattr(import_module(_OF_LAYERS[name]), name.rpartition(".")[2])
     return CHECKED_FUNCTIONS[name] if name in CHECKED_FUNCTIONS else _objects()[name]
 
 
@@ -115,6 +127,9 @@ def known_name(value: Any) -> str | None:
         return name if _objects().get(name) == value else None
     for name, replacement in CHECKED_FUNCTIONS.items():
         if value is replacement:
+            return name
+    for name, module in _OF_LAYERS.items():
+        if module in sys.modules and value is known_object(name):
             return name
     return None
 

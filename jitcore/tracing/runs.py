@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, SourceRange
 from jitcore.tracing.arguments import bind_examples, clone, leaves, spread, traced_result
 from jitcore.tracing.patches import patched

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jitcore.ir import log
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.names import base_name
 from jitcore.ir.passes.frozen.arrays import add_array, array_of, insert_layer

@@ -99,7 +99,8 @@ def _convolution(
     groups: int,
 ) -> Array:
     batched = check_axes(what, input, rank + 1, _FORMS[rank - 1])
-    _check_weight(what, rank, input, weight, bias)
+    _check_weight(what, rank, input, weight)
+    _check_bias(what, input, bias, weight.shape[0])
     check_channels(what, input, input.ndim - rank - 1, weight.shape[1] * groups)
     if weight.shape[0] % groups:
         raise ValueError(f"{what}: {groups} groups do not divide {weight.shape[0]} output channels")
@@ -121,11 +122,16 @@ def _convolution(
     return result if batched else result[0]
 
 
-def _check_weight(what: str, rank: int, input: Array, weight: Array, bias: Array | None) -> None:
+def _check_weight(what: str, rank: int, input: Array, weight: Array) -> None:
     if weight.ndim != rank + 2:
         raise ValueError(f"{what}: expected weight with {rank + 2} axes, found {weight.shape}")
     check_dtype(what, input, weight)
+
+
+def _check_bias(what: str, input: Array, bias: Array | None, channels: int) -> None:
     check_dtype(what, input, bias, "bias")
+    if bias is not None and bias.shape != (channels,):
+        raise ValueError(f"{what}: expected bias of shape {(channels,)}, found {bias.shape}")
 
 
 def _frame(
@@ -242,8 +248,11 @@ def _transposed(
 ) -> Array:
     stride, padding, output_padding, dilation = moves
     batched = check_axes(what, input, rank + 1, _FORMS[rank - 1])
-    _check_weight(what, rank, input, weight, bias)
+    _check_weight(what, rank, input, weight)
+    _check_bias(what, input, bias, weight.shape[1] * groups)
     check_channels(what, input, input.ndim - rank - 1, weight.shape[0])
+    if weight.shape[0] % groups:
+        raise ValueError(f"{what}: {groups} groups do not divide {weight.shape[0]} channels")
     steps = sizes(stride, rank, f"{what}: stride")
     cut = sizes(padding, rank, f"{what}: padding")
     spread = sizes(dilation, rank, f"{what}: dilation")

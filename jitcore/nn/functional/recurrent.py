@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jitcore.ir.ops.recurrent_cells import gru_state, lstm_state
 from jitcore.nn.arrays import Array
 from jitcore.nn.functional.activation import sigmoid
 from jitcore.nn.functional.linear import linear
@@ -51,10 +52,7 @@ def lstm_cell(
     b_hh: Array | None,
     w_hr: Array | None = None,
 ) -> tuple[Array, Array]:
-    """One step of a long short-term memory.
-
-    Hochreiter and Schmidhuber (1997); with a forget gate, and with Sak et al.'s projection (2014)
-    if there is ``w_hr``.
+    """One step of a long short-term memory; with ``w_hr`` that has Sak et al.'s projection (2014).
 
     Parameters
     ----------
@@ -73,19 +71,18 @@ def lstm_cell(
     """
     gates = projected + linear(hidden, w_hh, b_hh)
     width = cell.shape[-1]
-    write = sigmoid(gates[..., :width])
-    keep = sigmoid(gates[..., width : 2 * width])
-    fresh = np.tanh(gates[..., 2 * width : 3 * width])
-    show = sigmoid(gates[..., 3 * width :])
-    new_cell = keep * cell + write * fresh
-    new_hidden = show * np.tanh(new_cell)
+    parts = (
+        gates[..., :width],
+        gates[..., width : 2 * width],
+        gates[..., 2 * width : 3 * width],
+        gates[..., 3 * width :],
+    )
+    new_hidden, new_cell = lstm_state(parts, cell, sigmoid, np.tanh)
     return (new_hidden if w_hr is None else linear(new_hidden, w_hr)), new_cell
 
 
 def gru_cell(projected: Array, hidden: Array, w_hh: Array, b_hh: Array | None) -> Array:
     """One step of a gated recurrent unit.
-
-    Cho et al. (2014), with the reset gate after the product as in cuDNN and PyTorch.
 
     Parameters
     ----------
@@ -98,12 +95,12 @@ def gru_cell(projected: Array, hidden: Array, w_hh: Array, b_hh: Array | None) -
     -------
     (N, H) array
     """
-    recurrent = linear(hidden, w_hh, b_hh)
-    width = hidden.shape[-1]
-    reset = sigmoid(projected[..., :width] + recurrent[..., :width])
-    update = sigmoid(projected[..., width : 2 * width] + recurrent[..., width : 2 * width])
-    fresh = np.tanh(projected[..., 2 * width :] + reset * recurrent[..., 2 * width :])
-    return fresh + update * (hidden - fresh)
+    recurrent, width = linear(hidden, w_hh, b_hh), hidden.shape[-1]
+    return gru_state(_thirds(projected, width), _thirds(recurrent, width), hidden, sigmoid, np.tanh)
+
+
+def _thirds(gates: Array, width: int) -> tuple[Array, Array, Array]:
+    return gates[..., :width], gates[..., width : 2 * width], gates[..., 2 * width :]
 
 
 # All times --------------------------------------------------------------------------------

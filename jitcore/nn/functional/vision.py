@@ -20,7 +20,7 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
         raise ValueError(
             f"pixel_shuffle: expected input of shape (..., C * {r * r}, H, W), found {input.shape}"
         )
-    *outer, channels, height, width = input.shape
+    outer, (channels, height, width) = input.shape[:-3], input.shape[-3:]
     count = len(outer)
     split = input.reshape(*outer, channels // (r * r), r, r, height, width)
     order = (*range(count), count, count + 3, count + 1, count + 4, count + 2)
@@ -35,7 +35,7 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Array:
             f"pixel_unshuffle: expected input of shape (..., C, H * {r}, W * {r}), found "
             f"{input.shape}"
         )
-    *outer, channels, height, width = input.shape
+    outer, (channels, height, width) = input.shape[:-3], input.shape[-3:]
     count = len(outer)
     split = input.reshape(*outer, channels, height // r, r, width // r, r)
     order = (*range(count), count, count + 2, count + 4, count + 1, count + 3)

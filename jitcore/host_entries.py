@@ -1,0 +1,97 @@
+"""Entries of host programs, for calls that come again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from jitcore.codegen.engine import CompiledModule, compile_module
+from jitcore.codegen.entries.entry import CaptureGuard, Entry, bind
+from jitcore.codegen.entries.host_entry import make_host_entry
+from jitcore.codegen.entries.signature import KindParam, Param, TupleParam
+from jitcore.ir.dataclass import dataclass
+from jitcore.plans import HostPlan
+from jitcore.signatures import Description, type_and_param
+from jitcore.tracebacks import for_user
+
+__all__ = ["HostEntry", "bind_host_entries", "comes_again", "host_entry"]
+
+CALLS_BEFORE_ENTRY = 32
+"""How many calls come before an entry is compiled: regions that are of no use show till then."""
+
+MAX_KINDS = 4
+"""For how many kinds of arguments a host program gets entries."""
+
+
+@dataclass(slots=True)
+class HostEntry:
+    """One entry of a host program, and what it assumes."""
+
+    entry: Entry
+    module: CompiledModule
+    params: tuple[Param, ...]
+
+    @property
+    def generality(self) -> int:
+        """Of how many arguments only the class is assumed."""
+        return sum(map(_unknown_parts, self.params))
+
+
+def _unknown_parts(param: Param) -> int:
+    if isinstance(param, TupleParam):
+        return sum(map(_unknown_parts, param.elements))
+    return isinstance(param, KindParam)
+
+
+def comes_again(plan: HostPlan, values: Sequence[Any]) -> bool:
+    """Count a call with values of these classes; whether it is time for an entry."""
+    kinds = tuple(map(type, values))
+    if kinds not in plan.calls and len(plan.calls) >= MAX_KINDS:
+        return False
+    plan.calls[kinds] = plan.calls.get(kinds, 0) + 1
+    return plan.calls[kinds] == CALLS_BEFORE_ENTRY
+
+
+def host_entry(
+    pairs: Iterable[tuple[Description, bool, Any]], guards: Sequence[CaptureGuard], *, name: str
+) -> HostEntry:
+    """Compile the entry of a host program.
+
+    Parameters
+    ----------
+    pairs : iterable of (description, bool, object)
+        What the program was compiled for, whether for all extents, and an example, for each input.
+    guards : sequence of CaptureGuard
+    name : str
+    """
+    params = tuple(_param(*one) for one in pairs)
+    entry = make_host_entry(params, name=name, captures=guards, translate=for_user)
+    module = compile_module(entry.text, name=name)
+    entry.fill(module)
+    return HostEntry(entry, module, params)
+
+
+def _param(description: Description, dynamic: bool, value: Any) -> Param:
+    """The guard for what a program was compiled for; of Python's objects the class of one."""
+    if description[0] == "tuple":
+        parts = zip(description[2:], value, strict=True)
+        elements = tuple(_param(one, dynamic, part) for one, part in parts)
+        return TupleParam(elements, description[1])
+    _, param = type_and_param(description, "", dynamic=dynamic)
+    return KindParam(type(value)) if param is None else param
+
+
+def bind_host_entries(
+    plans: Iterable[HostPlan], following: Callable[..., Any], *, name: str
+) -> list[Callable[..., Any]]:
+    """Bind the entries of host programs, each calling the one before where it does not hold.
+
+    The first to be asked are those that assume most.
+    """
+    bound = []
+    known = [(one, plan) for plan in plans for one in plan.entries]
+    for one, plan in sorted(known, key=lambda pair: -pair[0].generality):
+        address = one.module.address(one.entry.symbol)
+        following = bind(address, name, following, plan.run, owner=one)
+        bound.append(following)
+    return bound
