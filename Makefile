@@ -33,7 +33,7 @@ test-gpu: $(CUDA_VENV)/.ready ## Run the tests that need a GPU
 	@$(CUDA_VENV)/bin/python -P -m pytest -m gpu
 
 test-onednn: $(ONEDNN_VENV)/.ready ## Run the tests of layers that oneDNN computes
-	@$(ONEDNN_VENV)/bin/python -P -m pytest -n auto tests/test_onednn.py
+	@$(ONEDNN_VENV)/bin/python -P -m pytest -n auto tests/test_onednn.py tests/test_onednn_layers.py
 
 check: $(VENV)/.dev ## Lint, types, and the tests that take longer
 	$(RUN) -m ruff check .

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 import jitcore
 from bench import programs
@@ -92,6 +93,10 @@ def _halves(arguments: Callable[[int], tuple[Any, ...]]) -> Callable[[int], tupl
     return lambda size: tuple(one.astype(np.float16) for one in arguments(size))
 
 
+def _bfloats(arguments: Callable[[int], tuple[Any, ...]]) -> Callable[[int], tuple[Any, ...]]:
+    return lambda size: tuple(one.astype(bfloat16) for one in arguments(size))
+
+
 def _layer(size: int) -> tuple[Any, ...]:
     """A batch and square weights, with so many elements of each."""
     width = 1 << (size.bit_length() - 1) // 2
@@ -105,8 +110,10 @@ PROGRAMS = (
     Program("softmax", programs.softmax, lambda size: (_rows(size),)),
     Program("layer norm", programs.layer_norm, _with_weights),
     Program("sum", programs.total, lambda size: (_numbers(size),)),
+    Program("normalized columns", programs.normalized_columns, lambda size: (_rows(size),)),
     Program("chain, float16", programs.pointwise_chain, _halves(_three), 5e-3),
     Program("softmax, float16", programs.softmax, _halves(lambda size: (_rows(size),)), 5e-3),
+    Program("softmax, bfloat16", programs.softmax, _bfloats(lambda size: (_rows(size),)), 3e-2),
     Program("linear, ReLU", programs.linear_relu, _layer, is_of_memory=False),
     Program(
         "linear, ReLU, float16", programs.linear_relu, _halves(_layer), 5e-3, is_of_memory=False
@@ -185,7 +192,7 @@ def _check(program: Program, peer: Peer, size: int) -> None:
     arguments = program.arguments(size)
     found = peer.prepare(program.function, jitcore.to(arguments, "cuda"))()
     expected = program.function(*(one.astype(np.float64) for one in arguments))
-    error = np.max(np.abs(peer.numpy(found) - expected)) / np.max(np.abs(expected))
+    error = np.max(np.abs(peer.numpy(found).astype(float) - expected)) / np.max(np.abs(expected))
     assert error < program.tolerance, f"differs from NumPy by {error:.1e}"
 
 

@@ -110,7 +110,9 @@ def _torch_stream() -> int:
 
 
 def _torch_numpy(result: Any) -> Any:
-    return result.cpu().numpy()
+    torch = import_module("torch")
+    # PyTorch gives NumPy no bfloat16.
+    return (result.float() if result.dtype == torch.bfloat16 else result).cpu().numpy()
 
 
 def _cupy(function: Function, arrays: Sequence[Any]) -> Call:

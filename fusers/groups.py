@@ -154,7 +154,9 @@ class _BlockFuser(BlockClusters):
         )
 
     def _may_meet(self, x: Value, y: Value) -> bool:
-        """Whether two arrays may have elements in common."""
+        """Whether two arrays may have elements in common; of those in lists a run tells."""
+        if all(one.node is not None and one.node.kind == "prim::ListGet" for one in (x, y)):
+            return False
         return self.analysis.may_alias(x, y) and not are_apart(x, y)
 
     def rebuild(self, decisions: list[Decision] | None) -> bool:

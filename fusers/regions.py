@@ -8,232 +8,125 @@ because a region is specialized when it is called, with the types its inputs hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 
 from jitcore.fusers.elementwise import is_elementwise
-from jitcore.ir.bfloat16 import is_bfloat16, is_stored
+from jitcore.fusers.native_nodes import (
+    HOST_KINDS,
+    INTERNAL,
+    free_values,
+    is_hosted,
+    is_only_constant,
+    native_refusal,
+)
 from jitcore.ir.effects import node_effects
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import (
-    ANY,
-    BOOL,
-    COMPLEX,
-    DTYPE,
-    ELLIPSIS,
-    FLOAT,
-    INT,
-    NONE,
-    REFERENCE,
-    SLICE,
-    STR,
-    KnownType,
-    ListType,
-    ObjectListType,
-    PrimType,
-    RecordType,
-    TensorType,
-    TupleType,
-    Type,
-    UnionType,
-)
+from jitcore.ir.types import ANY, NONE, SLICE, ListType, TensorType, TupleType
 
 __all__ = [
     "MIN_WEIGHT",
-    "dissolve",
     "is_light",
-    "is_native_graph",
-    "native_refusal",
     "partition",
-    "refuse_bfloat16",
+    "takes_lists",
     "waits_for_types",
     "works_on_arrays",
 ]
-
-_PLAIN = (INT, FLOAT, BOOL, COMPLEX, NONE, DTYPE, ELLIPSIS, SLICE)
-_INTERNAL = (PrimType("range"), PrimType("iterator"), PrimType("Uninitialized"))
-_HOST_KINDS = frozenset(
-    {
-        "prim::Call",
-        "prim::CallMethod",
-        "prim::CallFunction",
-        "prim::For",
-        "prim::ListConstruct",
-        "np::call",
-        "prim::NativeGroup",
-    }
-)
 
 _CONTROL = frozenset({"prim::If", "prim::Loop"})
 _ACCESSES = frozenset({"prim::getitem", "prim::setitem", "prim::GetAttr"})
 """What a region that waits for types gains nothing by: a container would only be passed to it."""
 
-_LIST_KINDS = frozenset(
-    f"prim::List{name}"
-    for name in (
-        *("Items", "Length", "Write", "Make", "Room", "Get", "Put", "Move", "View"),
-        *("TakeShared", "Memo", "WriteShared", "MakeShared"),
-    )
-)
-"""What takes numbers out of lists and puts them in: only in graphs that are all native."""
-
 _LOOPS = frozenset({"prim::Loop", "prim::For"})
+_ITERABLES = frozenset(f"prim::{name}" for name in ("zip", "enumerate", "reversed", "range", "len"))
+_CONTAINERS = frozenset({"prim::DictConstruct", "prim::SetConstruct"})
 _PLUMBING = frozenset({"prim::TupleConstruct", "prim::Unpack"})
 
 MIN_WEIGHT = 2.0
 """Regions lighter than this are left to NumPy: calling them costs more than it saves."""
 
 
-def _is_native_type(type_: Type) -> bool:
-    if isinstance(type_, TensorType):
-        dtype = type_.dtype
-        # Arrays of objects are buffers of lists of arrays.
-        of_references = dtype == REFERENCE and type_.rank == 1
-        return type_.is_complete and dtype is not None and (is_stored(dtype) or of_references)
-    if isinstance(type_, TupleType | RecordType):
-        return all(map(_is_native_type, type_.elements))
-    if isinstance(type_, UnionType):
-        # The texts among them are constants.
-        return all(one == STR or _is_native_type(one) for one in type_.alternatives)
-    return isinstance(type_, KnownType | ObjectListType) or type_ in _PLAIN or type_ in _INTERNAL
-
-
-def _values(node: Node) -> list[Value]:
-    params = [param for block in node.blocks for param in block.params]
-    return [*node.inputs, *node.outputs, *params]
-
-
-def _is_only_constant(node: Node) -> bool:
-    return node.kind == "prim::Constant"
-
-
-def _has_foreign_type(node: Node) -> bool:
-    if node.kind in _LIST_KINDS:
-        return False
-    return not all(
-        _is_native_type(value.type) or value.constant is not None for value in _values(node)
-    )
-
-
-def _reads_refused_constant(node: Node) -> bool:
-    read = [*node.inputs, *(value for block in node.blocks for value in block.returns)]
-    constants = (value.constant for value in read)
-    return any(one is not None and one.host_reason is not None for one in constants)
-
-
-Refusal = tuple[str, Callable[[Node], bool]]
-
-REFUSALS: tuple[Refusal, ...] = (
-    ("it calls Python", lambda node: node.kind in _HOST_KINDS),
-    ("it has no native form: NumPy computes it", lambda node: _is_hosted(node)),
-    ("exceptions are caught in Python", lambda node: node.kind == "prim::Try"),
-    ("it changes how NumPy treats floating-point errors", lambda node: node.kind == "prim::With"),
-    (
-        "a type is known only when the program runs, or is not a number or an array",
-        _has_foreign_type,
-    ),
-    ("it reads a constant that compiled code cannot hold", _reads_refused_constant),
-    (
-        "a node inside it runs in the host program",
-        lambda node: any(map(_block_refusal, node.blocks)),
-    ),
-)
-
-
-def _is_hosted(node: Node) -> bool:
-    op = TABLE.get(node.kind)
-    return op is not None and op.hosted
-
-
-def _block_refusal(block: Block) -> bool:
-    """Whether something in a block of a native node would run in the host program."""
-    if block.raises_in_python:
-        # Compiled code does not raise by itself: the host program starts anew, and does.
-        return not all(
-            _is_native_type(value.type) or value.constant is not None
-            for value in _free_values(block.nodes)
-        )
-    return any(map(native_refusal, block.nodes))
-
-
-def native_refusal(node: Node) -> str | None:
-    """Why this node is not native, or None."""
-    if _is_only_constant(node):
-        return None
-    if node.host_reason is not None:
-        return node.host_reason
-    return next((reason for reason, predicate in REFUSALS if predicate(node)), None)
-
-
-def refuse_bfloat16(graph: Graph) -> bool:
-    """Leave what has to do with bfloat16 to NumPy; whether there is any."""
-    found = [node for node in graph.nodes() if any(map(_has_bfloat16, _values(node)))]
-    for node in found:
-        node.host_reason = "bfloat16 is compiled for devices only"
-    return bool(found)
-
-
-def _has_bfloat16(value: Value) -> bool:
-    dtype = value.type.dtype if isinstance(value.type, TensorType) else None
-    return dtype is not None and is_bfloat16(dtype)
-
-
-def is_native_graph(graph: Graph) -> bool:
-    """Whether all of a graph is native, views of arrays among the results excepted."""
-    inputs = all(_may_pass(value) or not value.uses for value in graph.inputs)
-    nodes = graph.block.nodes
-    return inputs and not any(native_refusal(one) and not _is_returned(one) for one in nodes)
-
-
-def _may_pass(value: Value) -> bool:
-    """Whether a value may come into a native function or leave it: lists do that, too."""
-    return _is_native_type(value.type) or isinstance(value.type, ListType)
-
-
-def _is_returned(node: Node) -> bool:
-    """Whether a node is a tuple of what may leave a native function: lists, texts, objects too."""
-    if node.kind != "prim::TupleConstruct":
-        return False
-    return all(
-        _may_pass(one) or one.constant is not None or (one.node and _is_returned(one.node))
-        for one in node.inputs
-    )
-
-
-def _deferrable(block: Block) -> set[Node]:
+def _deferrable(block: Block, lists: Collection[Value]) -> set[Node]:
     """The nodes that may be native once the types of what host nodes return are known.
 
-    What depends on nothing but inputs of unknown type is not among them: these inputs were looked
-    at when the graph was specialized, and are nothing that compiled code takes.
+    What depends on nothing but inputs of unknown type is not among them, loops over lists
+    excepted: such inputs were looked at when the graph was specialized, and are nothing that
+    compiled code takes.  For less than a loop a list is not passed on.
     """
     return {
         node
         for node in block.nodes
-        if node.kind not in _ACCESSES and _waits(node) and _reads_unknown_result(node)
+        if node.kind not in _ACCESSES
+        and _waits(node, lists)
+        and _reads_unknown(node, lists if _is_of_loop(node) else ())
+        and not _reads_python_s(node, lists)
     }
 
 
-def _waits(node: Node) -> bool:
+def _is_of_loop(node: Node) -> bool:
+    """Whether a node is a loop, or what one visits or counts up to is made of it."""
+    if node.blocks or node.kind not in _ITERABLES:
+        return bool(node.blocks)
+    users = (use.user for use in node.output.uses)
+    return any(isinstance(user, Node) and _is_of_loop(user) for user in users)
+
+
+def _waits(node: Node, lists: Collection[Value] = ()) -> bool:
     """Whether only types that are not known yet keep a node, or what is inside it, from code."""
     if node.blocks:
-        return node.kind in _CONTROL and not any(
-            block.raises_in_python or not all(map(_is_ready, block.nodes)) for block in node.blocks
+        inside = lists
+        if node.kind == "prim::For" and _visits(node.inputs[0], lists):
+            inside = [*lists, node.blocks[0].params[0]]
+        elif node.kind not in _CONTROL:
+            return False
+        return not any(
+            block.raises_in_python or not all(_is_ready(one, inside) for one in block.nodes)
+            for block in node.blocks
         )
-    if _is_hosted(node):
+    if is_hosted(node):
         return False
-    return node.host_reason is not None and node.kind in TABLE and node.kind not in _HOST_KINDS
+    return node.host_reason is not None and node.kind in TABLE and node.kind not in HOST_KINDS
 
 
-def _is_ready(node: Node) -> bool:
-    return native_refusal(node) is None or _waits(node) or node.kind in _PLUMBING
+def _visits(iterable: Value, lists: Collection[Value]) -> bool:
+    """Whether a loop visits a list, or something that is made of one for loops."""
+    if iterable in lists:
+        return True
+    node = iterable.node
+    return (
+        node is not None
+        and node.kind in _ITERABLES
+        and any(_visits(value, lists) for value in node.inputs)
+    )
 
 
-def _reads_unknown_result(node: Node) -> bool:
-    return any(value.type == ANY and value.node is not None for value in _free_values([node]))
+def _reads_python_s(node: Node, lists: Collection[Value]) -> bool:
+    """Whether a node, or one inside it, reads a dict, a set, or an input that is Python's."""
+    for value in node.inputs:
+        is_input = value.block is not None and value.block.owner is None
+        is_made = value.node is not None and value.node.kind in _CONTAINERS
+        if value.type == ANY and value not in lists and (is_input or is_made):
+            return True
+    return any(_reads_python_s(one, lists) for block in node.blocks for one in block.nodes)
+
+
+def _is_ready(node: Node, lists: Collection[Value]) -> bool:
+    return native_refusal(node) is None or _waits(node, lists) or node.kind in _PLUMBING
+
+
+def _reads_unknown(node: Node, lists: Collection[Value]) -> bool:
+    """Whether a node reads what a host node returns, or a list."""
+    unknown = (value for value in free_values([node]) if value.type == ANY)
+    return any(value.node is not None or value in lists for value in unknown)
+
+
+def takes_lists(graph: Graph) -> bool:
+    """Whether a region has loops that wait for what the lists hold that they visit."""
+    return bool(graph.find_all_nodes("prim::For"))
 
 
 def _weight(node: Node) -> float:
-    if node.kind == "prim::Loop" or node.kind.startswith("nn::"):
+    if node.kind in _LOOPS or node.kind.startswith("nn::"):
         return 100.0
     if node.kind == "prim::If":
         return sum(_weight(inner) for block in node.blocks for inner in block.nodes)
@@ -276,58 +169,34 @@ def _works_on_arrays(node: Node) -> bool:
     return any(isinstance(one, TensorType) and one.dims != () for one in types)
 
 
-def dissolve(region: Node) -> None:
-    """Put what is in a region into the host program, in the region's place."""
-    block, graph = region.block, region.attributes["graph"]
-    assert block is not None
-    count = len(block.nodes)
-    mapping: dict[Value, Value] = dict(zip(graph.inputs, region.inputs, strict=True))
-    for node in graph.block.nodes:
-        copy_node(node, block, mapping)
-    made = block.nodes[count:]
-    del block.nodes[count:]
-    place = block.nodes.index(region)
-    block.nodes[place:place] = made
-    (result,) = graph.block.returns
-    result = mapping.get(result, result)
-    _forward_elements(region.output, result)
-    region.output.replace_all_uses_with(result)
-    region.destroy()
-    if result.node is not None and result.node.kind == "prim::TupleConstruct" and not result.uses:
-        result.node.destroy()
-
-
-def _forward_elements(output: Value, result: Value) -> None:
-    """Where several results came out as a tuple, its elements are at hand now."""
-    if result.node is None or result.node.kind != "prim::TupleConstruct":
-        return
-    users = {use.user for use in output.uses if isinstance(use.user, Node)}
-    for user in (one for one in users if one.kind == "prim::Unpack"):
-        for unpacked, element in zip(user.outputs, result.node.inputs, strict=True):
-            unpacked.replace_all_uses_with(element)
-        user.destroy()
-
-
-def partition(graph: Graph, *, defer: bool = True, least_weight: float = MIN_WEIGHT) -> bool:
+def partition(
+    graph: Graph,
+    *,
+    defer: bool = True,
+    least_weight: float = MIN_WEIGHT,
+    lists: Collection[Value] = (),
+) -> bool:
     """Form ``prim::NativeGroup`` nodes in all blocks that run in the host program.
 
-    With ``defer`` they also take in nodes whose types are not known yet.  Regions lighter than
-    ``least_weight`` are left to the host program.
+    With ``defer`` they also take in nodes whose types are not known yet, among these loops over
+    inputs that are ``lists``.  Regions lighter than ``least_weight`` are left to the host program.
     """
-    return _partition_block(graph.block, defer, least_weight)
+    return _partition_block(graph.block, defer, least_weight, lists)
 
 
-def _partition_block(block: Block, defer: bool, least_weight: float) -> bool:
+def _partition_block(
+    block: Block, defer: bool, least_weight: float, lists: Collection[Value]
+) -> bool:
     changed = False
-    deferrable = _deferrable(block) if defer else set()
+    deferrable = _deferrable(block, lists) if defer else set()
     for node in block.nodes:
         if node.blocks and native_refusal(node) and node not in deferrable:
             for inner in node.blocks:
-                changed |= _partition_block(inner, defer, least_weight)
+                changed |= _partition_block(inner, defer, least_weight, lists)
     runs: list[list[Node]] = [[]]
     sequence: list[Node | list[Node]] = []
     for node in block.nodes:
-        if _is_only_constant(node):
+        if is_only_constant(node):
             sequence.append(node)
             continue
         inside = native_refusal(node) is None or node in deferrable
@@ -462,7 +331,7 @@ def _leaves(node: Node, inside: set[Node]) -> bool:
 def _stays_host(node: Node) -> bool:
     """Views, and what is no array or number: the host program makes these itself."""
     type_ = node.outputs[0].type
-    if isinstance(type_, (TupleType, ListType)) or type_ in (SLICE, *_INTERNAL):
+    if isinstance(type_, (TupleType, ListType)) or type_ in (SLICE, *INTERNAL):
         return True
     op = TABLE.get(node.kind)
     return op is not None and op.view and isinstance(type_, TensorType) and not type_.scalar
@@ -473,7 +342,7 @@ def _make_region(block: Block, nodes: list[Node]) -> None:
     graph = Graph()
     mapping: dict[Value, Value] = {}
     inputs: list[Value] = []
-    for value in _free_values(nodes):
+    for value in free_values(nodes):
         if value.constant is not None:
             mapping[value] = copy_node(value.constant, graph.block, mapping).output
         else:
@@ -531,26 +400,3 @@ def _is_inside(user: Node | Block, inside: set[Node]) -> bool:
             return True
         node = node.block.owner if node.block is not None else None
     return False
-
-
-def _free_values(nodes: list[Node]) -> list[Value]:
-    """The values these nodes read that they do not make themselves, in order of first use."""
-    made: set[Value] = set()
-    free: dict[Value, None] = {}
-
-    def visit(node: Node) -> None:
-        for value in node.inputs:
-            if value not in made:
-                free.setdefault(value)
-        for block in node.blocks:
-            made.update(block.params)
-            for inner in block.nodes:
-                visit(inner)
-            for value in block.returns:
-                if value not in made:
-                    free.setdefault(value)
-        made.update(node.outputs)
-
-    for node in nodes:
-        visit(node)
-    return list(free)

@@ -334,16 +334,21 @@ _LIST_WRITERS = frozenset(
 _DICT_WRITERS = frozenset(["clear", "pop", "popitem", "setdefault", "update"])
 
 
+_FILLING = frozenset(
+    ["random", "standard_exponential", "standard_gamma", "standard_normal", "permuted", "shuffle"]
+)
+"""The methods of random generators that may write to an array they get, and give it back."""
+
+
 def _call_method(node: Node) -> Effects:
     every = _all(node)
     target = node.inputs[0].type
     name = node.attributes["name"]
     if is_plain_array(target):
         return _array_method(node, name)
-    if target == t.GENERATOR:
-        # Some write what they get: ``shuffle`` its argument, others ``out``.
-        written = every if name == "shuffle" or "out" in node.keywords else (0,)
-        return Effects(every, written, observable=True)
+    if target in t.GENERATORS.values():
+        fills = name in _FILLING
+        return Effects(every, every if fills else (0,), every[1:] if fills else (), observable=True)
     if is_immutable(target) or isinstance(target, TupleType):
         return Effects(reads=every, aliases=every, keeps=every)
     writers = {ListType: _LIST_WRITERS, DictType: _DICT_WRITERS}.get(type(target))

@@ -31,7 +31,7 @@ _SIMPLE: dict[str, Type] = {
         t.SLICE,
         t.DTYPE,
         t.OBJECT,
-        t.GENERATOR,
+        *t.GENERATORS.values(),
         t.ANY,
         t.TENSOR,
         t.PrimType("Uninitialized"),

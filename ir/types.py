@@ -29,9 +29,11 @@ __all__ = [
     "ELLIPSIS",
     "FLOAT",
     "GENERATOR",
+    "GENERATORS",
     "INT",
     "NONE",
     "OBJECT",
+    "RANDOM_STATE",
     "REFERENCE",
     "SLICE",
     "STR",
@@ -61,6 +63,7 @@ __all__ = [
     "is_named_tuple",
     "is_number",
     "is_scalar_tensor",
+    "is_tracked",
     "scalar_type",
     "symbols_in",
     "type_of_constant",
@@ -102,7 +105,12 @@ DTYPE = PrimType("dtype")
 OBJECT = PrimType("object")
 """A Python object known at compile time: a function, a class, a module, an exception type."""
 GENERATOR = PrimType("Generator")
-"""NumPy's random generator: only the host program draws from it."""
+RANDOM_STATE = PrimType("RandomState")
+GENERATORS: dict[type, PrimType] = {
+    np.random.Generator: GENERATOR,
+    np.random.RandomState: RANDOM_STATE,
+}
+"""The types of NumPy's random generators, from which only the host program draws."""
 ANY = PrimType("Any")
 """A value nothing is known about until the program runs; only the host program touches it."""
 
@@ -497,6 +505,13 @@ class UnionType(Type):
         return f"Union[{', '.join(map(str, self.alternatives))}]"
 
 
+def is_tracked(type_: RecordType) -> bool:
+    """Whether it is known which object of a user's class this is."""
+    return isinstance(type_.origin, int) and not isinstance(
+        type_.class_, OpenFunction | OpenPartial
+    )
+
+
 def symbols_in(type_: Type) -> Iterator[Dim]:
     """The symbols among the dims of a type, those in tuples too."""
     if isinstance(type_, TensorType):
@@ -546,7 +561,7 @@ def type_of_constant(value: Any) -> Type:
     if type(value) is tuple or is_named_tuple(type(value)):
         elements = tuple(type_of_constant(item) for item in value)
         return TupleType(elements, type(value) if type(value) is not tuple else None)
-    return GENERATOR if type(value) is np.random.Generator else OBJECT
+    return GENERATORS.get(type(value), OBJECT)
 
 
 def is_named_tuple(class_: type) -> bool:

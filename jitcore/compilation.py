@@ -17,19 +17,20 @@ from jitcore.codegen.lower import NotNative
 from jitcore.codegen.lowering.attributes import AttributesNotNoted
 from jitcore.description_keys import dynamic_key
 from jitcore.executor import Executor, Specialization, capture_guard
-from jitcore.fusers.regions import is_light, waits_for_types, works_on_arrays
+from jitcore.fusers.regions import is_light, takes_lists, waits_for_types, works_on_arrays
 from jitcore.ir import log
 from jitcore.ir.extent_inputs import extent_inputs
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.passes.objects import OBJECT_TYPES
 from jitcore.ir.passes.same_extents import renamed, same_extents
 from jitcore.ir.passes.specialize import LayerFunctions, specialize
-from jitcore.ir.types import ListType, Type
+from jitcore.ir.types import ANY, ListType, Type
 from jitcore.pipeline import compile_host, compile_native, optimize, without_idle_regions
 from jitcore.plans import HostPlan, NativePlan
 from jitcore.signatures import (
     Description,
     constant_of,
+    describe,
     describe_constant,
     structure,
     type_and_param,
@@ -42,6 +43,7 @@ __all__ = [
     "plan",
     "region",
     "take_idle_regions_out",
+    "takes_lists",
     "waits_for_types",
 ]
 
@@ -140,6 +142,7 @@ def attempt(
     elif takes_apart or typed.must_be_native:
         plan = native(typed, given)
     else:
+        executor.lists = _lists_of_pythons(given, args)
         plan = executor._plan(typed, params, assumed)
     if plan is None:
         executor.refusal = next(chain(refusals, _reasons(typed)), "")
@@ -150,6 +153,12 @@ def attempt(
     key = dynamic_key(descriptions, executor.exact) if dynamic else descriptions
     form = tuple(map(structure, descriptions if known else executor.describe(args)))
     return Specialization(kind, key, form, typed, plan, assumed, descriptions)
+
+
+def _lists_of_pythons(types: Sequence[Type], args: Sequence[Any]) -> frozenset[int]:
+    """The numbers of the arguments that are lists such as compiled code takes, and are Python's."""
+    pairs = enumerate(zip(types, args, strict=False))
+    return frozenset(n for n, (type_, one) in pairs if type_ == ANY and describe(one)[0] == "list")
 
 
 def _layer_functions(executor: Executor) -> LayerFunctions:
@@ -206,6 +215,7 @@ def plan(
         name=executor.name,
         defer=executor.depth < MAX_DEPTH,
         exact=executor.exact,
+        lists=executor.lists,
     )
 
 
@@ -232,7 +242,11 @@ def take_idle_regions_out(executor: Executor, plan: HostPlan) -> None:
 
 def is_fruitless(plan: NativePlan | HostPlan) -> bool:
     """Whether a region is mostly Python's, and the rest too little to look for it at each call."""
-    return isinstance(plan, HostPlan) and not any(map(works_on_arrays, _region_graphs(plan)))
+    if not isinstance(plan, HostPlan):
+        return False
+    if plan.fruitless is None:
+        plan.fruitless = not any(map(works_on_arrays, _region_graphs(plan)))
+    return plan.fruitless
 
 
 def _region_graphs(plan: HostPlan) -> Iterator[Graph]:

@@ -174,6 +174,8 @@ class Executor:
         The numbers of the inputs whose values are part of a specialization's key.
     replays : bool
         Whether calls with arrays on a device are recorded when they come again.
+    lists : frozenset of int
+        The numbers of the arguments that are lists and Python's, while that is compiled.
     refusal : str
         Why the lists and texts in the arguments are Python's, while that is compiled.
     extents : frozenset of int
@@ -213,6 +215,7 @@ class Executor:
         self._receivers: set[int] = set()
         self.entry: Callable[..., Any] = self.miss
         self.specializations: list[Specialization] = []
+        self._refused = HostPlan(graph, fallback)
         self._static: dict[tuple[Description, ...], Specialization] = {}
         self._dynamic: dict[tuple[Description, ...], Specialization] = {}
         self._counts: dict[tuple[Description, ...], int] = {}
@@ -223,6 +226,8 @@ class Executor:
         self._used_attributes: UsedAttributes | None = None
         self._forms: dict[int, set[Description]] = {}
         self._python_lists: set[Apart] = set()
+        self._takes_lists = depth > 0 and compilation().takes_lists(graph)
+        self.lists: frozenset[int] = frozenset()
         self.refusal = ""
         self.replays = False
         self._fruitless = 0
@@ -255,26 +260,26 @@ class Executor:
             if found.plan.idle:
                 compilation().take_idle_regions_out(self, found.plan)
                 self._chain()
-            if not (self.depth or self.place) and comes_again(found.plan, args):
-                self._enter_directly(found, (*args, *captured))
+            if not self.place and comes_again(found.plan, args):
+                self._enter_directly(found, found.plan, (*args, *captured))
             return found.plan.run(*args, *captured)
+        # The entry has refused this call, or is new.
+        if not (self.place or captured) and comes_again(self._refused, args):
+            self._enter_directly(found, self._refused, args)
         return found.direct(*args)
 
-    def _enter_directly(self, found: Specialization, values: tuple[Any, ...]) -> None:
-        """Give a host program an entry for calls like this one."""
-        assert isinstance(found.plan, HostPlan)
+    def _enter_directly(
+        self, found: Specialization, plan: HostPlan, values: tuple[Any, ...]
+    ) -> None:
+        """Give a program of Python's an entry for calls like this one."""
         assumed = [capture_guard(one) for one in found.assumed]
         guards = [one for one in (*self.captures, *assumed) if one is not None]
         if len(guards) < len(self.captures) + len(assumed):
             return
-        exact = (found.kind == "STATIC" or number in self.exact for number in itertools.count())
-        inputs = (
-            (one, not known, value)
-            for one, known, value in zip(found.descriptions, exact, values, strict=False)
-        )
+        exact = None if found.kind == "STATIC" else self.exact
         with self._lock:
-            name = f"{self._symbol()}_host{len(found.plan.entries)}"
-            found.plan.entries.append(host_entry(inputs, guards, name=name))
+            name = f"{self._symbol()}_host{len(plan.entries)}"
+            plan.entries.append(host_entry(found.key, values, guards, exact, name=name))
             self._chain()
 
     def _on_device(self, device: int) -> Executor:
@@ -329,7 +334,8 @@ class Executor:
         if self._takes_objects():
             found = tuple(map(self._as_object, itertools.count(), found, args))
         # Lists and objects that a graph captures, or a region gets, are Python's.
-        own = 0 if self.depth else len(found) - self._captured_inputs
+        takes_lists = self.depth == 0 or self._takes_lists
+        own = len(found) - self._captured_inputs if takes_lists else 0
         found = (*found[:own], *map(as_python_s, found[own:]))
         if taken_apart(found) in self._python_lists:
             found = tuple(map(as_python_s, given))
@@ -540,7 +546,7 @@ class Executor:
         following: Callable[..., Any] = self.miss
         self._receivers.clear()
         plans = [one.plan for one in self.specializations if isinstance(one.plan, HostPlan)]
-        bound = bind_host_entries(plans, following, name=self.name)
+        bound = bind_host_entries([*plans, self._refused], following, name=self.name)
         for one in self.specializations:
             if isinstance(one.plan, NativePlan) and None not in map(capture_guard, one.assumed):
                 bound.append(self._bind(one, bound[-1] if bound else following))

@@ -10,7 +10,7 @@ from typing import Any
 from jitcore.errors import Error
 from jitcore.front_end import compile_argument
 from jitcore.frontend.layers import HOOKS
-from jitcore.frozen_attributes import Kept, all_attributes, method_graphs
+from jitcore.frozen_attributes import PRESERVED, Kept, all_attributes, method_graphs
 from jitcore.frozen_function import FrozenFunction
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.classes import MISSING
@@ -70,23 +70,24 @@ def freeze(
     preserved = _names(preserved_attrs)
     copied = twin(mod, {}, always=True)
     _copy_containers(copied)
+    if "forward" in copied.__dict__:
+        raise Error(
+            f"freeze: 'forward' was set on the {copied.original_name} itself, and is not the "
+            "method of its class; derive a class that has this forward"
+        )
     kept: Kept = {}
     for one in copied.modules():
         if one.training:
             kept[id(one.__dict__), "training"] = "its module is in training mode"
     if any(getattr(copied, name) for name in HOOKS):
         kept |= dict.fromkeys(all_attributes(copied), "its module has hooks, which may use it")
-    methods = {name: copied for name in compiled_names(_original(copied)) if name == "forward"}
+    is_compiled = "forward" in (*compiled_names(_original(copied)), *copied._compiled_methods)
+    methods: dict[str, Any] = {"forward": copied} if is_compiled else {}
     for name in preserved:
         if _is_method(copied, name):
             methods[name] = _script_module(copied, name.rpartition(".")[0])
         else:
-            kept |= dict.fromkeys(_preserved(copied, name), "it is preserved")
-    if not methods and "forward" in mod._compiled_methods:
-        raise Error(
-            f"freeze: the source of {copied.original_name} is not at hand, because it was loaded "
-            "from a file; freeze a module before it is saved"
-        )
+            kept |= dict.fromkeys(_preserved(copied, name), PRESERVED)
     if not methods:
         raise Error(
             f"freeze: {copied.original_name} has no forward; name methods in preserved_attrs"
@@ -203,7 +204,7 @@ def _is_method(root: ScriptModule, path: str) -> bool:
     if name in owner.__dict__:
         return False
     defined = inspect.getattr_static(_original(owner), name, MISSING)
-    if isinstance(defined, FunctionType):
+    if isinstance(defined, FunctionType) or name in owner._compiled_methods:
         return True
     if not name or defined is MISSING or hasattr(type(defined), "__get__"):
         raise Error(f"Unknown name: {path}")
@@ -259,6 +260,7 @@ def _fold(
         for one in root.modules()
         if any(id(inner) in staying for inner in one.modules() if inner is not root)
     }
+    methods = {path: _method(places[path], path.rpartition(".")[2]) for path in graphs}
     for module in list(root.modules()):
         assert isinstance(module, ScriptModule)
         _strip(module, kept, staying)
@@ -266,12 +268,20 @@ def _fold(
         owner = places[path]
         assert isinstance(owner, ScriptModule)
         name = path.rpartition(".")[2]
-        method = MethodType(inspect.getattr_static(_original(owner), name), owner)
         owner._compiled_methods[name] = FrozenFunction(
-            method, flat_graph(graph), graph, numerics[path]
+            methods[path], flat_graph(graph), graph, numerics[path]
         )
         expose_methods(owner, [name])
     root._frozen_reasons = reasons
+
+
+def _method(owner: Module, name: str) -> Any:
+    """A method as Python calls it, or what stands for it in a module that was loaded."""
+    assert isinstance(owner, ScriptModule)
+    method = inspect.getattr_static(_original(owner), name)
+    if isinstance(method, FunctionType):
+        return MethodType(method, owner)
+    return owner._compiled_methods[name].__wrapped_function__
 
 
 def flat_graph(graph: Graph) -> Graph:
@@ -311,3 +321,5 @@ def _strip(module: ScriptModule, kept: Kept, staying: set[int]) -> None:
     for name in gone:
         del held[name]
     module._folded = frozenset(gone)
+    if gone:  # methods that are graphs would ask for what has gone
+        module._compiled_methods = {}

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from types import MemberDescriptorType, MethodType
 from typing import Any
 
 import numpy as np
 
+from jitcore.errors import Error
 from jitcore.front_end import compile_argument
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import final_graph, is_constant
-from jitcore.frontend.final_graphs import folded
+from jitcore.frontend.final_graphs import folded, of_layer
 from jitcore.frontend.layers import Frozen, layer_class
 from jitcore.ir.effects import Effects, node_effects
 from jitcore.ir.graph import LOOPS, Graph, Node, Value
 from jitcore.ir.ops import TABLE, kind_of
 from jitcore.ir.passes.frozen.ranks import is_in_place
 from jitcore.ir.passes.specialize import specialize
-from jitcore.ir.types import type_of_constant
+from jitcore.ir.types import ANY, type_of_constant
 from jitcore.module import ScriptModule
 from jitcore.nn.module import Module
 
-__all__ = ["Kept", "all_attributes", "method_graphs"]
+__all__ = ["PRESERVED", "Kept", "all_attributes", "method_graphs"]
 
 Kept = dict[tuple[int, str], str]
 """Why attributes stay, by the identity of the module's ``__dict__`` and the name."""
+
+PRESERVED = "it is preserved"
+"""The reason where the user has said so."""
 
 
 def method_graphs(
@@ -54,11 +59,31 @@ def method_graphs(
         before = len(kept), len(assigned)
         for graph in graphs.values():
             flat = _specialized(graph)
-            for key, reason in _changed(root, flat):
+            for key, reason in chain(_changed(root, flat), _read_at_calls(graph)):
                 kept.setdefault(key, reason)
+            _check_preserved(flat, kept)
             assigned.update(_assigned(flat))
         if (len(kept), len(assigned)) == before:
             return graphs
+
+
+def _read_at_calls(graph: Graph) -> Iterator[tuple[tuple[int, str], str]]:
+    """What a loaded graph reads of modules at each call: lists, dicts and other objects."""
+    for capture in graph.captures:
+        if capture.input is not None and not isinstance(capture.value, np.ndarray):
+            if of_layer(capture):
+                yield (id(capture.container), str(capture.key)), "it is read at each call"
+
+
+def _check_preserved(graph: Graph, kept: Kept) -> None:
+    """Raise where an attribute that is to stay is a constant in a graph that was loaded."""
+    for capture in graph.captures:
+        preserved = kept.get((id(capture.container), str(capture.key))) == PRESERVED
+        if preserved and capture.input is None and not isinstance(capture.value, Module):
+            raise Error(
+                f"freeze: '{capture.key}' is a constant in what the module was loaded from, so it "
+                "cannot be preserved; freeze the module before it is saved"
+            )
 
 
 def _by_namespace(keys: Iterable[tuple[int, str]]) -> dict[int, set[str]]:
@@ -74,6 +99,10 @@ def _assigned(graph: Graph) -> Iterator[tuple[int, str]]:
         held = _constant(node.inputs[0])
         if isinstance(held, Module):
             yield id(held.__dict__), str(node.attributes["name"])
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, Module)
 
 
 def _constant(value: Value) -> Any:
@@ -94,8 +123,8 @@ def _specialized(graph: Graph) -> Graph:
     """The graph with all calls inlined and without the branches that constants decide."""
     values = {c.input: c.value for c in graph.captures if c.input is not None}
     types = [
-        type_of_constant(values[one]) if isinstance(values.get(one), np.ndarray) else one.type
-        for one in graph.inputs
+        type_of_constant(values[one]) if isinstance(values.get(one), np.ndarray) else ANY
+        for one in graph.inputs  # annotations do not bind callers
     ]
     return specialize(graph, types, compile_function=compile_argument, layer_functions="kept")
 
@@ -107,10 +136,10 @@ def _changed(root: ScriptModule, flat: Graph) -> Iterator[tuple[tuple[int, str],
             held = _constant(value)
             if isinstance(held, Module):
                 yield from _used(root, node, held)
-    for value in flat.outputs:
-        held = _constant(value)
-        if isinstance(held, Module):
-            yield from ((key, "its module is returned") for key in _within(root, held))
+    for block in flat.blocks():
+        reason = "its module is returned" if block is flat.block else "its module is one of several"
+        for held in filter(_is_module, map(_constant, block.returns)):
+            yield from ((key, reason) for key in _within(root, held))
     for written, node in _written(flat):
         reason = f"it is written in place by {node.kind} at {node.source}"
         yield from ((key, reason) for key in _sharing(root, written))
@@ -118,13 +147,19 @@ def _changed(root: ScriptModule, flat: Graph) -> Iterator[tuple[tuple[int, str],
 
 def _used(root: ScriptModule, node: Node, layer: Module) -> Iterator[tuple[tuple[int, str], str]]:
     name = node.attributes.get("name")
-    if node.kind == "prim::GetAttr" and _is_method(layer, str(name)):
-        reason = f"its module's method {name} is used as a value at {node.source}"
+    form = (
+        _form_in_class(layer, str(name)) if node.kind in ("prim::GetAttr", "prim::SetAttr") else ""
+    )
+    if form:
+        reason = f"its module's {form} {name} is used as a value at {node.source}"
         yield from ((key, reason) for key in _within(root, layer))
         return
     if node.kind in ("prim::GetAttr", "prim::SetAttr"):
         reason = f"it may be assigned, and {node.kind} at {node.source} uses it"
         yield (id(layer.__dict__), str(name)), reason
+        held = layer.__dict__.get(str(name))
+        if isinstance(held, Module):
+            yield from ((key, reason) for key in _within(root, held))
         return
     if node.kind in _ABOUT_OBJECTS or name == "_noted":
         return
@@ -132,10 +167,13 @@ def _used(root: ScriptModule, node: Node, layer: Module) -> Iterator[tuple[tuple
     yield from ((key, reason) for key in _within(root, layer))
 
 
-def _is_method(layer: Module, name: str) -> bool:
-    """Whether an attribute of a module is one of its methods, which Python may call anywhere."""
+def _form_in_class(layer: Module, name: str) -> str:
+    """What Python runs for an attribute of a module, which may use all others; nothing for most."""
     defined = inspect.getattr_static(layer_class(layer), name, None)
-    return name not in layer.__dict__ and callable(getattr(defined, "__func__", defined))
+    if isinstance(defined, property):
+        return "property"
+    is_method = name not in layer.__dict__ and callable(getattr(defined, "__func__", defined))
+    return "method" if is_method else ""
 
 
 def _within(root: ScriptModule, layer: Module) -> Iterator[tuple[int, str]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
 from jitcore.codegen.host import build_host
+from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Graph
 from jitcore.ir.passes.specialize import specialize
 from jitcore.ir.types import ANY
@@ -66,13 +66,7 @@ class GraphFunction(ScriptFunction):
         return True
 
     def rebound(self, modules: Mapping[int, Any]) -> GraphFunction:
-        """The same function for other modules.
-
-        Parameters
-        ----------
-        modules : dict
-            Module and its replacement, by the module's identity.
-        """
+        """The same function for other modules."""
         # Each function has a class of its own besides.
         class_ = next(one for one in type(self).__mro__ if "_is_of_one" not in vars(one))
         made: GraphFunction = class_(
@@ -95,8 +89,8 @@ def rebound_graph(graph: Graph, modules: Mapping[int, Any]) -> Graph:
         place = places.get(id(capture.container))
         if place is not None and capture.key is not None:
             capture.container = place
-            capture.read = functools.partial(operator.getitem, place, capture.key)
-            capture.value = place.get(capture.key)
+            capture.read = functools.partial(place.get, capture.key, MISSING)
+            capture.value = capture.read()
     for node in twin.nodes():
         for name, held in node.attributes.items():
             if id(held) in modules:

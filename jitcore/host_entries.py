@@ -53,18 +53,30 @@ def comes_again(plan: HostPlan, values: Sequence[Any]) -> bool:
 
 
 def host_entry(
-    pairs: Iterable[tuple[Description, bool, Any]], guards: Sequence[CaptureGuard], *, name: str
+    key: Sequence[Description],
+    values: Sequence[Any],
+    guards: Sequence[CaptureGuard],
+    exact: frozenset[int] | None,
+    *,
+    name: str,
 ) -> HostEntry:
     """Compile the entry of a host program.
 
     Parameters
     ----------
-    pairs : iterable of (description, bool, object)
-        What the program was compiled for, whether for all extents, and an example, for each input.
+    key : sequence of Description
+        What the program was compiled for.
+    values : sequence of object
+        An example.
     guards : sequence of CaptureGuard
+    exact : frozenset of int or None
+        The inputs whose extents count; None where all of them do.
     name : str
     """
-    params = tuple(_param(*one) for one in pairs)
+    params = tuple(
+        _param(one, exact is not None and number not in exact, value)
+        for number, (one, value) in enumerate(zip(key, values, strict=True))
+    )
     entry = make_host_entry(params, name=name, captures=guards, translate=for_user)
     module = compile_module(entry.text, name=name)
     entry.fill(module)

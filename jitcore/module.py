@@ -13,7 +13,6 @@ from typing import IO, Any, ClassVar, Final, Self, get_origin
 from jitcore.errors import CompilationError
 from jitcore.frontend.constants import function_mark
 from jitcore.frontend.layers import layer_class
-from jitcore.graph_function import GraphFunction
 from jitcore.markers import Attribute
 from jitcore.nn.module import Module
 from jitcore.script import ScriptFunction
@@ -172,6 +171,8 @@ class ScriptModule(Module):
         """The compiled form of a method."""
         if name not in self._compiled_methods:
             function: Any = inspect.getattr_static(self.__jitcore_original__, name)
+            if not isinstance(function, FunctionType):
+                raise AttributeError(name)  # the module's own error says why
             self._compiled_methods[name] = ScriptFunction(MethodType(function, self))
         return self._compiled_methods[name]
 
@@ -270,16 +271,13 @@ def take_graph_methods(old: Module, new: ScriptModule, pairs: Mapping[int, Any])
     """
     if not isinstance(old, ScriptModule):
         return
-    methods = {
-        name: method.rebound(pairs)
-        for name, method in old._compiled_methods.items()
-        if isinstance(method, GraphFunction)
-    }
+    found = {name: method.rebound(pairs) for name, method in old._compiled_methods.items()}
+    methods = {name: method for name, method in found.items() if method is not None}
     if methods:
         set_graph_methods(new, methods)
 
 
-def set_graph_methods(module: ScriptModule, methods: Mapping[str, GraphFunction]) -> None:
+def set_graph_methods(module: ScriptModule, methods: Mapping[str, ScriptFunction]) -> None:
     """Make graphs methods of a module, which gets a class of its own for that."""
     class_ = _script_class(module.__jitcore_original__)
     namespace: dict[str, Any] = {

@@ -29,6 +29,7 @@ from jitcore.codegen.entries.signature import (
     TupleResult,
 )
 from jitcore.codegen.host import build_host
+from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
 from jitcore.codegen.loop_passes.outline import outline
 from jitcore.codegen.loop_passes.streaming import stream_results
 from jitcore.codegen.loop_passes.traversal import walk
@@ -39,15 +40,11 @@ from jitcore.codegen.onednn.switch import onednn_fusion_enabled
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
 from jitcore.codegen.runtime.streams import largest_cache
 from jitcore.codegen.targets import CPU, Target
+from jitcore.fusers.dissolve import dissolve
 from jitcore.fusers.groups import Decision, fuse_groups
+from jitcore.fusers.native_nodes import is_native_graph, refuse_bfloat16
 from jitcore.fusers.onednn import fuse_onednn_groups, whole_deconvolutions
-from jitcore.fusers.regions import (
-    MIN_WEIGHT,
-    dissolve,
-    is_native_graph,
-    partition,
-    refuse_bfloat16,
-)
+from jitcore.fusers.regions import MIN_WEIGHT, partition
 from jitcore.ir import log
 from jitcore.ir.graph import Constants, FieldWrite, Graph, Node
 from jitcore.ir.passes.channels_last import keep_channels_last
@@ -281,7 +278,7 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         add_symbol(lowered.function.name, address)
         text = print_declaration(lowered.function)
     else:
-        function = stream_results(lowered.function, largest_cache())
+        function = stream_results(add_by_lanes(lowered.function), largest_cache())
         text = print_module(outline(function), contract, vector_bits())
     declared = [line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text]
     text = "\n".join([text, *declared, entry.definitions])
@@ -331,13 +328,16 @@ def compile_host(
     defer: bool,
     exact: frozenset[int],
     least_weight: float = MIN_WEIGHT,
+    lists: frozenset[int] = frozenset(),
 ) -> HostPlan:
     """Compile a typed graph to a Python program; its native regions are made by ``make_region``.
 
-    It gets to know which inputs of a region are such as ``exact`` says of the graph's own.
+    It gets to know which inputs of a region are such as ``exact`` says of the graph's own.  The
+    numbers of inputs that are lists are ``lists``.
     """
     plan = HostPlan(graph, build_host)
-    partition(graph, defer=defer, least_weight=least_weight)
+    held = [graph.inputs[number] for number in lists]
+    partition(graph, defer=defer, least_weight=least_weight, lists=held)
     dead_code_elimination(graph)
     # What has gone into a region is checked when that is compiled.
     check_strict_fusion(graph, [])
@@ -354,6 +354,7 @@ def without_idle_regions(plan: HostPlan, make_region: MakeRegion, *, name: str) 
         del plan.regions[node]
         dissolve(node)
     plan.idle.clear()
+    plan.fruitless = None
     partition(plan.graph, defer=False)
     _make_regions(plan, make_region, name, exact=frozenset())
 

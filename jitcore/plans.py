@@ -158,6 +158,8 @@ class HostPlan:
         How many calls with arguments of these classes came past all entries.
     entries : list of HostEntry
         Entries that call the program.
+    fruitless : bool or None
+        Whether the regions have nothing to do with arrays; None where nobody has looked.
     """
 
     graph: Graph
@@ -169,3 +171,4 @@ class HostPlan:
     refusal: str = ""
     calls: dict[tuple[type, ...], int] = field(default_factory=dict)
     entries: list[HostEntry] = field(default_factory=list)
+    fruitless: bool | None = None

@@ -41,7 +41,7 @@ def _parts(parameters: Sequence[Parameter], types: Sequence[str]) -> Iterator[st
         yield f"{type_} {_STARS.get(parameter.kind, '')}{parameter.name}{default}"
 
 
-_STARS = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+_STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
 
 def _text(default: Any) -> str:

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 AnyClass = TypeVar("AnyClass", bound=type)
-AnyShared = TypeVar("AnyShared", bound=list[Any] | dict[Any, Any])
+AnyObject = TypeVar("AnyObject")
 
 _last_called: weakref.ref[ScriptFunction] | None = None
 """Whose call was the last that no compiled entry took."""
@@ -251,6 +251,16 @@ class ScriptFunction:
     def is_final(self) -> bool:
         """Whether the graph cannot be made anew from the source."""
         return False
+
+    def rebound(self, modules: Mapping[int, Any]) -> ScriptFunction | None:
+        """The same method for other modules, where it is only a graph; None for all others.
+
+        Parameters
+        ----------
+        modules : dict
+            Module and its replacement, by the module's identity.
+        """
+        return None
 
     @property
     def numerics(self) -> str | None:
@@ -490,7 +500,7 @@ def script(function: Module, *, numerics: str | None = None) -> Any: ...
 @overload
 def script(function: Callable[..., Any], *, numerics: str | None = None) -> ScriptFunction: ...
 @overload
-def script(function: AnyShared, *, numerics: str | None = None) -> AnyShared: ...
+def script(function: AnyObject, *, numerics: str | None = None) -> AnyObject: ...
 @overload
 def script(*, numerics: str | None = None) -> Callable[[Callable[..., Any]], ScriptFunction]: ...
 

@@ -47,7 +47,7 @@ from jitcore.ir.types import (
     CHARACTER,
     COMPLEX,
     FLOAT,
-    GENERATOR,
+    GENERATORS,
     INT,
     SUPPORTED,
     Dim,
@@ -56,6 +56,7 @@ from jitcore.ir.types import (
     ObjectListType,
     OpenFunction,
     OpenPartial,
+    PrimType,
     RecordType,
     TensorType,
     TupleType,
@@ -120,8 +121,8 @@ def describe(value: Any) -> Description:
         return (kind.__name__,)
     if kind in _CONTAINERS:
         return _FOREIGN
-    if kind is np.random.Generator:
-        return ("generator",)
+    if kind in GENERATORS:
+        return ("generator", str(GENERATORS[kind]))
     if isinstance(value, np.generic):
         return ("numpy", value.dtype) if _is_native(value.dtype) else _FOREIGN
     if kind is list:
@@ -481,7 +482,7 @@ def type_and_param(
         shape = held.function if isinstance(held, _Code) else held
         return _object(shape, shape.names, description[2:], (), name, dynamic)
     if kind == "generator":
-        return GENERATOR, None
+        return PrimType(description[1]), None
     if kind == "any":
         return ANY, None
     type_, python_name, dtype = next(row for row in _NUMBERS.values() if row[1] == kind)

@@ -9,18 +9,21 @@ from __future__ import annotations
 import ast
 import copy
 import linecache
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType
+from typing import Final
 
 from jitcore.errors import CompilationError, UnsupportedError
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import SourceRange
-from jitcore.syntax import child_nodes
+from jitcore.syntax import child_nodes, inner_statements
 
 __all__ = ["FunctionNode", "FunctionSource", "has_source", "nested_code", "read_source"]
 
 FunctionNode = ast.FunctionDef | ast.Lambda
+
+_PLACED: Final = (ast.expr, ast.stmt, ast.keyword, ast.arg, ast.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class FunctionSource:
         """The place of a syntax node; the function's own where the node has none."""
         if not hasattr(node, "lineno"):
             node = self.node
-        assert isinstance(node, ast.expr | ast.stmt | ast.keyword | ast.arg | ast.pattern)
+        assert isinstance(node, _PLACED)
         end_line = node.end_lineno or node.lineno
         end_column = node.end_col_offset or node.col_offset
         return SourceRange(self.file, node.lineno, node.col_offset, end_line, end_column)
@@ -132,14 +135,18 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 def _definitions(text: str) -> dict[int, list[tuple[_Definition, str]]]:
     """The functions of a file by their first lines, each with the class around it."""
     definitions: dict[int, list[tuple[_Definition, str]]] = {}
-    for node, owner in _functions(ast.parse(text)):
+    # Only lambdas are inside of expressions, which most nodes are.
+    inside = child_nodes if "lambda" in text else inner_statements
+    for node, owner in _functions(ast.parse(text), inside):
         decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
         first_line = min([node.lineno, *(decorator.lineno for decorator in decorators)])
         definitions.setdefault(first_line, []).append((node, owner))
     return definitions
 
 
-def _functions(tree: ast.AST) -> Iterator[tuple[_Definition, str]]:
+def _functions(
+    tree: ast.AST, parts: Callable[[ast.AST], list[ast.AST]]
+) -> Iterator[tuple[_Definition, str]]:
     """All functions of a file, each with the name of the innermost class around it."""
     waiting: list[tuple[ast.AST, str]] = [(tree, "")]
     while waiting:
@@ -147,7 +154,7 @@ def _functions(tree: ast.AST) -> Iterator[tuple[_Definition, str]]:
         if isinstance(node, _Definition):
             yield node, owner
         inside = node.name if isinstance(node, ast.ClassDef) else owner
-        waiting += [(child, inside) for child in child_nodes(node)]
+        waiting += [(child, inside) for child in parts(node)]
 
 
 def _matches(node: _Definition | ast.GeneratorExp, code: CodeType) -> bool:

@@ -327,6 +327,21 @@ def aliased_attributes(s):
     return s.best, items is other.items
 
 
+class Holder:
+    """An object around another."""
+
+    def __init__(self, vector):
+        self.vector = vector
+
+
+def alias_in_loop(n):
+    holder = Holder(Vector(1.0, 2.0))
+    vector = holder.vector
+    for i in range(n):
+        vector.x += i
+    return holder.vector.x, vector.y
+
+
 def attributes_by_name(v):
     setattr(v, "x", 4.0)
     return getattr(v, "x"), hasattr(v, "zz"), getattr(v, "zz", 0)
@@ -360,7 +375,10 @@ PROGRAMS: Table = {
         (class_mutated_in_numeric_loop, [(5,)]),
         (class_known_elsewhere_in_numeric_loop, [(5,)]),
     ],
-    "aliases of attributes": [(aliased_attributes, [(Stack(),)])],
+    "aliases of attributes": [
+        (aliased_attributes, [(Stack(),)]),
+        (alias_in_loop, [(4,), (0,)]),
+    ],
     "inheritance": [
         (class_attributes, [(3,)]),
         (inherited, [(Derived(2), X), (Base(2), X)]),

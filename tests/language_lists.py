@@ -345,7 +345,43 @@ def equal_rows(rows):
     return rows[0] == rows[1], rows == [[1], [1]]
 
 
+def steps(x, n):
+    history = [x]
+    for i in range(n):
+        x = x * 0.5 + i
+        history.append(x)
+    history[0] += 1
+    return np.array(history), history[-1] - history[0]
+
+
+def layers(x, weights, biases):
+    for w, b in zip(weights, biases):
+        x = np.maximum(x * w + b, 0)
+    return x
+
+
+def descend(params, grads, rate):
+    for p, g in zip(params, grads):
+        p -= rate * g
+    return params
+
+
+def arrays_and_none(x, n):
+    found = [x, None]
+    for i in range(n):
+        found.append(x * i)
+    return len(found), found[-1]
+
+
 PROGRAMS: Table = {
+    "lists of arrays in loops": [
+        (steps, [(np.arange(3.0), 5), (np.arange(4.0), 0)]),
+        (layers, [(np.arange(3.0), [np.ones(3), np.arange(3.0)], [np.zeros(3), np.ones(3)])]),
+        (layers, [(np.arange(3.0), [np.ones(3)], [np.ones(2)])]),
+        (descend, [([np.ones(3), np.ones(2)], [np.arange(3.0), np.ones(2)], 0.5)]),
+        (descend, [([np.ones(3)], [np.ones(2)], 0.5), ([np.ones(3, int)], [np.ones(3)], 0.5)]),
+        (arrays_and_none, [(np.arange(3.0), 2)]),
+    ],
     "lists of lists in loops": [
         (paths_through_table, [(1,), (5,)]),
         (distances, [([(0, 1), (1, 2), (4, 2)], 5), ([(0, 7)], 2)]),

@@ -129,6 +129,9 @@ def _choosing_rows() -> Iterator[OpInfo]:
         "np.where(mask, x, 2.5)",
         "np.where(x > 0, s, t)",
         "np.where(mask)",
+        "np.where(x)",
+        "np.where(x[0] > 0)[0]",
+        "np.where(mask, x, np.array([1, 2, 3, 4]))",
         "np.where(flag, x, y)",
         "np.where(mask, 1, 2)",
         "np.where(mask, 1, 0.5)",
@@ -171,6 +174,11 @@ def _axes_rows() -> Iterator[OpInfo]:
         "np::moveaxis", "np.moveaxis(x, 0, -1)", "np.moveaxis(x[None], (0, 1), (1, 2))", **_EVERY
     )
     yield row("np::check_reshape", "x.reshape(len(x), -1)", layouts=True)
+    yield row(
+        "np::set_shape",
+        "z = x + 1\nz.shape = z.size\nreturn z, z.shape",
+        "z = x * 2\nz.shape = -1, 1\nreturn z",
+    )
     yield row(
         "np::reshape",
         "x.reshape(-1)",

@@ -136,6 +136,17 @@ def _ranges_rows() -> Iterator[OpInfo]:
         ),
     )
     yield row(
+        "np::indices",
+        "np.indices((i,))",
+        "np.indices((3, i))",
+        "np.indices([i, 2, 3], dtype=np.float32)",
+        "z, y = np.indices((4, i), np.int8)\nreturn z * 2 - y",
+        "np.indices((2, 0, i), bool)",
+        "np.indices(())",
+        "np.indices((3, i), sparse=True)",
+        numbers=_SIZES,
+    )
+    yield row(
         "prim::getitem",
         "np.mgrid[0:i]",
         "np.mgrid[1:i:2]",

@@ -67,6 +67,20 @@ def ufuncs_rows() -> Iterator[OpInfo]:
         ulp=TRANSCENDENTAL,
         complex_ulp=16,
     )
+    yield row(
+        "np::multiply",
+        "x * (1, 2, 3, 4)",
+        "[1.5, 2, 3, 4] * x",
+        "np.multiply((1, 2), [3, 4])",
+        "x[0] *= (1, 2, 3, 4)\nreturn x",
+        "s * (1, 2)",
+        "(s, s) * x[:, :2]",
+        "x * (1, 2, 3)",
+        "x * ()",
+        dtypes="?bfD",
+    )
+    yield row("np::equal", "x == (1, 2, 3, 4)", "[1, 2, 3, 4] == x", "s == (1, 2)", dtypes="?bfD")
+    yield row("np::exp", "np.exp((1, 2.5))", "np.exp([s, 2])", dtypes="bf", ulp=TRANSCENDENTAL)
     yield row("np::ldexp", "np.ldexp(x, places[:3, None])", "np.ldexp(x, 3)", dtypes="lfd")
 
     for kind in filter(lambda kind: kind.endswith("_outer"), TABLE):

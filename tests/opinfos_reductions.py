@@ -78,13 +78,18 @@ def _extremes_rows() -> Iterator[OpInfo]:
     for name in ("argmin", "argmax"):
         more = (f"np.{name}(a=x)", f"np.{name}(x, 0, None)", f"np.{name}(x, 0, places)")
         yield row(f"np::{name}", *_forms(name, *more), **_WIDE)
-    yield row("np::count_nonzero", *_forms("count_nonzero", method=False), **_WIDE)
+    counts = _forms(
+        "count_nonzero", "np.count_nonzero(s)", "np.count_nonzero(x[0, 0])", method=False
+    )
+    yield row("np::count_nonzero", *counts, **_WIDE)
 
 
 def _moments_rows() -> Iterator[OpInfo]:
     yield row(
         "np::mean",
         *_forms("mean", "np.mean(x, axis=(0, 1))", "np.mean(x, dtype=np.float32)"),
+        "np.mean(s)",
+        "np.mean(np.sum(x))",
         "np.mean(x, where=mask)",
         "np.mean(x, axis=1, keepdims=True, where=mask)",
         "x.mean(axis=0, where=mask[:1])",

@@ -112,6 +112,9 @@ def hosted_rows() -> Iterator[OpInfo]:
         )  # fmt: skip
     yield row(
         "np::unique", "np.unique(p)", "np.unique(v) * 2", "np.unique(p, return_counts=True)",
+        "np.unique(x, True, True, 1)", "np.unique(x > 0, return_inverse=True)[1] * 2",
+        "z, y = np.unique(places, return_inverse=True)\nreturn z * 2, y + 1",
+        "np.unique(s, return_inverse=True)",
         "len(np.unique(places))", "np.unique(s)", **every,
     )  # fmt: skip
     square = "p[:, :3] * 0.5 + np.eye(len(p)) * 9"

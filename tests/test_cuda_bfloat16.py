@@ -79,7 +79,20 @@ def in_place(x, y):
     y[:, 0] = x[:, 1]
 
 
+def kept_before_a_write(x, y):
+    wide = x.astype(np.float32)
+    x[...] = y
+    return wide * 2, wide + x
+
+
+def given_back(x, y):
+    wide = x.astype(np.float32)
+    return wide, wide + y[0], wide.T * 2
+
+
 EXACT = [
+    kept_before_a_write,
+    given_back,
     chain,
     extrema,
     compared,
@@ -224,6 +237,20 @@ def test_products_are_summed_in_float32(function, with_library):
         scale = np.abs(exact).max()
         np.testing.assert_allclose(one.astype(np.float64), exact, rtol=step, atol=step * scale)
     assert library.products
+
+
+def norm_with_weights(x, weight, bias):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    scale = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-3)
+    return (centred / scale * weight + bias).astype(x.dtype)
+
+
+def test_weights_of_rows_are_read_where_they_lie():
+    args = X, Y[0].copy(), Y[1].copy()
+    run = run_on_device(norm_with_weights, args)
+    exact = norm_with_weights(*(one.astype(np.float64) for one in args))
+    assert len(run.code.images) == 1 and run.result.dtype == BFLOAT16
+    np.testing.assert_allclose(run.result.astype(np.float64), exact, rtol=3e-2, atol=3e-2)
 
 
 def test_vectors_of_16_bytes():

@@ -15,14 +15,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_machine import fake_machine
 from fake_cuda import FakeDriver
 
+import jitcore
+from jitcore import cuda
 from jitcore.codegen.cuda import calls, driver, memory
 from jitcore.codegen.cuda.callbacks import definitions
 from jitcore.codegen.cuda.calls import Call, running
 from jitcore.codegen.cuda.memory import array_of, array_strides, make_shadow
 from jitcore.codegen.engine import compile_module
 from jitcore.codegen.entries.array_orders import order_number
+from jitcore.cuda import libraries
 
 F32 = np.dtype(np.float32)
 
@@ -319,3 +323,26 @@ def test_interrupts_leave_an_answer(
             assert (found == 0 and there.any()) if name == "jc_cuda_read" else found
         assert is_free() and stream_now() == 0
     assert number > 20
+
+
+def test_an_interrupted_call_raises_and_the_next_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = jitcore.script(lambda x: x + 1)
+    with fake_machine():
+        x = cuda.from_numpy(np.arange(4.0))
+        compiled(x)
+        allocate = libraries._Own.empty
+
+        def unanswered(*args: Any) -> Any:
+            calls.INTERRUPTS.value = 1
+            return allocate(*args)
+
+        def interrupted(*args: Any) -> Any:
+            raise KeyboardInterrupt
+
+        for one in (unanswered, interrupted):
+            monkeypatch.setattr(libraries._Own, "empty", one)
+            with pytest.raises(KeyboardInterrupt):
+                compiled(x)
+            assert is_free()
+        monkeypatch.setattr(libraries._Own, "empty", allocate)
+        assert compiled(x).numpy().tolist() == [1.0, 2.0, 3.0, 4.0]

@@ -149,6 +149,48 @@ def test_windows_of_images(fake: FakeDriver, layer: Any) -> None:
     assert all(isinstance(one.plan, NativePlan) for one in scripted.forward.specializations)
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Sequential(nn.Conv2d(4, 3, 3, padding=1), nn.ReLU()),
+        nn.Conv2d(4, 6, 2, stride=2, groups=2, bias=False),
+        nn.Conv2d(4, 3, 3, padding="same", dilation=2),
+        nn.Conv2d(4, 2, (1, 3), stride=(2, 1), padding=(0, 2)),
+        nn.MaxPool2d(3, 2, 1),
+        nn.AvgPool2d(3, 1, 1),
+        nn.AdaptiveAvgPool2d(1),
+    ],
+    ids=lambda layer: str(layer).split("(")[0],
+)
+def test_images_whose_extents_show_when_the_program_runs(fake: FakeDriver, layer: Any) -> None:
+    generator = np.random.default_rng(3)
+    on_host = copy.deepcopy(layer)
+    scripted = jitcore.script(layer).to("cuda")
+    with jitcore.fusion_strategy([("DYNAMIC", 1)]):
+        for count, height, width in ((2, 5, 6), (1, 4, 7), (3, 9, 3)):
+            images = generator.normal(size=(count, 4, height, width)).astype(np.float32)
+            wanted = on_host(images)
+            found = scripted(jitcore.to(images, "cuda")).numpy()
+            assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    (made,) = scripted.forward.specializations
+    assert made.kind == "DYNAMIC" and isinstance(made.plan, NativePlan)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 3, 8), (1, 5, 8, 8), (1, 4, 0, 8)])
+def test_images_that_do_not_fit(fake: FakeDriver, shape: tuple[int, ...]) -> None:
+    layer = nn.Conv2d(4, 3, 5)
+    images = np.ones(shape, np.float32)
+    with pytest.raises(ValueError) as wanted:
+        layer(images)
+    scripted = jitcore.script(layer.to("cuda"))
+    with jitcore.fusion_strategy([("DYNAMIC", 1)]):
+        scripted(jitcore.to(np.ones((1, 4, 8, 8), np.float32), "cuda"))
+        with pytest.raises(ValueError) as found:
+            scripted(jitcore.to(images, "cuda"))
+    assert str(found.value) == str(wanted.value)
+
+
 def test_attention_runs_in_parts_on_the_device(fake: FakeDriver) -> None:
     module = nn.MultiheadAttention(4, 2, batch_first=True).eval()
     x = X[None]

@@ -106,6 +106,23 @@ def test_elements_are_moved_by_16_bytes():
     assert count(r"ld\.global\.v2\.f64", [text]) == 4
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_nothing_is_divided_before_elements_are_loaded(dtype, dynamic):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    x = np.ones((512, 512), np.dtype(dtype))
+    kernels = compile_on_device(squared, (x,), dynamic=dynamic)
+    texts = [to_ptx(one, print_kernel(one), (9, 0), False)[0] for one in kernels]
+    # To unroll the loop over vectors, the compiler would have to know how often it runs.
+    assert len(texts) == 1 and not count(r"\b(div|rem)\.", texts)
+    assert count(r"ld\.global\.v[24]", texts) == 2
+
+
+def squared(x):
+    return x * x + x
+
+
 def test_two_vectors_are_on_their_way():
     (text,) = ptx_of(case("chain", 3), (9, 0))
     assert count(r"ld\.global\.v4\.f32", [text]) == 4
@@ -159,6 +176,16 @@ def test_registers_hold_what_rows_need(function, args, dynamic):
     linker.get_info_log(handle, text)
     linker.destroy(handle)
     assert re.search(rb"\b0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", text)
+
+
+def test_parts_of_few_long_rows_are_read_by_vectors():
+    parts, whole = ptx_of((means, (np.ones((8, 1 << 20), np.float32),)), (9, 0))
+    assert count(r"ld\.global\.v4\.f32", [parts]) and not count(r"ld\.global\.v4", [whole])
+    assert not count(r"\.f64|\.local\b", [parts, whole])
+
+
+def means(x):
+    return x.mean(axis=1)
 
 
 def test_transposes_go_through_shared_memory():
@@ -221,6 +248,40 @@ def test_rows_of_halves_are_read_once():
     (text,) = ptx_of((softmax, (HALVES,)), (9, 0))
     assert count(r"ld\.global\.v4\.u32", [text]) == 1
     assert count(r"st\.global\.v4\.u32", [text]) == 1
+
+
+def bfloats():
+    return np.ones((64, 1024), pytest.importorskip("ml_dtypes").bfloat16)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=["sm_80", "sm_90"])
+def test_bfloats_are_moved_by_16_bytes_and_rounded_by_one_instruction(capability):
+    (text,) = ptx_of((polynomial, (bfloats(), bfloats())), capability)
+    assert count(r"ld\.global\.v4\.u32", [text]) == 4
+    assert count(r"st\.global\.v4\.u32", [text]) == 2
+    # Four operations on two vectors of eight, and on the elements that are left.
+    assert count(r"cvt\.rn\.bf16\.f32", [text]) == 4 * 17
+    assert count(r"(mul|add|sub)\.rn\.f32", [text]) == 4 * 17
+    assert not count(r"\.f64|\.f16\b|\.local\b", [text])
+
+
+def test_older_devices_round_bfloats_by_words():
+    (kernel,) = compile_on_device(polynomial, (bfloats(), bfloats()))
+    source = print_kernel(kernel, capability=(7, 5))
+    text, _ = to_ptx(kernel, source, (7, 5), False)
+    assert ".target sm_75" in text and not count(r"\.bf16", [text])
+
+
+def test_rows_of_bfloats_are_read_once():
+    (text,) = ptx_of((softmax, (bfloats(),)), (9, 0))
+    assert count(r"ld\.global\.v4\.u32", [text]) == 1
+    assert count(r"st\.global\.v4\.u32", [text]) == 1
+
+
+def test_products_of_bfloats_read_them_as_they_are():
+    (text,) = ptx_of((product_of_rows, (bfloats(),)), (9, 0))
+    assert count(r"fma\.rn\.f32", [text]) >= 16 and count(r"ld\.global\.u16", [text])
+    assert not count(r"\.f64|\.local\b", [text])
 
 
 def test_epilogues_are_in_the_kernel_of_the_product():

@@ -211,8 +211,8 @@ def test_what_is_written_stays_with_all_that_shares_its_memory():
     assert_array_equal(frozen.total, module.total)
     assert frozen.same is frozen.total
     assert "total: it is written in place by prim::" in dump_alias_db(frozen)
-    of_graph = dump_alias_db(frozen.forward.graph)
-    assert str(frozen.forward.graph) in of_graph
+    of_graph = dump_alias_db(frozen.graph)
+    assert str(frozen.graph) in of_graph
     assert "prim::iadd" in of_graph.partition("WRITES")[2]
 
 
@@ -276,3 +276,34 @@ def test_modules_that_python_sees_stay_whole():
     for _ in range(3):
         assert_same(frozen(X), module(X))
     assert "k: its module is used as a value by prim::CallMethod" in dump_alias_db(frozen)
+
+
+class Levelled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.held = 3
+        self.seen = []
+        self.weight = np.ones(2)
+
+    def forward(self, x):
+        before = self.held
+        self.level = x.sum()
+        return before, self.held, self.weight * 1, self.level
+
+    @property
+    def level(self):
+        return self.held
+
+    @level.setter
+    def level(self, value):
+        self.held = value if value > 0 else 0
+        self.weight = self.weight + value
+        self.seen.append(value)
+
+
+def test_properties_keep_what_they_may_use():
+    module, frozen = Levelled().eval(), freeze(script(Levelled()).eval())
+    for x in (X, -X, X):
+        assert_same(frozen(x), module(x))
+    assert frozen.seen == module.seen
+    assert "weight: its module's property level is used" in dump_alias_db(frozen)

@@ -215,6 +215,51 @@ def test_float16_of_libraries(name: str) -> None:
     np.testing.assert_allclose(found, soft(x, x[:1]), rtol=4e-3, atol=1e-3)
 
 
+def bfloat16_of(name: str, host: Any) -> Any:
+    """An array of bfloat16 of a library, by way of float32 where it takes no other from NumPy."""
+    if name == "torch":
+        return _torch(host).bfloat16()
+    narrow = host.astype(pytest.importorskip("ml_dtypes").bfloat16)
+    return cuda.from_numpy(narrow) if name == "jitcore" else _jax(narrow)
+
+
+@pytest.mark.parametrize("name", ["jitcore", "torch", "jax"])
+def test_bfloat16_is_ml_dtypes_s(name: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    moved = [bfloat16_of(name, X * np.float32(scale)) for scale in (3, -0.7)]
+    x, y = (jitcore.to(cuda.as_array(one), "cpu") for one in moved)
+    compiled = script(bfloat_chain)
+    found = compiled(*moved)
+    assert all(type(one) is type(moved[0]) for one in found)
+    for one, wanted in zip(found, bfloat_chain(x, y), strict=True):
+        one = cuda.as_array(one).numpy()
+        assert one.dtype == wanted.dtype == x.dtype
+        np.testing.assert_array_equal(one.view(np.uint16), wanted.view(np.uint16))
+    assert all(isinstance(one.plan, NativePlan) for one in compiled.specializations)
+    rows = cuda.as_array(script(soft)(moved[0], moved[0][:1])).numpy()
+    wide = soft(x.astype(np.float64), x[:1].astype(np.float64))
+    np.testing.assert_allclose(rows.astype(np.float64), wide, rtol=3e-2, atol=1e-2)
+
+
+def bfloat_chain(x, y):
+    return (x * y + x) / (y - 3) - x, x.T + x.T, np.where(x < y, x, -y)
+
+
+@pytest.mark.parametrize("with_library", [False, True])
+def test_products_of_bfloat16(with_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    dtype = pytest.importorskip("ml_dtypes").bfloat16
+    if not with_library:
+        monkeypatch.setattr(cublas, "available", lambda: None)
+    elif cublas.available() is None:
+        pytest.skip("there is no cuBLAS")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(shape).astype(dtype) for shape in ((304, 256), (256, 136)))
+    found = script(lambda x, y: x @ y)(jitcore.to(x, "cuda"), jitcore.to(y, "cuda")).numpy()
+    wanted = x.astype(np.float64) @ y.astype(np.float64)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+
+
 def linear(x, weight, bias):
     return np.maximum(x @ weight.T + bias, 0)
 
@@ -259,6 +304,23 @@ def test_windows_of_images(layer: Any) -> None:
     compiled = script(layer).to("cuda")
     found = compiled(jitcore.to(images, "cuda"))
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-5)
+    assert all(isinstance(one.plan, NativePlan) for one in compiled.forward.specializations)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Conv2d(8, 16, 3, padding=1), nn.Conv2d(8, 8, 3, 2, groups=4), nn.MaxPool2d(3, 2, 1)],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_images_of_any_extents(layer: Any) -> None:
+    rng = np.random.default_rng(1)
+    given = [rng.standard_normal((4, 8, *s)).astype(np.float32) for s in ((20, 22), (7, 31))]
+    wanted = [layer(images) for images in given]
+    compiled = script(layer).to("cuda")
+    with jitcore.fusion_strategy([("DYNAMIC", 1)]):
+        for images, one in zip(given, wanted, strict=True):
+            found = compiled(jitcore.to(images, "cuda"))
+            np.testing.assert_allclose(found.numpy(), one, rtol=1e-4, atol=1e-5)
     assert all(isinstance(one.plan, NativePlan) for one in compiled.forward.specializations)
 
 

@@ -124,8 +124,8 @@ def test_arrays_beside_dicts(asked):
     for x in (np.arange(4.0), np.arange(9.0), np.arange(3.0)):
         np.testing.assert_array_equal(scripted(x, options), x * 2.0 + 1)
     assert not asked
-    for x in (np.arange(4, dtype=np.float32), np.arange(12.0).reshape(3, 4).T, 3):
-        np.testing.assert_array_equal(scripted(x, options), x * 2.0 + 1)
+    for other in (np.arange(4, dtype=np.float32), np.arange(12.0).reshape(3, 4).T, 3):
+        np.testing.assert_array_equal(scripted(other, options), other * 2.0 + 1)
     assert len(asked) == 3
 
 
@@ -198,3 +198,22 @@ def test_threads():
     for one in threads:
         one.join()
     assert all(results) and len(results) == 8 * CALLS_BEFORE_ENTRY
+
+
+def total(values):
+    found = 0
+    for value in values:
+        found += value
+    return found
+
+
+def test_calls_that_native_code_refuses_again_and_again(asked):
+    scripted = script(total)
+    warm(scripted, [1, 2, 3])
+    warm(scripted, [1, 2.5, 3])  # looks like the ints at first
+    del asked[:]
+    assert (scripted([2, 2.5, 3]), scripted([2, 3])) == (7.5, 5)
+    assert not asked
+    assert scripted((1, 2.5)) == 3.5
+    assert scripted(np.arange(3.0)) == 3.0
+    assert len(asked) == 2

@@ -142,3 +142,59 @@ def test_results_of_a_region_that_is_given_up_are_no_tuple():
     plan = plan_of(scripted)
     assert not plan.regions
     assert not plan.graph.find_all_nodes("prim::Unpack")
+
+
+def joined(grid):
+    parent: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def find(place):
+        while parent[place] != place:
+            parent[place] = parent[parent[place]]
+            place = parent[place]
+        return place
+
+    for i in range(grid.shape[0]):
+        for j in range(grid.shape[1]):
+            if grid[i, j]:
+                parent[(i, j)] = (i, j)
+                if i > 0 and grid[i - 1, j]:
+                    parent[find((i, j))] = find((i - 1, j))
+                if j > 0 and grid[i, j - 1]:
+                    parent[find((i, j))] = find((i, j - 1))
+    return len({find(place) for place in parent})
+
+
+def test_loops_that_read_dicts_are_no_regions(monkeypatch):
+    scripted, grid = script(joined), np.random.default_rng(0).random((12, 12)) > 0.45
+    for _ in range(3):
+        assert scripted(grid) == joined(grid)
+    asked = []
+    run = Executor.run
+
+    def noting(self, args, captured=()):
+        asked.append(self.depth)
+        return run(self, args, captured)
+
+    monkeypatch.setattr(Executor, "run", noting)
+    assert scripted(grid) == joined(grid)
+    assert len(asked) <= 2, "regions inside regions look at the dict again and again"
+
+
+def walked(step, end):
+    time, places = 0.0, []
+    while time < end:
+        if step > 0.4:
+            time = time + np.float64(step)
+        places.append((time, str(step)))
+        step *= 1.5
+    return places
+
+
+def test_numbers_of_several_types_are_python_s_in_loops_of_python():
+    scripted = script(walked)
+    for _ in range(3):
+        found, expected = scripted(0.1, 9.0), walked(0.1, 9.0)
+        assert found == expected
+        assert [type(one) for one, _ in found] == [type(one) for one, _ in expected]
+    assert {type(one) for one, _ in expected} == {float, np.float64}
+    assert not plan_of(scripted).graph.find_all_nodes("prim::UnionConstruct")

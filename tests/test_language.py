@@ -122,6 +122,9 @@ def test_unused_function_raises_in_compiled_code() -> None:
     f = jitcore.script(language_functions.calls_unused)
     with pytest.raises(jitcore.Error, match="'unused' is marked as unused and cannot be run"):
         f(np.ones(2), True)
+    assert f(2.5, False) == 2.5  # machine code, which must not leave the other case to Python
+    with pytest.raises(jitcore.Error, match="'unused' is marked as unused and cannot be run"):
+        f(2.5, True)
     dropped = jitcore.ignore(drop=True)(language_functions.helper_of_nobody)
     with pytest.raises(jitcore.Error, match="marked as unused"):
         jitcore.script(language_functions.calls_helper_of_nobody)(1)

@@ -3,6 +3,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import copy
+import itertools
 import linecache
 import math
 import random
@@ -312,6 +313,39 @@ def outcome_of(function: Callable[..., Any], *args: Any) -> str:
         return repr(function(*args))
     except Exception as error:
         return repr(error)
+
+
+def test_calls_that_never_pay_are_tried_less_and_less_often() -> None:
+    def either(values, n):
+        total = 0
+        for _ in range(n):
+            for value in values:
+                total += value
+        return total
+
+    compiled, long = script(either), list(range(200_000))
+    taken = [number for number in range(4000) if not in_python(compiled, either, long, 0)]
+    pauses = [after - before for before, after in itertools.pairwise(taken)]
+    assert len(pauses) > 5
+    assert all(after > 1.3 * before for before, after in itertools.pairwise(pauses[:4]))
+    # To read the list now and then takes no longer than the calls between.
+    assert max(pauses) < 1000
+
+
+def in_python(compiled, function, *args):
+    """Whether a call runs in Python; it must give what that gives."""
+    frames = []
+
+    def note(frame, event, argument):
+        if event == "call":
+            frames.append(frame.f_code)
+
+    sys.setprofile(note)
+    try:
+        compiled(*args)
+    finally:
+        sys.setprofile(None)
+    return function.__code__ in frames
 
 
 def test_searches_in_long_lists_are_left_to_python() -> None:

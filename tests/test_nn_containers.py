@@ -115,6 +115,12 @@ def test_parameter_list():
     assert [name for name, _ in model.named_parameters()] == ["values.0", "values.1", "values.2"]
     with pytest.raises(IndexError, match="index 3 is out of range for 3 parameters"):
         values[3]
+    part = values[1:]
+    assert isinstance(part, nn.ParameterList)
+    assert [one is other for one, other in zip(part, list(values)[1:], strict=True)] == [True] * 2
+    values += [np.ones(4)]
+    assert model.values is values
+    assert [one.size for one in values] == [2, 3, 1, 4]
 
 
 def test_parameter_dict():
@@ -129,6 +135,26 @@ def test_parameter_dict():
     assert values["a"][0] == 7
     del values["a"]
     assert list(values.state_dict()) == ["b"]
-    for change in (lambda: values["a"], lambda: values.__delitem__("a")):
+    for change in (lambda: values["a"], lambda: values.__delitem__("a"), lambda: values.pop("a")):
         with pytest.raises(KeyError, match="a"):
             change()
+
+
+def test_parameter_dicts_are_used_as_dicts():
+    first, second = np.ones(2), np.zeros(3)
+    values = nn.ParameterDict({"a": first})
+    assert values.get("b") is None
+    assert values.get("a", second) is first
+    assert values.setdefault("a", second) is first
+    assert values.setdefault("b", second) is second
+    copied = values.copy()
+    values |= {"c": first}
+    assert values.popitem() == ("c", first)
+    assert values.pop("b") is second
+    assert values.keys() == ["a"]
+    values.clear()
+    assert not list(values.parameters())
+    with pytest.raises(KeyError, match="empty"):
+        values.popitem()
+    assert copied.keys() == ["a", "b"]
+    assert copied["b"] is second

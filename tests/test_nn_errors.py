@@ -137,7 +137,17 @@ SHAPES = [
     (lambda: F.affine_grid(zeros(1, 2, 3), (1, 1, 2, 2, 2)), "affine_grid: expected theta"),
     (lambda: F.pdist(zeros(3)), "pdist: expected input of shape (N, M)"),
     (lambda: F.dropout1d(zeros(3)), "dropout1d: expected input with 2 or 3 axes"),
-    (lambda: F.dropout2d(zeros(3)), "dropout2d: expected input with 3 or 4 axes"),
+    (lambda: F.dropout1d(zeros(3)), "dropout1d: expected input with 2 or 3 axes"),
+    (lambda: F.dropout2d(zeros(3)), "dropout2d: expected input with 2 axes or more"),
+    (lambda: F.conv2d(zeros(1, 3, 4, 4), zeros(2, 3, 3, 3), zeros(1)), "expected bias of shape"),
+    (
+        lambda: F.conv_transpose1d(zeros(1, 4, 4), zeros(4, 2, 3), zeros(2), groups=2),
+        "conv_transpose1d: expected bias of shape (4,)",
+    ),
+    (
+        lambda: F.conv_transpose1d(zeros(1, 3, 4), zeros(3, 2, 3), groups=2),
+        "conv_transpose1d: 2 groups do not divide 3 channels",
+    ),
 ]
 
 LOSSES = [

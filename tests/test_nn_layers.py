@@ -138,7 +138,9 @@ def test_dropout():
         (nn.Dropout1d(), (100, 50, 7), 2),
         (nn.Dropout1d(), (500, 7), 1),
         (nn.Dropout2d(), (100, 50, 7, 3), (2, 3)),
+        (nn.Dropout2d(), (100, 50, 7), 2),
         (nn.Dropout3d(), (100, 50, 7, 3, 2), (2, 3, 4)),
+        (nn.Dropout3d(), (500, 7, 3, 2), (1, 2, 3)),
         (nn.FeatureAlphaDropout(), (100, 50, 7, 3), (2, 3)),
     ],
     ids=str,
@@ -277,3 +279,16 @@ def test_activations_warn_of_nothing():
         warnings.simplefilter("error")
         for layer in (nn.Sigmoid(), nn.SiLU(), nn.Softplus(), nn.ELU(), nn.SELU(), nn.Mish()):
             layer(x)
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d, nn.InstanceNorm1d])
+def test_running_means_stay_infinite(layer):
+    """As in PyTorch: the new part and the old one are added, no difference is taken."""
+    norm = layer(2, track_running_stats=True)
+    x = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
+    x[0, 1, 2] = np.inf
+    with np.errstate(invalid="ignore"):
+        norm(x)
+    norm(np.ones_like(x))
+    assert norm.running_mean[1] == np.inf
+    assert np.isfinite(norm.running_mean[0])

@@ -350,7 +350,7 @@ def test_arguments_that_are_returned() -> None:
     check(both, lambda: (Body(1.0), Body(2)))
     for first in (True, False):
         make = functools.partial(lambda one: (Body(1.0), Body(2.0), one), first)
-        check(one_of, make, native=False)
+        check(one_of, make)
 
 
 def test_objects_that_are_made() -> None:
@@ -379,7 +379,7 @@ def test_objects_that_are_made() -> None:
     def vectors(n):
         return Vector(0.0, 1.0), Vector(2.0, 0.5), n
 
-    check(moved_vector, lambda: vectors(3), lambda: vectors(0), native=False)
+    check(moved_vector, lambda: vectors(3), lambda: vectors(0))
     check(nothing_moved, lambda: vectors(3), lambda: vectors(0))
     check(components, lambda: (Vector(3.0, 4.0),))
     check(twice, lambda: (Vector(3.0, 4.0),), native=False)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jitcore import script
+from jitcore.plans import HostPlan, NativePlan
 
 C = np.arange(12.0).reshape(3, 4)
 CUBE = np.arange(24.0).reshape(2, 3, 4)
@@ -178,3 +179,25 @@ def test_variables_without_a_value_have_any_order() -> None:
             assert layout(compiled(x, n)) == layout(late(x, n))
     with pytest.raises(UnboundLocalError):
         compiled(C, 2)
+
+
+def relaxed(grid, other, steps):
+    for _ in range(steps):
+        other[1:-1, 1:-1] = 0.25 * (grid[2:, 1:-1] + grid[:-2, 1:-1]) + 0.5 * grid[1:-1, 1:-1]
+        grid, other = other, grid
+    return grid
+
+
+def test_arrays_that_take_turns_in_two_orders_are_computed_in_regions():
+    scripted = script(relaxed)
+    for steps in (0, 1, 5):
+        pairs = [(np.arange(24.0).reshape(4, 6), np.ones((6, 4)).T) for _ in range(2)]
+        result, expected = scripted(*pairs[0], steps), relaxed(*pairs[1], steps)
+        np.testing.assert_array_equal(result, expected)
+        assert result.strides == expected.strides
+        assert result is pairs[0][steps % 2]
+    (made,) = scripted.specializations
+    assert isinstance(made.plan, HostPlan)
+    (region,) = made.plan.regions.values()
+    assert region.specializations
+    assert all(isinstance(one.plan, NativePlan) for one in region.specializations)

@@ -15,7 +15,15 @@ from saving import reloaded, run_in, saved
 from script_modules import LAYERS, Residual, array, assert_same, lenet, mlp, native
 
 import jitcore
-from jitcore import SerializationError, export, freeze, ignore, nn, script
+from jitcore import (
+    SerializationError,
+    export,
+    freeze,
+    ignore,
+    nn,
+    optimize_for_inference,
+    script,
+)
 
 MODELS = {**LAYERS, "lenet": (lenet(), array(2, 1, 28, 28)), "mlp": (mlp(), array(4, 8))}
 MODELS["residual"] = (Residual(3, 4), array(2, 3, 8, 8))
@@ -194,8 +202,7 @@ def test_loaded_modules_are_saved_pickled_and_used_again():
     outer = script(Around(loaded))
     for mode in (True, False):
         assert_same(reloaded(outer).train(mode)(x), model.train(mode)(x) + 1)
-    with pytest.raises(jitcore.Error, match="freeze a module before it is saved"):
-        freeze(loaded.eval())
+    assert_same(freeze(loaded.eval())(x), model.eval()(x))
 
 
 class Gated(nn.Module):
@@ -310,3 +317,121 @@ def test_methods_that_go_through_parameters_and_modules():
         one.replace(x[0])
     assert list(dict(loaded.named_parameters())) == list(dict(model.named_parameters()))
     assert_same(loaded(x), model(x))
+
+
+class Stage(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.scale = 2
+
+    def forward(self, x):
+        return self.norm(self.linear(x)) * self.scale
+
+
+class Accumulating(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stages = nn.ModuleList([Stage(), Stage()])
+        self.total = np.zeros(4, np.float32)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        for stage in self.stages:
+            x = stage(x)
+        self.total += x.sum(axis=0)
+        return x
+
+    @export
+    def scaled(self, x):
+        first: Any = self.stages[0]
+        return x * first.scale
+
+
+def test_loaded_modules_freeze():
+    model, x = Accumulating().eval(), array(3, 4)
+    loaded = reloaded(script(model))
+    frozen = freeze(loaded)
+    assert str(frozen.graph) == str(freeze(script(model)).graph)
+    assert list(frozen.parameters()) == []
+    eager = copy.deepcopy(model)
+    for _ in range(2):
+        np.testing.assert_allclose(frozen(x), eager(x), rtol=1e-5)
+    assert (frozen.calls, loaded.calls) == (2, 0)
+    np.testing.assert_allclose(frozen.total, eager.total, rtol=1e-5)
+    assert not hasattr(frozen, "scaled")
+    np.testing.assert_allclose(reloaded(frozen)(x), eager(x), rtol=1e-5)
+    fast = optimize_for_inference(reloaded(script(Accumulating())))
+    assert "batch_norm" not in str(fast.graph)
+    assert "packed=" in str(fast.graph)
+
+
+def test_what_loaded_modules_keep_when_they_freeze():
+    model, x = Accumulating().eval(), array(3, 4)
+    loaded = reloaded(script(model))
+    frozen = freeze(loaded, ["scaled", "stages.1.linear.weight"])
+    assert_same(frozen.scaled(x), model.scaled(x))
+    assert [name for name, _ in frozen.named_parameters()] == ["stages.1.linear.weight"]
+    dict(frozen.named_parameters())["stages.1.linear.weight"][...] = 0
+    eager = copy.deepcopy(model)
+    dict(eager.named_parameters())["stages.1.linear.weight"][...] = 0
+    np.testing.assert_allclose(frozen(x), eager(x), rtol=1e-5)
+    with pytest.raises(
+        jitcore.Error, match="'scale' is a constant in .*; freeze the module before"
+    ):
+        freeze(loaded, ["stages.0.scale"])
+
+
+class Sized(nn.ModuleList):
+    def __len__(self):
+        return 7
+
+
+class Measuring(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = Sized([nn.ReLU()])
+
+    def forward(self, x):
+        return x * len(self.parts)
+
+
+def test_special_methods_that_are_not_in_the_file():
+    loaded = reloaded(script(Measuring()))
+    with pytest.raises(AttributeError, match="'__len__'; it is not in the file"):
+        loaded(array(2))
+
+
+class Replaced(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.forward = self.twice  # type: ignore[method-assign]  # a thing people do
+
+    def twice(self, x):
+        return x * 2
+
+    def forward(self, x):
+        return x
+
+
+class Borrowing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = nn.ReLU().forward
+
+    def forward(self, x):
+        return self.part(x)
+
+
+def test_methods_of_objects_that_are_attributes():
+    x = array(2)
+    for module in (Replaced().eval(), Borrowing().eval()):
+        scripted = script(module)
+        assert_same(scripted(x), module(x))
+        with pytest.raises(SerializationError, match="'forward' stands for|'self.part': cannot"):
+            saved(scripted)
+    with pytest.raises(jitcore.Error, match="'forward' was set on the Replaced itself"):
+        freeze(script(Replaced().eval()))
+    assert_same(freeze(script(Borrowing().eval()))(x), Borrowing()(x))

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 import textwrap
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -235,3 +237,46 @@ def test_loading_keeps_nothing_of_the_file(tmp_path):
     path.unlink()
     np.testing.assert_array_equal(loaded("base"), BASE)
     assert jitcore.load(io.BytesIO(saved(loaded)))("row")[0] == 6.0
+
+
+# Dataclasses, in a process that does not know them
+
+
+def dataclass_program():
+    @dataclasses.dataclass(order=True)
+    class Base:
+        x: float
+        power: dataclasses.InitVar[int] = 2
+        scale: ClassVar[float] = 3.0
+        size: Any = dataclasses.field(default=None, compare=False)
+
+        def __post_init__(self, power):
+            self.size = self.x**power * self.scale
+
+    @dataclasses.dataclass(frozen=True)
+    class Pair:
+        low: int
+        high: int = dataclasses.field(default=4, hash=False)
+
+    @dataclasses.dataclass
+    class Sized(Base):
+        seen: list[float] = dataclasses.field(default_factory=list)
+
+        def __post_init__(self, power):
+            super().__post_init__(power + 1)
+            self.seen.append(self.size)
+
+    @script
+    def program(x):
+        made: list[Any] = [Base(x), Base(x, 3), Sized(x), Sized(x, 1, seen=[x])]
+        sizes = [one.size for one in made], made[3].seen, Base.scale
+        base: Any = Base
+        return sizes, made[0] < base(x + 1), base.power, hash(Pair(1)) == hash(Pair(1, 5))
+
+    return program
+
+
+def test_dataclasses():
+    program = dataclass_program()
+    assert reloaded(program)(1.5) == program(1.5) == program.__wrapped__(1.5)
+    assert program(1.5)[0] == ([6.75, 10.125, 10.125, 6.75], [1.5, 6.75], 3.0)

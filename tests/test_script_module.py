@@ -469,3 +469,59 @@ def test_reports_name_attributes():
     assert "self.0.inplace" in report
     assert "self.0.forward" in report
     assert "still absent" in report
+
+
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.total = np.zeros(3)
+        self.calls = 0
+
+    def forward(self, x, step=1):
+        self.total = self.total + x
+        self.calls += step
+        return x * 2
+
+
+class PassingOn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Remembering()
+        self.count = 0
+
+    def add(self, first, second=1):
+        self.count += first + second
+
+    def forward(self, *args):
+        y = self.inner(*args)
+        self.add(3, *args[1:])
+        return y + self.inner.total, self.inner.calls, self.count
+
+
+def test_what_calls_with_starred_arguments_assign():
+    x = np.arange(3.0)
+    for scripted in (script(PassingOn().eval()), freeze(script(PassingOn().eval()))):
+        eager = PassingOn()
+        for args in ((x,), (x, 2), (x + 1,)):
+            assert_same(scripted(*args), eager(*args))
+    with pytest.raises(TypeError, match=r"Remembering.forward\(\) takes from 2 to 3 "):
+        script(PassingOn())(x, 1, 2)
+
+
+TOTAL = 0
+
+
+def raise_total(first, second=1):
+    global TOTAL
+    TOTAL += first + second
+
+
+def test_globals_that_calls_with_starred_arguments_assign():
+    @script
+    def totals(*args):
+        before = TOTAL
+        raise_total(*args)
+        return before, TOTAL
+
+    assert totals(1) == (0, 2)
+    assert totals(2, 3) == (2, 7)

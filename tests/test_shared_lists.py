@@ -116,7 +116,7 @@ def test_calls_that_have_more_to_do_again_are_compiled_again() -> None:
                     found += item
         return rows[0][0] if found >= 0.0 else found
 
-    compiled, rows = script(first), [[1.5] * 5000 for _ in range(20)]
+    compiled, rows = script(first), [[1.5] * 500 for _ in range(20)]
     # Python gives the object in the list, and compiled code a new one.
     little = [compiled(rows, 0) is rows[0][0] for _ in range(150)]
     assert sum(little) > 100

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from saving import reloaded
 
 import jitcore
 from jitcore import TracerWarning, ignore, nn, script, script_if_tracing, trace
@@ -447,3 +448,60 @@ def test_a_trace_reads_what_a_scripted_part_captures_once():
     assert [value.name for value in traced.graph.inputs] == ["maps", "weight", "bias"]
     given = {name: [one + 1 for one in arrays] for name, arrays in maps().items()}
     assert_allclose(traced(given), model(given), rtol=1e-6)
+
+
+class Doubling(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class AroundTrace(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x) + 1
+
+
+def test_hooks_of_traces_in_compiled_functions():
+    outer = AroundTrace(trace(Doubling(), array(3)))
+    scripted, x = script(outer), array(3)
+    assert_allclose(scripted(x), x * 2 + 1)
+    handle = outer.inner.register_forward_hook(lambda module, args, result: result * 100)
+    assert_allclose(scripted(x), outer(x))
+    assert_allclose(outer(x), x * 200 + 1)
+    handle.remove()
+    assert_allclose(scripted(x), x * 2 + 1)
+
+
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.total = np.zeros(3)
+
+    def forward(self, x):
+        self.total = self.total + x
+        return x * 2
+
+
+class ReadingTotals(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        before = self.inner.total
+        y = self.inner(x)
+        return before * 1, y + self.inner.total
+
+
+@pytest.mark.parametrize(
+    "made", [lambda one: trace(one, np.ones(3)), lambda one: reloaded(script(one))]
+)
+def test_what_graphs_assign_is_read_after_their_calls(made):
+    scripted = script(ReadingTotals(made(Remembering())))
+    eager, x = ReadingTotals(Remembering()), array(3)
+    for _ in range(3):
+        for actual, expected in zip(scripted(x), eager(x), strict=True):
+            assert_allclose(actual, expected)

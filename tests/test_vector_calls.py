@@ -101,6 +101,8 @@ def test_functions_of_one_process_share_their_code(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(engine, "_compiled", counting)
     monkeypatch.setenv("JITCORE_CACHE", "0")
     monkeypatch.setattr(engine, "_SYMBOLS", _without_vector_math(engine._SYMBOLS))
+    # Those that other tests have compiled stay loaded.
+    monkeypatch.setattr(engine, "_LIBRARIES", dict(engine._LIBRARIES))
     x = np.linspace(-3, 3, 500)
     for source in ("np.cos(x) * 3", "np.cos(x + 1)", "np.cos(x) + np.cos(2 * x)"):
         check(function_from_source(f"def f(x):\n    return {source}\n"), x, ulp=4)

@@ -24,7 +24,7 @@ from jitcore.codegen.cuda import calls
 from jitcore.codegen.engine import add_maker, add_symbol
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Callback", "add_callback", "definitions", "is_callback", "native_function"]
+__all__ = ["Callback", "add_callback", "definitions", "is_callback"]
 
 _TYPES: dict[str, Any] = {"ptr": ctypes.c_void_p, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
 _WORDS = ctypes.c_int64 * 2
@@ -57,6 +57,7 @@ class Callback:
 
 _known: dict[str, Callback] = {}
 _functions: dict[str, Any] = {}
+"""They live as long as compiled code may call them."""
 
 
 def add_callback(callback: Callback) -> None:
@@ -73,11 +74,6 @@ def add_callback(callback: Callback) -> None:
 def is_callback(symbol: str) -> bool:
     """Whether native code has to define this function in its module."""
     return symbol in _known
-
-
-def native_function(symbol: str) -> Any:
-    """The function as ctypes has it: it takes the address of the two words last."""
-    return _functions[_answered(symbol)]
 
 
 def definitions(symbols: Sequence[str]) -> str:

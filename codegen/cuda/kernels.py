@@ -158,6 +158,11 @@ class Kernel:
     launch: Launch
     mapping: str
 
+    @property
+    def launch_symbol(self) -> str:
+        """The host function that launches it: takes its parameters, then blocks and threads."""
+        return f"launch_{self.name}"
+
 
 def most_threads(kernel: Kernel) -> int:
     """The most threads that one of the kernel's blocks may have."""

@@ -11,7 +11,6 @@ import ctypes
 from collections.abc import Sequence
 
 from jitcore.codegen.cuda.kernels import Kernel
-from jitcore.codegen.cuda.split import launch_symbol
 from jitcore.codegen.engine import CompiledModule
 from jitcore.codegen.printers.llvm_instructions import memory_type
 
@@ -39,7 +38,7 @@ def _definition(kernel: Kernel) -> str:
     params = ", ".join([*own, "i64 %blocks", "i64 %threads"])
     lines = [
         f"@{_handle(kernel)} = global ptr null",
-        f"define i64 @{launch_symbol(kernel)}({params}) {{",
+        f"define i64 @{kernel.launch_symbol}({params}) {{",
         f"  %places = alloca [{max(count, 1)} x ptr]",
     ]
     for number, type_ in enumerate(types):

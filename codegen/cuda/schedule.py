@@ -82,7 +82,7 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 
-__all__ = ["map_nest"]
+__all__ = ["is_by_columns", "map_nest"]
 
 LINES = 8
 """Warps of a block that takes a row with each."""
@@ -116,7 +116,7 @@ def map_nest(nest: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped | N
     if not _has_shared_loops(body):
         return by_tiles(loops, body, names) or _elements(loops, body, names, tuning)
     inner = [one for one in body if isinstance(one, For)]
-    if any(_is_by_columns(loops[-1], one) for one in inner):
+    if any(is_by_columns(loops[-1], one) for one in inner):
         # A branch may go another way in each column, and those who join parts have to be all.
         if any(is_scan(one) for one in inner) or any(map(_joins_in_branch, body)):
             return _elements(loops, body, names, tuning)
@@ -165,7 +165,7 @@ def _is_short(loop: For) -> bool:
     return isinstance(extent, Const) and extent.value <= SERIAL_EXTENT
 
 
-def _is_by_columns(outer: For, inner: For) -> bool:
+def is_by_columns(outer: For, inner: For) -> bool:
     """Whether the neighbours in memory are the outer loop's, and not the inner one's."""
     strides = [
         (stride_along(load.index, outer.var.name), stride_along(load.index, inner.var.name))

@@ -30,6 +30,7 @@ from dataclasses import replace
 import numpy as np
 
 from jitcore.codegen.cuda.chunks import CHUNKS, can_chunk, scan_by_chunks
+from jitcore.codegen.cuda.divided import Divided, divided
 from jitcore.codegen.cuda.epilogues import with_epilogues
 from jitcore.codegen.cuda.host_part import (
     COUNTING,
@@ -40,21 +41,13 @@ from jitcore.codegen.cuda.host_part import (
     on_host,
 )
 from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by_first_thread
-from jitcore.codegen.cuda.library_products import (
-    NO_LIBRARIES,
-    Libraries,
-)
+from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries
 from jitcore.codegen.cuda.nests import check_nest
-from jitcore.codegen.cuda.products import (
-    as_nest,
-    is_product,
-    map_product,
-    product_in,
-)
+from jitcore.codegen.cuda.products import as_nest, is_product, map_product, product_in
 from jitcore.codegen.cuda.reductions import Parts, join_parts, make_parts, reductions_of
 from jitcore.codegen.cuda.results import FETCHED, host_slots, with_device_scalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
-from jitcore.codegen.cuda.schedule import map_nest
+from jitcore.codegen.cuda.schedule import is_by_columns, map_nest
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.cuda.vendor import NOT_TAKEN
 from jitcore.codegen.entries.error_sites import ErrorSite
@@ -88,13 +81,13 @@ from jitcore.codegen.loops import (
     While,
 )
 from jitcore.codegen.lower import Lowered
-from jitcore.codegen.lowering.arithmetic import FALSE, ONE, ZERO, add, compare, integer
+from jitcore.codegen.lowering.arithmetic import FALSE, ONE, TRUE, ZERO, add, compare, integer
 from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.state import MAX_RANK, NULL, RESULTS
 from jitcore.codegen.targets import FETCH
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["DeviceFunction", "launch_symbol", "split"]
+__all__ = ["DeviceFunction", "split"]
 
 SLOT = 8
 """Bytes of a device scalar."""
@@ -116,11 +109,6 @@ class DeviceFunction:
 
     lowered: Lowered
     kernels: tuple[Kernel, ...]
-
-
-def launch_symbol(kernel: Kernel) -> str:
-    """The host function that launches a kernel: its parameters, then blocks and threads."""
-    return f"launch_{kernel.name}"
 
 
 def split(
@@ -181,11 +169,8 @@ class _Splitter:
         if not self._size:
             return body
         size = integer(SLOT * self._size)
-        allocate = Let(self._scratch, Call("jc_cuda_malloc", (size,), "ptr", external=True))
         free = Do(Call("jc_cuda_free", (self._scratch,), "void", external=True))
-        failed = self._site(MemoryError)
-        is_missing = If(compare("eq", self._scratch, NULL), [Return(failed)], unlikely=True)
-        return [allocate, is_missing, *before_returns(body, free)]
+        return [*self._allocated(self._scratch, size), *before_returns(body, free)]
 
     def notes(self) -> Iterator[str]:
         """For reports: how loops became threads."""
@@ -469,7 +454,31 @@ class _Splitter:
             yield from self._control(nest)
             return
         yield from self._flush()
-        yield from self._launch(mapped)
+        few = divided(nest, is_by_columns, self._names)
+        if few is None:
+            yield from self._launch(mapped)
+        elif few.pays == TRUE:
+            yield from self._by_parts(few)
+        else:
+            by_parts = list(self._by_parts(few))
+            yield If(few.pays, by_parts, list(self._launch(mapped)))
+
+    def _by_parts(self, few: Divided) -> Iterator[Stmt]:
+        """A reduction of few lines, in two kernels."""
+        yield from few.bindings
+        for pointer, size in few.memory:
+            yield from self._allocated(pointer, size)
+        for nest, what in ((few.parts, "a part of each line"), (few.whole, "joining the parts")):
+            mapped = map_nest(nest, set(self._names), self._tuning)
+            assert mapped is not None
+            yield from self._launch(replace(mapped, mapping=f"{mapped.mapping}, {what}"))
+        for pointer, _ in few.memory:
+            yield Do(Call("jc_cuda_free", (pointer,), "void", external=True))
+
+    def _allocated(self, pointer: Var, size: Expr) -> Iterator[Stmt]:
+        yield Let(pointer, Call("jc_cuda_malloc", (size,), "ptr", external=True))
+        failed = self._site(MemoryError)
+        yield If(compare("eq", pointer, NULL), [Return(failed)], unlikely=True)
 
     def _reduce(self, loop: For) -> Iterator[Stmt]:
         """A total over elements, which goes to slots."""
@@ -554,7 +563,7 @@ class _Splitter:
         self.kernels.append(kernel)
         args = (*params, mapped.launch.blocks, mapped.launch.threads)
         status = Var(numbered("status", self._names), "int64")
-        yield Let(status, Call(launch_symbol(kernel), args, "int64", external=True))
+        yield Let(status, Call(kernel.launch_symbol, args, "int64", external=True))
         yield self._unless_done(status)
 
     def _bindings(self, body: Sequence[Stmt]) -> list[Stmt]:

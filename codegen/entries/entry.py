@@ -18,7 +18,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from types import CellType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Which calls are left to Python: those that read much from lists and do little with it.
 
-A search by bisection does: compiled code reads the whole list before it.  So an entry counts what it
-has read and what was done, and where that does not pay it leaves calls to Python.  Now and then a
-call is taken, as there may be more to do; the more calls have not paid, the later.
+A search by bisection does: compiled code reads the whole list before it.  So an entry counts what
+it has read and what was done, and where that does not pay it leaves calls to Python.  Now and then
+a call is taken, as there may be more to do; the more calls have not paid, the later.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _ELEMENTS_FOR_AN_ATTRIBUTE = 10
 _FREE_ELEMENTS = 1 << 16
 """As many may be read before there has to be work for them."""
 
-_FIRST_PAUSE, _MOST_DOUBLINGS = 6, 10
-"""At first 2 ** 6 calls are left to Python before one is taken, and at most 2 ** 10 times as many."""
+_FIRST_PAUSE, _MOST_DOUBLINGS = 6, 16
+"""At first 2 ** 6 calls are left to Python before one is taken, then twice as many each time."""
+
+_CHEAP = 256
+"""Nobody minds so many elements for each call that is left to Python: pauses need not be longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,10 @@ class Balance:
         code.start(leave)
         total = code.value(f"add i64 {self.count}, {code.load('i64', self.inside)}")
         shift = code.value(f"add i64 {code.load('i64', self.doublings)}, {_FIRST_PAUSE}")
-        part = code.value(f"lshr i64 {total}, {shift}")
+        first = code.value(f"lshr i64 {total}, {_FIRST_PAUSE}")
+        least = code.value(f"call i64 @llvm.smin.i64(i64 {first}, i64 {_CHEAP})")
+        later = code.value(f"lshr i64 {total}, {shift}")
+        part = code.value(f"call i64 @llvm.smax.i64(i64 {later}, i64 {least})")
         less = code.value(f"sub i64 {code.value(f'sub i64 {before}, {part}')}, 1")
         code.effect(f"store i64 {less}, ptr {self.read}")
         return take
@@ -85,9 +91,8 @@ class Balance:
         pays = code.value(f"icmp sge i64 {worth}, {read}")
         more = code.value(f"add i64 {code.load('i64', self.doublings)}, 1")
         capped = code.value(f"call i64 @llvm.smin.i64(i64 {more}, i64 {_MOST_DOUBLINGS})")
-        code.effect(
-            f"store i64 {code.value(f'select i1 {pays}, i64 0, i64 {capped}')}, ptr {self.doublings}"
-        )
+        after = code.value(f"select i1 {pays}, i64 0, i64 {capped}")
+        code.effect(f"store i64 {after}, ptr {self.doublings}")
 
 
 def _add(code: EntryCode, place: str, more: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitcore.codegen.loop_passes.rewriting import replaced
 from jitcore.codegen.loop_passes.traversal import (
     STREAM,
     blocks,
@@ -110,13 +111,9 @@ def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], 
         total = add(total, integer(sum(map(_operations, expressions(statement)))))
         match statement:
             case For():
-                trips = _trips(statement)
+                trips = replaced(_trips(statement), lambda x: _span(x, spans))
                 if any(name in bound for name in variables(trips)):
-                    place = statement.start, statement.stop
-                    known = spans.get(place)
                     trips = integer(UNKNOWN_TRIPS)
-                    if known is not None:
-                        trips = integer(-(-known.value // statement.step))
                 inner = multiply(maximum(trips, ZERO), _work(statement.body, bound, spans))
                 total = add(total, inner)
             case While():
@@ -128,6 +125,11 @@ def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], 
             case Store():
                 total = add(total, integer(1))
     return total
+
+
+def _span(x: Expr, spans: dict[tuple[Expr, Expr], Const]) -> Const | None:
+    """The length of a block, where an expression is that."""
+    return spans.get((x.y, x.x)) if isinstance(x, Binary) and x.op == "sub" else None
 
 
 def _trips(loop: For) -> Expr:

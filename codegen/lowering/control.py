@@ -115,6 +115,8 @@ def _raises_constant(block: Block) -> bool:
     if raised.kind != "prim::Raise" or len(made) > 1:
         return False
     call = made[0] if made else raised
+    if call.keywords:
+        return False
     exception, *message = map(_held, call.inputs)
     known = isinstance(exception, type) and exception in vars(builtins).values()
     return known and all(isinstance(one, str) for one in message)

@@ -35,6 +35,7 @@ from jitcore.codegen.lowering.operands import (
 from jitcore.codegen.lowering.orders import copied_order
 from jitcore.codegen.lowering.ranges import Linear
 from jitcore.codegen.lowering.state import Lowering, Rule
+from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, Type
 
@@ -83,7 +84,19 @@ def allocate_result(lowering: Lowering, value: Value, lazy: Lazy) -> ArrayRef:
 
 def _delivered(lowering: Lowering, node: Node, lazy: Lazy) -> Operand:
     """A lazy value as it is inside of groups, and computed now elsewhere."""
-    return lazy if lowering.is_lazy else materialize(lowering, node.output, lazy)
+    if lowering.is_lazy or _is_read_anew(lowering, node, lazy):
+        return lazy
+    return materialize(lowering, node.output, lazy)
+
+
+def _is_read_anew(lowering: Lowering, node: Node, lazy: Lazy) -> bool:
+    """Whether an argument of bfloat16 becomes float32 wherever it is read, which costs nothing."""
+    array = lazy.operands[0] if node.kind == "np::cast" else None
+    if not isinstance(array, ArrayRef) or not is_bfloat16(array.dtype) or lowering.writes:
+        return False
+    users = {use.user for use in node.output.uses}
+    is_near = all(isinstance(one, Node) and one.block is node.block for one in users)
+    return is_near and array.owner is None and not lowering.escapes(node.output)
 
 
 def _dims(operand: Operand) -> tuple[Expr, ...]:

@@ -26,7 +26,7 @@ FUSED = "prim::FusionGroup"
 PUT = "prim::ListPut"
 """The kind of nodes that put an array, input 2, into a list."""
 
-WRITING = frozenset({"np::store", "np::scatter", "np::put_mask"})
+WRITING = frozenset({"np::store", "np::scatter", "np::put_mask", "prim::ListMove", PUT})
 """The kinds that write to an array."""
 
 _PASSING = frozenset(

@@ -117,13 +117,19 @@ def _get(lowering: Lowering, node: Node) -> Operand:
 
 
 def _move(lowering: Lowering, node: Node) -> Operand:
-    """Copy references from one place to another, which may overlap."""
+    """Copy numbers or references from one place to another, which may overlap."""
     target, items = map(lowering.array, node.inputs)
     if {target.strides, items.strides} != {(ONE,)}:
-        raise NotNative("some of the references in a list")
-    places = (target.pointer, target.offset, items.pointer, items.offset)
-    call = Call("jc_move_references", (*places, items.dims[0]), "void", external=True)
-    lowering.emitter.emit(Do(call))
+        raise NotNative("some of the elements of a list")
+    places = [target.pointer, target.offset, items.pointer, items.offset, items.dims[0]]
+    size, name = integer(target.dtype.itemsize), "jc_move_references"
+    if target.dtype != REFERENCE:
+        places[1::2] = [
+            lowering.emitter.shared("bytes", multiply(one, size)) for one in places[1::2]
+        ]
+        places[4] = lowering.emitter.shared("bytes", multiply(places[4], size))
+        name = "jc_move_bytes"
+    lowering.emitter.emit(Do(Call(name, tuple(places), "void", external=True)))
     return ()
 
 

@@ -22,11 +22,12 @@ def onednn_fusion_enabled() -> bool:
 def enable_onednn_fusion(enabled: bool) -> None:
     """Let oneDNN compute layers in float32, or stop that.
 
-    Convolutions, linear maps with packed weights, pooling and large products of matrices become
-    groups together with the elementwise operations between them.  oneDNN chooses the formats of
-    their arrays, which are kept from one to the next, and what it computes differs from NumPy in
-    the last digits.  Calls with numbers that are NaN, infinite, or larger than 2**24 run jitcore's
-    own kernels.  `explain` says which groups there are and what ran.
+    Convolutions, transposed ones among them, linear maps with packed weights, pooling and large
+    products of matrices become groups together with the elementwise operations between them.
+    oneDNN chooses the formats of their arrays, which are kept from one to the next, and what it
+    computes differs from NumPy in the last digits.  Calls with numbers that are NaN, infinite, or
+    larger than 2**24 run jitcore's own kernels.  `explain` says which groups there are and what
+    ran.
 
     It is off by default: the kernels of our own are as fast on the processors that we know, and
     need no other library.  Functions that are compiled already stay as they are.

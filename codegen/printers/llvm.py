@@ -251,7 +251,6 @@ class _FunctionPrinter:
         assert isinstance(size, Const)
         room = f"%{identifier(name)}.room{len(self._allocas)}"
         self._allocas.append(f"  {room} = alloca [{size.value} x i8], align 64")
-        self._module.declarations[STREAM] = _STREAM
         return room
 
     def _assign(self, statement: Assign) -> None:
@@ -398,6 +397,8 @@ class _FunctionPrinter:
         self._terminate(f"ret {memory_type(self._function.result)} {value}")
 
     def _do(self, statement: Do) -> None:
+        if statement.call.name == STREAM:
+            self._module.declarations[STREAM] = _STREAM
         self._call(statement.call)
 
     def _comment(self, statement: Comment) -> None:

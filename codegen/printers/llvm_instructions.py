@@ -131,13 +131,33 @@ class Instructions:
         The module's declarations by symbol; used intrinsics are added.
     contract : bool
         Whether a multiplication and an addition may become one fused operation.
+    lanes : int, optional
+        Each register holds a vector of so many values, which are no pointers and no bfloat16.
     """
 
-    def __init__(self, declarations: dict[str, str], contract: bool = False) -> None:
+    def __init__(
+        self, declarations: dict[str, str], contract: bool = False, lanes: int | None = None
+    ) -> None:
         self.declarations = declarations
         self.lines: list[str] = []
+        self._lanes = lanes
         self._contract = "contract " if contract else ""
         self._registers = 0
+
+    def type(self, dtype: str) -> str:
+        """The type of the registers for values of a dtype."""
+        type_ = _REGISTER_TYPES[dtype]
+        return type_ if self._lanes is None else f"<{self._lanes} x {type_}>"
+
+    def number(self, value: Any, dtype: str) -> str:
+        """The operand text of a literal, the same for all lanes."""
+        text = constant(value, dtype)
+        return text if self._lanes is None else f"splat ({_REGISTER_TYPES[dtype]} {text})"
+
+    def select(self, condition: str, x: str, y: str, dtype: str) -> str:
+        """One of two values."""
+        type_ = self.type(dtype)
+        return self.value(f"select {self.type('bool')} {condition}, {type_} {x}, {type_} {y}")
 
     def value(self, instruction: str) -> str:
         """Append an instruction that has a result; gives the result's register."""
@@ -171,8 +191,9 @@ class Instructions:
 
         ``flag`` is an i1 operand, ``fast`` a fast-math flag.
         """
-        symbol = f"llvm.{name}.{_OVERLOADS[dtype]}"
-        type_ = _REGISTER_TYPES[dtype]
+        lanes = "" if self._lanes is None else f"v{self._lanes}"
+        symbol = f"llvm.{name}.{lanes}{_OVERLOADS[dtype]}"
+        type_ = self.type(dtype)
         params = ", ".join([type_] * len(operands) + ["i1"] * bool(flag))
         self.declare(symbol, type_, params)
         args = ", ".join([f"{type_} {operand}" for operand in operands])
@@ -181,8 +202,9 @@ class Instructions:
 
     def in_float32(self, function: Callable[..., str], *operands: str) -> str:
         """Compute on float16 operands in float32 and round, which is how NumPy does it."""
-        wide = [self.value(f"fpext half {operand} to float") for operand in operands]
-        return self.value(f"fptrunc float {function(*wide)} to half")
+        half, single = self.type("float16"), self.type("float32")
+        wide = [self.value(f"fpext {half} {operand} to {single}") for operand in operands]
+        return self.value(f"fptrunc {single} {function(*wide)} to {half}")
 
     def end_of_blocks(self, start: str, stop: str, size: int) -> str:
         """Where a range's last block of ``size`` iterations, a power of two, ends."""
@@ -198,8 +220,8 @@ class Instructions:
         if op == "neg":
             return self._negative(x, dtype)
         if op == "not":
-            mask = "true" if dtype == "bool" else "-1"
-            return self.value(f"xor {_REGISTER_TYPES[dtype]} {x}, {mask}")
+            mask = self.number(True if dtype == "bool" else -1, dtype)
+            return self.value(f"xor {self.type(dtype)} {x}, {mask}")
         if op in _FLOAT_UNARY and dtype in FLOATS:
             if dtype == "float16" and op != "fabs":
                 return self.in_float32(lambda wide: self.intrinsic(op, "float32", wide), x)
@@ -211,8 +233,8 @@ class Instructions:
 
     def _negative(self, x: str, dtype: str) -> str:
         if dtype in FLOATS:
-            return self.value(f"fneg {_REGISTER_TYPES[dtype]} {x}")
-        return self.value(f"sub {_REGISTER_TYPES[dtype]} 0, {x}")
+            return self.value(f"fneg {self.type(dtype)} {x}")
+        return self.value(f"sub {self.type(dtype)} {self.number(0, dtype)}, {x}")
 
     def binary(self, op: str, x: str, y: str, dtype: str, reassoc: bool = False) -> str:
         """Two operands of ``dtype``; comparisons and ``…_overflows`` give an i1."""
@@ -227,13 +249,13 @@ class Instructions:
         if dtype in FLOATS:
             return self._float_binary(op, x, y, dtype, reassoc)
         if op in _LOGICAL_BINARY:
-            return self.value(f"{_LOGICAL_BINARY[op]} {_REGISTER_TYPES[dtype]} {x}, {y}")
+            return self.value(f"{_LOGICAL_BINARY[op]} {self.type(dtype)} {x}, {y}")
         if dtype in ("bool", "ptr"):
             raise ValueError(f"no primitive {op!r} for {dtype}")
         return self._integer_binary(op, x, y, dtype)
 
     def _comparison(self, op: str, x: str, y: str, dtype: str) -> str:
-        type_ = _REGISTER_TYPES[dtype]
+        type_ = self.type(dtype)
         if dtype in FLOATS:
             return self.value(f"fcmp {_FLOAT_COMPARISONS[op]} {type_} {x}, {y}")
         sign = "" if op in ("eq", "ne") else "s" if dtype in _SIGNED else "u"
@@ -249,11 +271,11 @@ class Instructions:
         # Of two equal operands (0.0 and -0.0) NumPy takes the second, as x86's minps does, and
         # the first in float16.
         predicate = {"min": "l", "max": "g"}[op] + ("e" if dtype == "float16" else "t")
-        type_ = _REGISTER_TYPES[dtype]
+        type_ = self.type(dtype)
         ordered = self.value(f"fcmp o{predicate} {type_} {x}, {y}")
-        better = self.value(f"select i1 {ordered}, {type_} {x}, {type_} {y}")
+        better = self.select(ordered, x, y, dtype)
         is_nan = self.value(f"fcmp uno {type_} {x}, {x}")
-        return self.value(f"select i1 {is_nan}, {type_} {x}, {type_} {better}")
+        return self.select(is_nan, x, better, dtype)
 
     def _overflows(self, op: str, x: str, y: str, dtype: str) -> str:
         type_ = _REGISTER_TYPES[dtype]
@@ -276,10 +298,10 @@ class Instructions:
         flags = self._contract if name in _CONTRACTED else ""
         if reassoc:
             flags = "contract reassoc "
-        return self.value(f"{name} {flags}{_REGISTER_TYPES[dtype]} {x}, {y}")
+        return self.value(f"{name} {flags}{self.type(dtype)} {x}, {y}")
 
     def _integer_binary(self, op: str, x: str, y: str, dtype: str) -> str:
-        type_ = _REGISTER_TYPES[dtype]
+        type_ = self.type(dtype)
         if op in _INTEGER_BINARY:
             return self.value(f"{_INTEGER_BINARY[op]} {type_} {x}, {y}")
         if op == "shr":
@@ -291,17 +313,18 @@ class Instructions:
             return self.value(f"u{kind} {type_} {x}, {y}")
         if y != "-1" and y.lstrip("-").isdigit():
             return self.value(f"s{kind} {type_} {x}, {y}")
-        return self._signed_division(kind, x, y, type_)
+        return self._signed_division(kind, x, y, dtype)
 
-    def _signed_division(self, kind: str, x: str, y: str, type_: str) -> str:
+    def _signed_division(self, kind: str, x: str, y: str, dtype: str) -> str:
         """Divide such that the least integer by -1 wraps; the machine's division would trap."""
-        minus = self.value(f"icmp eq {type_} {y}, -1")
-        divisor = self.value(f"select i1 {minus}, {type_} 1, {type_} {y}")
+        type_ = self.type(dtype)
+        minus = self.value(f"icmp eq {type_} {y}, {self.number(-1, dtype)}")
+        divisor = self.select(minus, self.number(1, dtype), y, dtype)
         result = self.value(f"s{kind} {type_} {x}, {divisor}")
         if kind == "rem":
             return result  # x rem 1 is x rem -1: zero
-        negative = self.value(f"sub {type_} 0, {x}")
-        return self.value(f"select i1 {minus}, {type_} {negative}, {type_} {result}")
+        negative = self.value(f"sub {type_} {self.number(0, dtype)}, {x}")
+        return self.select(minus, negative, result, dtype)
 
     def cast(self, x: str, source: str, target: str) -> str:
         """Convert between dtypes by value."""
@@ -325,7 +348,7 @@ class Instructions:
 
     def bit_cast(self, x: str, source: str, target: str) -> str:
         """Reinterpret the bits of a value as another dtype of the same size."""
-        from_type, to_type = _REGISTER_TYPES[source], _REGISTER_TYPES[target]
+        from_type, to_type = self.type(source), self.type(target)
         if from_type == to_type:
             return x
         if "bool" in (source, target) or "ptr" in (source, target):
@@ -334,9 +357,8 @@ class Instructions:
 
     def _truth(self, x: str, source: str) -> str:
         if source in FLOATS:
-            return self.value(f"fcmp une {_REGISTER_TYPES[source]} {x}, {constant(0.0, source)}")
-        zero = "null" if source == "ptr" else "0"
-        return self.value(f"icmp ne {_REGISTER_TYPES[source]} {x}, {zero}")
+            return self.value(f"fcmp une {self.type(source)} {x}, {self.number(0.0, source)}")
+        return self.value(f"icmp ne {self.type(source)} {x}, {self.number(0, source)}")
 
     def _pointer_cast(self, x: str, source: str, target: str) -> str:
         if {source, target} <= {"ptr", "int64", "uint64"}:
@@ -351,39 +373,41 @@ class Instructions:
         if before == after:
             return x
         opcode = "trunc" if after < before else "sext" if source in _SIGNED else "zext"
-        return self.value(f"{opcode} i{before} {x} to i{after}")
+        return self.value(f"{opcode} {self.type(source)} {x} to {self.type(target)}")
 
     def _integer_to_float(self, x: str, source: str, target: str) -> str:
         opcode = "sitofp" if source in _SIGNED else "uitofp"
         if target == "float16":
             # NumPy rounds twice, through float32.
-            wide = self.value(f"{opcode} {_REGISTER_TYPES[source]} {x} to float")
-            return self.value(f"fptrunc float {wide} to half")
-        return self.value(f"{opcode} {_REGISTER_TYPES[source]} {x} to {_REGISTER_TYPES[target]}")
+            wide = self.value(f"{opcode} {self.type(source)} {x} to {self.type('float32')}")
+            return self.value(f"fptrunc {self.type('float32')} {wide} to {self.type('float16')}")
+        return self.value(f"{opcode} {self.type(source)} {x} to {self.type(target)}")
 
     def _float_to_float(self, x: str, source: str, target: str) -> str:
         if source == "float64" and target == "float16":
             return self._float64_to_float16(x)
         opcode = "fpext" if BITS[source] < BITS[target] else "fptrunc"
-        return self.value(f"{opcode} {_FLOAT_TYPES[source]} {x} to {_FLOAT_TYPES[target]}")
+        return self.value(f"{opcode} {self.type(source)} {x} to {self.type(target)}")
 
     def _float64_to_float16(self, x: str) -> str:
         """Round once, by way of a float32 rounded to odd; few machines have the instruction.
 
         See Boldo and Melquiond, "When double rounding is odd" (2005).
         """
-        nearest = self.value(f"fptrunc double {x} to float")
-        back = self.value(f"fpext float {nearest} to double")
+        double, single, half = map(self.type, ("float64", "float32", "float16"))
+        word, truth = self.type("int32"), self.type("bool")
+        nearest = self.value(f"fptrunc {double} {x} to {single}")
+        back = self.value(f"fpext {single} {nearest} to {double}")
         magnitudes = [self.intrinsic("fabs", "float64", operand) for operand in (back, x)]
-        above = self.value(f"fcmp ogt double {magnitudes[0]}, {magnitudes[1]}")
-        inexact = self.value(f"fcmp one double {back}, {x}")
-        bits = self.value(f"bitcast float {nearest} to i32")
-        one = self.value(f"zext i1 {above} to i32")
-        toward_zero = self.value(f"sub i32 {bits}, {one}")
-        sticky = self.value(f"zext i1 {inexact} to i32")
-        odd = self.value(f"or i32 {toward_zero}, {sticky}")
-        rounded = self.value(f"bitcast i32 {odd} to float")
-        return self.value(f"fptrunc float {rounded} to half")
+        above = self.value(f"fcmp ogt {double} {magnitudes[0]}, {magnitudes[1]}")
+        inexact = self.value(f"fcmp one {double} {back}, {x}")
+        bits = self.value(f"bitcast {single} {nearest} to {word}")
+        one = self.value(f"zext {truth} {above} to {word}")
+        toward_zero = self.value(f"sub {word} {bits}, {one}")
+        sticky = self.value(f"zext {truth} {inexact} to {word}")
+        odd = self.value(f"or {word} {toward_zero}, {sticky}")
+        rounded = self.value(f"bitcast {word} {odd} to {single}")
+        return self.value(f"fptrunc {single} {rounded} to {half}")
 
     def _from_bfloat16(self, x: str) -> str:
         """The float32 whose upper half the bits are."""
@@ -409,26 +433,24 @@ class Instructions:
             return self._float_to_uint64(x, source)
         bits = 64 if target in ("int64", "uint32") else 32
         wide = self._truncate(x, source, bits)
-        if BITS[target] == bits:
-            return wide
-        return self.value(f"trunc i{bits} {wide} to i{BITS[target]}")
+        return self._resize(wide, f"int{bits}", target)
 
     def _truncate(self, x: str, source: str, bits: int) -> str:
         """Toward zero; NaN and what does not fit become the least integer, as on x86-64."""
-        type_ = _FLOAT_TYPES[source]
+        type_, target = self.type(source), f"int{bits}"
         magnitude = self.intrinsic("fabs", source, x)
-        limit = constant(2.0 ** (bits - 1), source)
+        limit = self.number(2.0 ** (bits - 1), source)
         fits = self.value(f"fcmp olt {type_} {magnitude}, {limit}")
-        converted = self.value(f"fptosi {type_} {x} to i{bits}")
-        return self.value(f"select i1 {fits}, i{bits} {converted}, i{bits} {-(1 << (bits - 1))}")
+        converted = self.value(f"fptosi {type_} {x} to {self.type(target)}")
+        return self.select(fits, converted, self.number(-(1 << (bits - 1)), target), target)
 
     def _float_to_uint64(self, x: str, source: str) -> str:
         """What x86-64 compilers emit: the upper half is converted less 2**63."""
-        type_ = _FLOAT_TYPES[source]
-        half = constant(2.0**63, source)
+        type_, integer = self.type(source), self.type("int64")
+        half = self.number(2.0**63, source)
         large = self.value(f"fcmp oge {type_} {x}, {half}")
         low = self._truncate(x, source, 64)
         difference = self.value(f"fsub {type_} {x}, {half}")
         high = self._truncate(difference, source, 64)
-        flipped = self.value(f"xor i64 {high}, {-(1 << 63)}")
-        return self.value(f"select i1 {large}, i64 {flipped}, i64 {low}")
+        flipped = self.value(f"xor {integer} {high}, {self.number(-(1 << 63), 'int64')}")
+        return self.select(large, flipped, low, "int64")

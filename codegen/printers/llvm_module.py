@@ -20,11 +20,11 @@ from jitcore.codegen.printers.vector_calls import (
     caller_name,
     is_called,
     kept_functions,
-    twin,
     twin_declaration,
     twin_name,
     vecmath_symbol,
 )
+from jitcore.codegen.printers.vector_functions import vector_function
 from jitcore.codegen.runtime.numpy_loops import vector_declarations, vector_names
 
 __all__ = ["Module", "PrintFunction"]
@@ -144,16 +144,11 @@ class Module:
             self.declarations[vectors] = twin_declaration(symbol, function, lanes)
             self._for_vectorizer.append(vectors)
             empty = Module(self.vector_bits, self._print_function)
-            add_library(vectors, partial(empty.with_twin, name, dtype, lanes))
+            add_library(vectors, partial(empty.with_twin, name, dtype, lanes), "registers")
 
     def with_twin(self, name: str, dtype: str, lanes: int) -> str:
         """The text of the module, with a function of vector math that takes vectors."""
-        function, branch = _vecmath_function(name, dtype), vecmath.branch(name, dtype)
-        names = (branch.moderate, branch.anywhere) if branch else (name,)
-        for one in names:
-            self._define(one, dtype)
-        symbol = vecmath_symbol(name, dtype)
-        self._definitions.append(twin(symbol, function, lanes, self.metadata, branch))
+        self._definitions += vector_function(name, dtype, lanes, self.declarations)
         return self.text()
 
     def declare_with_vectors(self, name: str) -> None:

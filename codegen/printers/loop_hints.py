@@ -106,14 +106,34 @@ def _goes_on(first: Stmt, second: Stmt) -> bool:
 
 
 def _hints_of_form(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
+    lanes = _lanes_of_sums(loop)
+    if lanes:
+        return [NOT_UNROLLED, vector_width(min(lanes, vector_bits // 32)), AFTERWARDS]
     hints = _sum_hints(loop, vector_bits, is_read_again) if _adds_up(loop) else []
     if _has_short_rest(loop):
         hints.append(MASKED)
-    if not hints and _is_around_sum(loop):
+    if not hints and (_is_around_sum(loop) or _is_around_lanes(loop)):
         hints.append(NOT_UNROLLED)
     if not hints and _is_around_row(loop):
         hints.append(NO_VECTORS)
     return hints
+
+
+def _lanes_of_sums(loop: For) -> int | None:
+    """How many sums in memory a loop adds to, where it does that (`loop_passes.lane_sums`)."""
+    is_step = any(
+        isinstance(one, Store) and isinstance(one.value, Binary) and one.value.reassoc
+        for one in loop.body
+    )
+    return known_trips(loop) if is_step else None
+
+
+def _is_around_lanes(loop: For) -> bool:
+    """Whether a loop runs one that adds to sums in memory.
+
+    Copies of that would read memory in another order than it lies in.
+    """
+    return any(isinstance(one, For) and _lanes_of_sums(one) for one in loop.body)
 
 
 def _is_around_row(loop: For) -> bool:

@@ -90,9 +90,11 @@ class SideBySide:
     def hints(self, is_rest: bool) -> list[str]:
         """What LLVM is told about the loop over whole blocks, or about that over the rest."""
         width = [vector_width(self.lanes)] if self.is_width else []
-        # Copies of a long step for the few vectors of the rest take long to compile, too.
-        rest = [ONE_AT_A_TIME, MASKED, NOT_UNROLLED]
-        return [*width, *(rest if is_rest else [several_at_a_time(self.vectors)])]
+        if not is_rest:
+            return [*width, several_at_a_time(self.vectors)]
+        # Copies of a long step for the few vectors of the rest would take long to compile, too.
+        is_longer = self.operations > MIDDLE_STEP * self.vectors
+        return [*width, ONE_AT_A_TIME, MASKED, *([NOT_UNROLLED] if is_longer else [])]
 
 
 def side_by_side(

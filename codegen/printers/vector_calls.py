@@ -11,7 +11,7 @@ vectorizer knows which function takes a vector by the attribute
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from jitcore.codegen import vecmath
@@ -35,7 +35,7 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
 )
-from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS, constant, memory_type
+from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS, memory_type
 from jitcore.codegen.printers.loop_metadata import (
     AFTERWARDS,
     INTERLEAVED,
@@ -49,13 +49,13 @@ from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS
 from jitcore.ir.dataclass import dataclass
 
 __all__ = [
+    "REGISTERS",
     "VectorCalls",
     "caller",
     "caller_name",
     "is_called",
     "is_independent",
     "kept_functions",
-    "twin",
     "twin_declaration",
     "twin_name",
     "vecmath_symbol",
@@ -70,9 +70,6 @@ One call suffices where the function branches, or is a loop of NumPy's for vecto
 
 REGISTERS: Final = 4
 """How many registers a call computes: what is left does for the functions' own values."""
-
-
-_OVERLOADS: Final = {"float32": "f32", "float64": "f64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,167 +297,16 @@ def kept_functions(names: list[str]) -> list[str]:
 
 
 def twin_name(symbol: str, lanes: int) -> str:
-    """The symbol of `twin`."""
+    """The symbol of `vector_functions.vector_function`."""
     return f"{symbol}_x{lanes}"
 
 
 def twin_declaration(symbol: str, function: Function, lanes: int) -> str:
-    """The declaration of `twin` in modules that call it."""
+    """The declaration of `vector_functions.vector_function` in modules that call it."""
     vectors = [f"<{lanes} x {memory_type(param.dtype)}>" for param in function.params]
     result = f"<{lanes} x {memory_type(function.result)}>"
     name = twin_name(symbol, lanes)
     return f"declare {result} @{name}({', '.join(vectors)}) memory(none) nounwind willreturn"
-
-
-def twin(
-    symbol: str,
-    function: Function,
-    lanes: int,
-    metadata: Callable[[str], str],
-    branch: vecmath.Branch | None,
-) -> str:
-    """A function of vector math for vectors: a loop over lanes, which LLVM makes one step of.
-
-    Parameters
-    ----------
-    symbol : str
-        That of the function.
-    function : Function
-        The definition of that.
-    lanes : int
-    metadata : function
-        Adds a node to the module.
-    branch : Branch or None
-        There are two loops then, and the one for moderate numbers is for vectors of such only.
-    """
-
-    def loop(width: int) -> str:
-        hints = (NOT_UNROLLED, ONE_AT_A_TIME, vector_width(width))
-        return metadata(f"distinct !{{{{self}}, {', '.join(map(metadata, hints))}}}")
-
-    result = memory_type(function.result)
-    types = [memory_type(param.dtype) for param in function.params]
-    vectors = [f"<{lanes} x {type_}>" for type_ in types]
-    lines = [
-        f"define <{lanes} x {result}> @{twin_name(symbol, lanes)}"
-        f"({_operands(vectors, '%v')}) memory(none) willreturn #0 {{",
-        "entry:",
-        f"  %results = alloca <{lanes} x {result}>",
-    ]
-    for number, vector in enumerate(vectors):
-        # The rest of a loop leaves lanes that no element fills: what is in them must be a number.
-        lines += [
-            f"  %m{number} = alloca {vector}",
-            f"  %known{number} = freeze {vector} %v{number}",
-            f"  store {vector} %known{number}, ptr %m{number}",
-        ]
-    if branch is None:
-        lines += ["  br label %lane", *_lanes(symbol, "lane", result, types, lanes, loop(lanes))]
-    else:
-        if branch.of_quotient:
-            lines += _test_of_quotient(lanes, function.result, branch.bound)
-        else:
-            lines += _test(lanes, [param.dtype for param in function.params], branch.bound)
-        moderate, anywhere = (
-            vecmath_symbol(name, function.result) for name in (branch.moderate, branch.anywhere)
-        )
-        lines += _lanes(moderate, "moderate", result, types, lanes, loop(lanes))
-        # It is large: the fewer registers at a time, the sooner it is compiled.
-        width = max(lanes // REGISTERS, 2)
-        lines += _lanes(anywhere, "anywhere", result, types, lanes, loop(width))
-    lines += [
-        "end:",
-        f"  %vector = load <{lanes} x {result}>, ptr %results",
-        f"  ret <{lanes} x {result}> %vector",
-        "}",
-    ]
-    return "\n".join(lines)
-
-
-def _test(lanes: int, dtypes: list[str], bound: float) -> list[str]:
-    """Branch by whether the magnitudes of all lanes are below a bound."""
-    lines: list[str] = []
-    moderate = "splat (i1 true)"
-    for number, dtype in enumerate(dtypes):
-        test = _test_of_floats if dtype in FLOATS else _test_of_integers
-        lines += [
-            *test(lanes, dtype, number, bound),
-            f"  %moderate{number} = and <{lanes} x i1> {moderate}, %within{number}",
-        ]
-        moderate = f"%moderate{number}"
-    return [*lines, *_branch_by(lanes, moderate)]
-
-
-def _branch_by(lanes: int, moderate: str) -> list[str]:
-    return [
-        f"  %mask = bitcast <{lanes} x i1> {moderate} to i{lanes}",
-        f"  %all = icmp eq i{lanes} %mask, -1",
-        "  br i1 %all, label %moderate, label %anywhere",
-    ]
-
-
-def _test_of_quotient(lanes: int, dtype: str, bound: float) -> list[str]:
-    """Branch by whether all quotients of the first by the second number are below a bound."""
-    type_ = memory_type(dtype)
-    vector = f"<{lanes} x {type_}>"
-    absolute = f"@llvm.fabs.v{lanes}{_OVERLOADS[dtype]}"
-    return [
-        f"  %magnitude = call {vector} {absolute}({vector} %known0)",
-        f"  %divisor = call {vector} {absolute}({vector} %known1)",
-        f"  %limit = fmul {vector} %divisor, splat ({type_} {constant(bound, dtype)})",
-        f"  %within = fcmp olt {vector} %magnitude, %limit",
-        *_branch_by(lanes, "%within"),
-    ]
-
-
-def _test_of_floats(lanes: int, dtype: str, number: int, bound: float) -> list[str]:
-    vector = f"<{lanes} x {memory_type(dtype)}>"
-    limit = f"splat ({memory_type(dtype)} {constant(bound, dtype)})"
-    return [
-        f"  %below{number} = fcmp olt {vector} %known{number}, {limit}",
-        f"  %negated{number} = fneg {vector} %known{number}",
-        f"  %above{number} = fcmp olt {vector} %negated{number}, {limit}",
-        f"  %within{number} = and <{lanes} x i1> %below{number}, %above{number}",
-    ]
-
-
-def _test_of_integers(lanes: int, dtype: str, number: int, bound: float) -> list[str]:
-    """Signed ones are shifted first, so that the numbers within are the least unsigned ones."""
-    type_ = memory_type(dtype)
-    vector = f"<{lanes} x {type_}>"
-    shift = 0 if dtype.startswith("u") else int(bound)
-    return [
-        f"  %shifted{number} = add {vector} %known{number}, splat ({type_} {shift})",
-        f"  %within{number} = icmp ult {vector} %shifted{number}, "
-        f"splat ({type_} {int(bound) + shift})",
-    ]
-
-
-def _lanes(
-    symbol: str, label: str, result: str, types: list[str], lanes: int, loop: str
-) -> list[str]:
-    """The loop over lanes, which jumps to ``end``; ``label`` makes its names its own."""
-    index, entry = f"%{label}.i", f"{label}.loop"
-    lines = [
-        f"{label}:",
-        f"  br label %{entry}",
-        f"{entry}:",
-        f"  {index} = phi i64 [ 0, %{label} ], [ {index}.next, %{entry} ]",
-    ]
-    for number, type_ in enumerate(types):
-        lines += [
-            f"  %{label}.a{number} = getelementptr inbounds {type_}, ptr %m{number}, i64 {index}",
-            f"  %{label}.x{number} = load {type_}, ptr %{label}.a{number}",
-        ]
-    return [
-        *lines,
-        f"  %{label}.result = call {result} @{symbol}({_operands(types, f'%{label}.x')})",
-        f"  %{label}.a = getelementptr inbounds {result}, ptr %results, i64 {index}",
-        f"  store {result} %{label}.result, ptr %{label}.a",
-        f"  {index}.next = add nuw nsw i64 {index}, 1",
-        f"  %{label}.more = icmp ult i64 {index}.next, {lanes}",
-        f"  br i1 %{label}.more, label %{entry}, label %end, !llvm.loop {loop}",
-    ]
 
 
 def _operands(types: list[str], name: str) -> str:

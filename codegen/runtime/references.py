@@ -10,6 +10,7 @@ when it dies:
                        view of an array; null without memory
 ``jc_move_references`` (target, place, items, place, count): copy references to where others, or
                        none, are; the places may overlap
+``jc_move_bytes``      the same of what is no references, with places and counts in bytes
 ``jc_list_of_objects`` a new list of (references, count); null without memory
 ``jc_read_arrays``     (list, type number, another one, rank, flags): an array of objects with all
                        elements of a list and room for two more; null where one of them is no array
@@ -37,7 +38,13 @@ __all__ = ["add_reference_functions"]
 _MAX_RANK = 8
 _OBJECTS: tuple[Any, ...] = (np.ndarray, np.dtype(object))
 _SYMBOLS = (
-    *("jc_new_references", "jc_new_view", "jc_move_references", "jc_list_of_objects"),
+    *(
+        "jc_new_references",
+        "jc_new_view",
+        "jc_move_bytes",
+        "jc_move_references",
+        "jc_list_of_objects",
+    ),
     *("jc_read_arrays", "jc_write_objects"),
 )
 
@@ -102,6 +109,13 @@ define void @jc_move_references(ptr %target, i64 %place, ptr %items, i64 %from, 
   call void @for_each(ptr @jc_incref, ptr %first, i64 %count)
   call void @for_each(ptr @jc_decref, ptr %to, i64 %count)
   %bytes = mul i64 %count, 8
+  call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %first, i64 %bytes, i1 false)
+  ret void
+}
+
+define void @jc_move_bytes(ptr %target, i64 %place, ptr %items, i64 %from, i64 %bytes) {
+  %to = getelementptr i8, ptr %target, i64 %place
+  %first = getelementptr i8, ptr %items, i64 %from
   call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %first, i64 %bytes, i1 false)
   ret void
 }

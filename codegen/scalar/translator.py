@@ -6,7 +6,7 @@ import ast
 import linecache
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import FunctionType
 from typing import Any, Final, NoReturn
@@ -82,8 +82,15 @@ def parse_function(python_function: Callable[..., Any]) -> ast.FunctionDef:
 def _definitions(path: str) -> dict[tuple[int, str], ast.FunctionDef]:
     """All functions of a file, by the number of their first line and their name."""
     tree = ast.parse("".join(linecache.getlines(path)))
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return {(_first_line(node), node.name): node for node in found}
+    return {(_first_line(node), node.name): node for node in _functions_in(tree.body)}
+
+
+def _functions_in(statements: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    for one in statements:
+        if isinstance(one, ast.FunctionDef):
+            yield one
+        if isinstance(one, ast.FunctionDef | ast.ClassDef):
+            yield from _functions_in(one.body)
 
 
 def _first_line(definition: ast.FunctionDef) -> int:

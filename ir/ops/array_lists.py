@@ -11,7 +11,14 @@ from jitcore.ir.ops.op import Call, Untypable
 from jitcore.ir.reference import require
 from jitcore.ir.types import LocalListType, TensorType, is_array
 
-__all__ = ["LEFT_TO_PYTHON", "joined", "long_list", "rank_in", "stacked"]
+__all__ = [
+    "LEFT_TO_PYTHON",
+    "have_same_extents",
+    "joined",
+    "long_list",
+    "rank_in",
+    "stacked",
+]
 
 _NOTHING_JOINED = "no arrays become one"
 _SHAPES_DIFFER = "arrays of several shapes become one"
@@ -37,6 +44,14 @@ def rank_in(items: Value) -> int:
     element = items.type.element
     assert isinstance(element, TensorType) and element.rank is not None
     return element.rank
+
+
+def have_same_extents(items: Any, others: Any) -> bool:
+    """Whether arrays at the same places of two lists have the same shapes."""
+    is_same = True
+    for number in range(min(len(items), len(others))):
+        is_same = is_same and items[number].shape == others[number].shape
+    return is_same
 
 
 def stacked(items: Any, axis: int) -> Any:

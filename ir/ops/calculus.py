@@ -9,7 +9,7 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array, default_dtype
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.types import FLOAT, INT, SUPPORTED, ListType, TensorType, TupleType, is_number
@@ -281,7 +281,7 @@ def _convolve_rule(b: Builder, call: Call) -> Value:
     mode = call.static("mode")
     one, two = tensor(x).dtype, tensor(y).dtype
     assert one is not None and two is not None
-    dtype = np.promote_types(one, two)
+    dtype = common_dtype(one, two)
     if rank_of(x) != 1 or rank_of(y) != 1 or mode not in ("full", "same", "valid"):
         raise Untypable("np.convolve of something else than vectors")
     if dtype.char not in SUPPORTED:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, row
 from jitcore.ir.types import FLOAT, INT, TensorType
 
@@ -55,7 +55,7 @@ def _isclose_rule(b: Builder, call: Call) -> Value:
     if isinstance(y.type, TensorType):
         dtype = tensor(y).dtype
         assert dtype is not None
-        y = cast_to(b, y, np.result_type(dtype, 1.0))
+        y = cast_to(b, y, common_dtype(dtype, 1.0))
     elif y.type == INT:
         y = b.op("prim::float", y)
     return b.define(_are_close, x, y, *_tolerances(call))

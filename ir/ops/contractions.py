@@ -9,7 +9,7 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.types import FLOAT, INT, SUPPORTED, Dim, TensorType
 
@@ -51,7 +51,7 @@ def _contract(b: Builder, x: Value, y: Value, pairs: Sequence[tuple[int, int]]) 
 
 
 def _check_dtypes(values: Sequence[Value]) -> np.dtype[Any]:
-    dtype = np.result_type(*(array_operand(value).type.dtype for value in values))  # type: ignore[attr-defined]
+    dtype = common_dtype(*(array_operand(value).type.dtype for value in values))  # type: ignore[attr-defined]
     if dtype.char not in SUPPORTED or dtype.kind == "b":
         raise Untypable(f"a contraction of {dtype}")
     return dtype

@@ -13,7 +13,7 @@ from jitcore.ir import reference
 from jitcore.ir.bfloat16 import computed_in, is_stored
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, rank_of, row
 from jitcore.ir.types import (
     BOOL,
@@ -132,7 +132,7 @@ def _of_list(b: Builder, value: Value, dtype: Any) -> Value:
     if len(leaves) > _LONGEST:
         raise Untypable("an array of a long list")
     natural: np.dtype[Any] = np.dtype(bool if leaves else np.float64)
-    natural = reduce(np.promote_types, _leaf_dtypes(leaves), natural)
+    natural = reduce(common_dtype, _leaf_dtypes(leaves), natural)
     asked = _checked(natural if dtype is None else dtype)
     if not np.can_cast(natural, asked, "same_kind"):
         raise Untypable(f"an array of {asked} of numbers of {natural}")

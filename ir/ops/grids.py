@@ -1,4 +1,4 @@
-"""Arrays of places: ``linspace``, ``mgrid``."""
+"""Arrays of places: ``linspace``, ``mgrid``, ``indices``."""
 
 from __future__ import annotations
 
@@ -80,11 +80,28 @@ def grid(b: Builder, slices: Sequence[Sequence[Value | None]]) -> Value:
     lines = [_grid_line(b, *parts) for parts in slices]
     counts = [b.size(line, 0) for line in lines]
     stack = b.op("np::empty", b.constant(len(lines)), *counts, dtype=_LONG)
+    return _stacked(b, stack, lines)
+
+
+def _stacked(b: Builder, stack: Value, lines: Sequence[Value]) -> Value:
+    """Fill a stack of arrays: the places of each change along its own axis only."""
     for axis, line in enumerate(lines):
         entries = b.op("np::view", line, index=f":{', None' * (len(lines) - 1 - axis)}")
         part = b.op("np::view", stack, index=f"{axis}{', :' * len(lines)}")
         b.op("np::store", part, entries)
     return stack
+
+
+def _indices_rule(b: Builder, call: Call) -> Value:
+    extents = b.elements(call.value("dimensions"))
+    dtype = np.dtype(call.static("dtype"))
+    if not extents or any(one.type != INT for one in extents):
+        raise Untypable("np.indices of something else than some ints")
+    if dtype.kind not in "iuf" or dtype.char not in SUPPORTED:
+        raise Untypable(f"np.indices of {dtype}")
+    stack = b.op("np::empty", b.constant(len(extents)), *extents, dtype=dtype)
+    zero, one = b.constant(0), b.constant(1)
+    return _stacked(b, stack, [b.op("np::iota", zero, one, n, dtype=dtype) for n in extents])
 
 
 def grid_of_one(b: Builder, parts: Sequence[Value | None]) -> Value:
@@ -119,5 +136,13 @@ OPS: tuple[Op, ...] = (
         "start, stop, num=50, endpoint=True, retstep!=False, dtype=None, axis!=0, *, device!=None",
         functions=(np.linspace,),
         doc="Equal steps from start to stop.",
+    ),
+    Op(
+        "np::indices",
+        np.indices,
+        _indices_rule,
+        "dimensions, dtype=int, sparse!=False",
+        functions=(np.indices,),
+        doc="The places along each axis of an array of this shape.",
     ),
 )

@@ -15,7 +15,7 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.shapes import BroadcastError, normalize_axes
-from jitcore.ir.types import FLOAT, INT, SUPPORTED, Dim, TensorType
+from jitcore.ir.types import FLOAT, INT, SUPPORTED, Dim, TensorType, TupleType
 
 __all__ = ["OPS"]
 
@@ -77,7 +77,15 @@ def _quantile_rule(kind: str, function: Any) -> Rule:
 
 def _unique_rule(b: Builder, call: Call) -> Value:
     x = call.value("ar")
-    return b.emit("np::unique", [x], {}, TensorType(_dtype(x), (b.fresh_dim(),)))
+    dtype, dims = _dtype(x), tensor(x).dims or ()
+    count = (b.fresh_dim(),)
+    more = {"return_index": count, "return_inverse": dims, "return_counts": count}
+    asked = {name: True for name in more if call.static(name)}
+    if "return_inverse" in asked and not dims:
+        raise Untypable("the places of a single number in what np.unique gives")
+    places = [TensorType(np.dtype(np.intp), more[name]) for name in asked]
+    values = TensorType(dtype, count)
+    return b.emit("np::unique", [x], asked, TupleType((values, *places)) if places else values)
 
 
 def _matrix_dtype(function: Any, *values: Value) -> np.dtype[Any]:
@@ -160,7 +168,7 @@ OPS: tuple[Op, ...] = (
         "unique",
         np.unique,
         _unique_rule,
-        "ar, return_index!=False, return_inverse!=False, return_counts!=False, axis!=None, *, "
+        "ar, return_index=False, return_inverse=False, return_counts=False, axis!=None, *, "
         "equal_nan!=True, sorted!=True",
         "The different elements, sorted.",
     ),

@@ -13,7 +13,7 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.array_lists import joined, long_list, rank_in, stacked
 from jitcore.ir.ops.conversion import as_array, default_dtype
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.types import INT, SUPPORTED, Dim, ListType, TensorType, TupleType
 
@@ -22,18 +22,10 @@ __all__ = ["OPS"]
 
 def _common(b: Builder, values: Sequence[Value]) -> list[Value]:
     dtypes = [tensor(value).dtype for value in values]
-    dtype = _common_dtype([one for one in dtypes if one is not None])
+    dtype = common_dtype(*[one for one in dtypes if one is not None])
     if not is_stored(dtype):
         raise Untypable(f"dtype {dtype} is not compiled")
     return [cast_to(b, value, dtype) for value in values]
-
-
-def _common_dtype(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
-    try:
-        return np.result_type(*dtypes)
-    except TypeError as error:
-        # bfloat16 and short integers, say, have no common dtype.
-        raise Untypable(str(error)) from None
 
 
 def _concatenate_rule(b: Builder, call: Call) -> Value:

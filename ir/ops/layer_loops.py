@@ -21,7 +21,7 @@ __all__ = [
     "adaptive_maximum_rule",
     "adaptive_mean",
     "embedding_bag_rule",
-    "grid_sample_rule",
+    "float_dims",
     "require_pixels",
 ]
 
@@ -62,7 +62,7 @@ def adaptive_maximum_rule(rank: int) -> Rule:
         x = array_operand(call.value("input"))
         if call.static("return_indices") is not False:
             raise Untypable("pooling that gives indices, too")
-        dims, asked = _float_dims(x), call.static("output_size")
+        dims, asked = float_dims(x), call.static("output_size")
         if len(dims) not in (rank + 1, rank + 2):
             raise Untypable(f"an input with {len(dims)} axes")
         sizes = tuple(asked) if isinstance(asked, tuple | list) else (asked,) * rank
@@ -94,7 +94,8 @@ def require_pixels(b: Builder, x: Value, rank: int, message: str) -> None:
             b.op("prim::require_shape", is_some, x, message=message)
 
 
-def _float_dims(x: Value) -> tuple[Any, ...]:
+def float_dims(x: Value) -> tuple[Any, ...]:
+    """The extents of an array of float32 or float64; others have no form as loops."""
     type_ = x.type
     if not isinstance(type_, TensorType) or type_.dims is None:
         raise Untypable("an array of unknown rank")
@@ -162,7 +163,7 @@ def embedding_bag_rule(b: Builder, call: Call) -> Value:
     dtype = tensor(numbers).dtype
     if dtype is None or dtype.kind not in "iu" or not dtype.isnative:
         raise Untypable("row numbers that are no ints")
-    if len(tensor(numbers).dims or ()) != 2 or len(_float_dims(weight)) != 2:
+    if len(tensor(numbers).dims or ()) != 2 or len(float_dims(weight)) != 2:
         raise Untypable("operands that are no matrices")
     return b.define(_bags, numbers, weight, mode == "mean")
 
@@ -180,108 +181,3 @@ def _bags(numbers: Any, weight: Any, is_mean: bool) -> Any:
             total /= weight.dtype.type(max(members, 1))
         result[bag] = total
     return result
-
-
-# Grids ------------------------------------------------------------------------------------
-
-_PADDINGS = ("zeros", "border", "reflection")
-
-
-def grid_sample_rule(b: Builder, call: Call) -> Value:
-    """``grid_sample`` of images, by the nearest pixel or the four around."""
-    x, grid = (array_operand(call.value(name)) for name in ("input", "grid"))
-    mode, padding = call.static("mode"), call.static("padding_mode")
-    aligned = bool(call.static("align_corners"))
-    dims, places = _float_dims(x), _float_dims(grid)
-    if (
-        len(dims) != 4
-        or len(places) != 4
-        or places[-1] != 2
-        or tensor(x).dtype != tensor(grid).dtype
-    ):
-        raise Untypable("no images with a grid of their dtype")
-    if mode not in ("nearest", "bilinear") or padding not in _PADDINGS:
-        raise Untypable(f"mode {mode!r} with padding {padding!r}")
-    if 0 in dims[2:]:
-        raise Untypable("images without pixels")
-    require_pixels(b, x, 2, "grid_sample: input of shape {} has no pixels")
-    is_for_each = b.op("prim::eq", b.size(grid, 0), b.size(x, 0))
-    if is_for_each.constant is None:
-        message = "grid_sample: a grid of shape {} has not a part for each image"
-        b.op("prim::require_shape", is_for_each, grid, message=message)
-    elif not is_for_each.constant.attributes["value"]:
-        raise Untypable("more grids than images, or fewer")
-    definition = _nearest if mode == "nearest" else _bilinear
-    return b.define(definition, x, grid, _PADDINGS.index(padding), aligned)
-
-
-def _bilinear(x: Any, grid: Any, padding: int, aligned: bool) -> Any:
-    images, channels, rows, columns = x.shape
-    result = np.empty((images, channels, grid.shape[1], grid.shape[2]), x.dtype)
-    zero = x.dtype.type(0)
-    for image in range(images):
-        for i in range(grid.shape[1]):
-            for j in range(grid.shape[2]):
-                across = _place(grid[image, i, j, 0], columns, padding, aligned)
-                down = _place(grid[image, i, j, 1], rows, padding, aligned)
-                if not (np.isfinite(across) and np.isfinite(down)):
-                    result[image, :, i, j] = np.nan
-                    continue
-                floor_x, floor_y = np.floor(across), np.floor(down)
-                right, bottom = across - floor_x, down - floor_y
-                left, top = 1 - right, 1 - bottom
-                has_left, has_right = 0 <= floor_x < columns, -1 <= floor_x < columns - 1
-                has_top, has_bottom = 0 <= floor_y < rows, -1 <= floor_y < rows - 1
-                column = int(floor_x) if has_left or has_right else 0
-                row = int(floor_y) if has_top or has_bottom else 0
-                for channel in range(channels):
-                    total = zero
-                    if has_top and has_left:
-                        total += x[image, channel, row, column] * (top * left)
-                    if has_top and has_right:
-                        total += x[image, channel, row, column + 1] * (top * right)
-                    if has_bottom and has_left:
-                        total += x[image, channel, row + 1, column] * (bottom * left)
-                    if has_bottom and has_right:
-                        total += x[image, channel, row + 1, column + 1] * (bottom * right)
-                    result[image, channel, i, j] = total
-    return result
-
-
-def _nearest(x: Any, grid: Any, padding: int, aligned: bool) -> Any:
-    images, channels, rows, columns = x.shape
-    result = np.zeros((images, channels, grid.shape[1], grid.shape[2]), x.dtype)
-    for image in range(images):
-        for i in range(grid.shape[1]):
-            for j in range(grid.shape[2]):
-                across = np.rint(_place(grid[image, i, j, 0], columns, padding, aligned))
-                down = np.rint(_place(grid[image, i, j, 1], rows, padding, aligned))
-                if 0 <= across < columns and 0 <= down < rows:
-                    column, row = int(across), int(down)
-                    for channel in range(channels):
-                        result[image, channel, i, j] = x[image, channel, row, column]
-    return result
-
-
-def _place(place: Any, extent: int, padding: int, aligned: bool) -> Any:
-    """A number from -1 to 1 as a place among pixels; see ``grid_sample``."""
-    if aligned:
-        inside = (place + 1) / 2 * (extent - 1)
-    else:
-        inside = ((place + 1) * extent - 1) / 2
-    if padding == 0:
-        return inside
-    if padding == 2:
-        inside = _reflected(inside, extent, aligned)
-    return np.minimum(np.maximum(inside, 0), extent - 1)
-
-
-def _reflected(place: Any, extent: int, aligned: bool) -> Any:
-    low = 0.0 if aligned else -0.5
-    span = extent - 1.0 if aligned else float(extent)
-    if span == 0:
-        return place.dtype.type(0)
-    distance = np.abs(place - low)
-    turns = np.floor(distance / span)
-    rest = distance - turns * span
-    return rest + low if turns % 2 == 0 else span - rest + low

@@ -16,7 +16,6 @@ from jitcore.ir.ops.framing import pad_rule
 from jitcore.ir.ops.layer_loops import (
     adaptive_maximum_rule,
     embedding_bag_rule,
-    grid_sample_rule,
 )
 from jitcore.ir.ops.layer_types import (
     adaptive_rule,
@@ -31,6 +30,7 @@ from jitcore.ir.ops.layer_types import (
 from jitcore.ir.ops.op import Builder, Call, Definition, Op, Rule, Untypable
 from jitcore.ir.ops.recurrence import recurrence_rule
 from jitcore.ir.ops.resizing import interpolate_rule
+from jitcore.ir.ops.sampling import grid_sample_rule
 
 __all__ = ["DROPOUTS", "NAMES", "OPS", "define_layers", "layer_kind"]
 
@@ -69,8 +69,8 @@ _MEANS = "The mean of every window."
 DROPOUTS: Mapping[str, tuple[int, ...] | None] = {
     "dropout": None,
     "dropout1d": (2, 3),
-    "dropout2d": (3, 4),
-    "dropout3d": (4, 5),
+    "dropout2d": None,
+    "dropout3d": None,
     "alpha_dropout": None,
     "feature_alpha_dropout": None,
 }

@@ -10,7 +10,7 @@ from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import cast_to, with_output
-from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import checked_axis, rank_of
 from jitcore.ir.shapes import BroadcastError
 from jitcore.ir.types import SUPPORTED, Dim, TensorType
@@ -19,18 +19,27 @@ __all__ = ["OPS"]
 
 
 def _pair(b: Builder, x: Value, y: Value) -> tuple[Value, Value, np.dtype[Any]]:
-    """Both operands in their common dtype, and the dtype of their product."""
+    """Both operands in their common dtype."""
     one, two = tensor(x).dtype, tensor(y).dtype
     assert one is not None and two is not None
-    if is_bfloat16(one) or is_bfloat16(two):
-        # ml_dtypes has no product of matrices: NumPy computes it in float32, and leaves it so.
-        dtype = np.matmul.resolve_dtypes((one, two, None))[-1]
-        if one == two:
-            return x, y, dtype
-    else:
-        dtype = np.result_type(one, two)
+    dtype = common_dtype(one, two)
     if dtype.char not in SUPPORTED:
         raise Untypable(f"dtype {dtype} is not compiled")
+    return cast_to(b, x, dtype), cast_to(b, y, dtype), dtype
+
+
+def _factors(b: Builder, x: Value, y: Value) -> tuple[Value, Value, np.dtype[Any]]:
+    """The matrices of a product, and its dtype.
+
+    ml_dtypes has no product of matrices of bfloat16: NumPy computes it in float32, and leaves it.
+    """
+    one, two = tensor(x).dtype, tensor(y).dtype
+    assert one is not None and two is not None
+    if not (is_bfloat16(one) or is_bfloat16(two)):
+        return _pair(b, x, y)
+    dtype = np.matmul.resolve_dtypes((one, two, None))[-1]
+    if one == two:
+        return x, y, dtype
     return cast_to(b, x, dtype), cast_to(b, y, dtype), dtype
 
 
@@ -40,7 +49,7 @@ def _check_contracted(one: Dim, two: Dim) -> None:
 
 
 def _matmul_rule(b: Builder, call: Call) -> Value:
-    x, y, dtype = _pair(b, call.value("x"), call.value("y"))
+    x, y, dtype = _factors(b, call.value("x"), call.value("y"))
     left, right = tensor(x).dims or (), tensor(y).dims or ()
     if not left or not right:
         raise Untypable("matmul of a scalar")

@@ -24,12 +24,27 @@ __all__ = [
     "Scalar",
     "Untypable",
     "bind",
+    "common_dtype",
     "parse_parameters",
 ]
 
 
 class Untypable(Exception):
     """A rule's answer when the op stays generic and runs in the host program; says why."""
+
+
+def common_dtype(*operands: Any) -> np.dtype[Any]:
+    """What ``np.result_type`` gives for dtypes and numbers.
+
+    Raises
+    ------
+    Untypable
+        They have no common dtype: bfloat16 and int32, say.
+    """
+    try:
+        return np.result_type(*operands)
+    except TypeError as error:
+        raise Untypable(str(error)) from None
 
 
 class NeedsConstant(Untypable):

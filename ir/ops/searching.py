@@ -13,7 +13,7 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array, default_dtype
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.types import FLOAT, INT, SUPPORTED, ListType, TensorType, TupleType
@@ -159,7 +159,7 @@ def _searchsorted_rule(b: Builder, call: Call) -> Value:
 def _of_one_dtype(b: Builder, array: Value, keys: Value) -> tuple[Value, Value]:
     dtype = tensor(array).dtype
     assert dtype is not None
-    common = np.promote_types(dtype, default_dtype(keys))
+    common = common_dtype(dtype, default_dtype(keys))
     if common.char not in SUPPORTED or common.kind == "c":
         raise Untypable(f"np.searchsorted in {common}")
     return cast_to(b, array, common), cast_to(b, keys, common)

@@ -9,7 +9,7 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.types import COMPLEX, FLOAT, INT, SUPPORTED, TensorType
 
@@ -27,7 +27,7 @@ def _select_rule(b: Builder, call: Call) -> Value:
     for one in conditions:
         if tensor(array_operand(one)).dtype != np.dtype(bool):
             raise Untypable("np.select where something else than booleans hold")
-    dtype = np.result_type(*map(_sample, values))
+    dtype = common_dtype(*map(_sample, values))
     if dtype.char not in SUPPORTED:
         raise Untypable(f"np.select of {dtype}")
     result = cast_to(b, values[-1], dtype)

@@ -9,7 +9,7 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.shapes import BroadcastError, normalize_axes
@@ -61,7 +61,7 @@ def _average_rule(b: Builder, call: Call) -> Value:
         return b.op("np::mean", a, axis=axis, keepdims=keepdims)
     weights = as_array(b, weights)
     wide = (_DOUBLE,) if _dtype(a).kind in "iub" else ()
-    dtype = np.result_type(_dtype(a), _dtype(weights), *wide)
+    dtype = common_dtype(_dtype(a), _dtype(weights), *wide)
     weights = _fitted(b, a, weights, axis)
     operands = (cast_to(b, one, dtype) for one in (a, weights))
     return b.define(_weighted, *operands, axis, keepdims)
@@ -126,7 +126,7 @@ def _variables(b: Builder, call: Call, name: str, ddof: int) -> Value:
     operands = [first] if other is None else [first, as_array(b, other)]
     if any(_dtype(one).kind not in "biuf" or rank_of(one) not in (1, 2) for one in operands):
         raise Untypable("covariances of anything but real vectors and matrices")
-    dtype = np.result_type(*map(_dtype, operands), _DOUBLE)
+    dtype = common_dtype(*map(_dtype, operands), _DOUBLE)
     rows = [
         b.op("np::view", one, index="None, :") if rank_of(one) == 1 else one for one in operands
     ]

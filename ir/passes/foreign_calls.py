@@ -28,8 +28,10 @@ from jitcore.ir.types import (
     COMPLEX,
     FLOAT,
     GENERATOR,
+    GENERATORS,
     INT,
     NONE,
+    RANDOM_STATE,
     Dim,
     ListType,
     TensorType,
@@ -47,8 +49,13 @@ NO_ROW = "NumPy's own function runs, as there is no row for it in the op table"
 # What these give has a dtype, a rank and extents that no element decides.
 _FUNCTIONS = frozenset(
     [
-        *("argpartition", "partition", "lexsort", "polyfit", "correlate", "indices", "vander"),
-        *("unravel_index", "ravel_multi_index", "ix_", "packbits", "unpackbits", "i0"),
+        *("argpartition", "partition", "lexsort", "sort_complex", "correlate", "isin", "choose"),
+        *("unravel_index", "ravel_multi_index", "ix_", "diag_indices", "diag_indices_from"),
+        *("tri", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from"),
+        *("ascontiguousarray", "asfortranarray", "resize", "packbits", "unpackbits"),
+        *("frexp", "modf", "fix", "sinc", "unwrap", "i0", "cumulative_sum", "cumulative_prod"),
+        *("nanmedian", "nanpercentile", "nanquantile", "histogram2d", "logspace", "vander"),
+        *("polyfit", "polyadd", "polysub", "polyder", "polyint", "vecdot", "matvec", "vecmat"),
         *("bartlett", "blackman", "hamming", "hanning", "kaiser"),
         *(f"{name}.reduceat" for name in ("add", "multiply", "maximum", "minimum")),
         *(f"fft.{name}" for name in ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "hfft")),
@@ -56,6 +63,8 @@ _FUNCTIONS = frozenset(
         *(f"fft.{name}" for name in ("ihfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift")),
         *(f"linalg.{name}" for name in ("cholesky", "eigh", "eigvalsh", "svd", "svdvals", "qr")),
         *(f"linalg.{name}" for name in ("pinv", "slogdet", "cond", "tensorsolve", "tensorinv")),
+        *(f"linalg.{name}" for name in ("matrix_rank", "matrix_power", "multi_dot", "trace")),
+        *(f"linalg.{name}" for name in ("matrix_norm", "vector_norm", "outer")),
     ]
 )
 
@@ -78,14 +87,25 @@ _LEGACY_DRAWS = _DRAWS | {
 # one call is the larger one in the other.
 _EXTENTS = ((4, 6, 9, 13, 18, 24, 31), (61, 53, 41, 29, 23, 17, 11))
 
+_LARGEST_KNOWN = 64
+"""Numbers up to this are passed as they are; larger ones may be extents, and stand for those."""
+
 _ERRORS = (ValueError, TypeError, IndexError, ArithmeticError, AttributeError)
 
 
 def is_foreign(node: Node, inputs: Sequence[Value]) -> bool:
     """Whether a node calls a function of NumPy without a row, or draws random numbers."""
-    if node.kind == "np::call":
-        return True
-    return node.kind == "prim::CallMethod" and inputs[0].type == GENERATOR
+    if node.kind == "prim::Call":
+        return _made(inputs) is not None
+    is_draw = node.kind == "prim::CallMethod" and inputs[0].type in GENERATORS.values()
+    return node.kind == "np::call" or is_draw
+
+
+def _made(inputs: Sequence[Value]) -> Type | None:
+    """The type of the generator that a call makes, or None."""
+    node = inputs[0].constant
+    held = None if node is None else node.attributes["value"]
+    return GENERATORS.get(held) if isinstance(held, type) else None
 
 
 def foreign_result(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Type:
@@ -96,8 +116,10 @@ def foreign_result(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Type
     Untypable
         It is known only when the program runs.
     """
-    arguments = inputs if node.kind == "np::call" else inputs[1:]
-    first, second = (_called(b, node, arguments, extents) for extents in _EXTENTS)
+    made = _made(inputs) if node.kind == "prim::Call" else None
+    if made is not None:
+        return made
+    first, second = (_called(b, node, inputs, extents) for extents in _EXTENTS)
     return _common_type(b, first, second)
 
 
@@ -120,10 +142,11 @@ class _Extents:
 
 
 def _called(
-    b: TypedBuilder, node: Node, arguments: Sequence[Value], numbers: Sequence[int]
+    b: TypedBuilder, node: Node, inputs: Sequence[Value], numbers: Sequence[int]
 ) -> tuple[Any, _Extents]:
     """What the function gives for small arguments, and the extents of these."""
-    function = _function(node)
+    function = _function(node, inputs)
+    arguments = inputs if node.kind == "np::call" else inputs[1:]
     extents = _Extents(numbers)
     samples = [_sample(b, value, extents) for value in arguments]
     split = len(samples) - len(node.keywords)
@@ -136,16 +159,16 @@ def _called(
             raise Untypable(f"{NO_ROW} ({error})") from None
 
 
-def _function(node: Node) -> Callable[..., Any]:
+def _function(node: Node, inputs: Sequence[Value]) -> Callable[..., Any]:
     name: str = node.attributes["name"]
     if "starred" in node.attributes or "**" in node.keywords:
         raise Untypable(NO_ROW)
     if node.kind == "prim::CallMethod":
-        return _method(np.random.Generator(np.random.PCG64(0)), name, _GENERATOR_DRAWS)
+        return _draw(name, is_legacy=inputs[0].type == RANDOM_STATE)
+    if name == "random.default_rng":
+        return np.random.default_rng
     if name.startswith("random."):
-        if name == "random.default_rng":
-            return np.random.default_rng
-        return _method(np.random.RandomState(0), name.removeprefix("random."), _LEGACY_DRAWS)
+        return _draw(name.removeprefix("random."), is_legacy=True)
     if name not in _FUNCTIONS:
         raise Untypable(NO_ROW)
     found: Any = np
@@ -155,9 +178,10 @@ def _function(node: Node) -> Callable[..., Any]:
     return function
 
 
-def _method(generator: Any, name: str, known: frozenset[str]) -> Callable[..., Any]:
+def _draw(name: str, *, is_legacy: bool) -> Callable[..., Any]:
     """What draws from a generator of our own, so that nothing is taken from the program's."""
-    if name not in known:
+    generator = np.random.RandomState(0) if is_legacy else np.random.Generator(np.random.PCG64(0))
+    if name not in (_LEGACY_DRAWS if is_legacy else _GENERATOR_DRAWS):
         raise Untypable("it asks a random generator for something else than numbers")
     own = {"ranf": "random_sample", "sample": "random_sample"}.get(name, name)
     function: Callable[..., Any] = getattr(generator, own)
@@ -183,7 +207,7 @@ def _sample(b: TypedBuilder, value: Value, extents: _Extents) -> Any:
 
 def _known(held: Any, extents: _Extents) -> Any:
     if type(held) is int:
-        return extents.of(held)
+        return extents.of(held) if held > _LARGEST_KNOWN else held
     if type(held) is tuple:
         return tuple(_known(one, extents) for one in held)
     return held
@@ -196,7 +220,7 @@ def _sample_array(type_: TensorType, extents: _Extents) -> Any:
     if not is_stored(type_.dtype):
         raise Untypable(f"an array of {type_.dtype}")
     if len(shape) >= 2:
-        return np.broadcast_to(np.eye(*shape[-2:]), shape).astype(type_.dtype)
+        return np.broadcast_to(np.eye(shape[-2], shape[-1]), shape).astype(type_.dtype)
     filled = np.full(shape, 1 / max(1, *shape) if shape else 0.5).astype(type_.dtype)
     return filled[()] if type_.scalar else filled
 

@@ -47,6 +47,7 @@ from jitcore.ir.types import (
 )
 
 __all__ = [
+    "array_like",
     "checked",
     "close_gap",
     "copied",
@@ -196,6 +197,15 @@ def _number_at(worker: BranchBuilder, buffer: Value, index: Value, type_: Type) 
     return worker.emit("prim::ListGet", [buffer, index], {}, TensorType(type_.dtype, dims))
 
 
+def array_like(worker: BranchBuilder, state: Value, index: Value, other: Value) -> Value:
+    """An array in a list that has the extents of another one."""
+    (buffer,), _ = parts_of(state)
+    element = element_of(state)
+    assert isinstance(element, TensorType) and isinstance(other.type, TensorType)
+    type_ = TensorType(element.dtype, other.type.dims)
+    return worker.emit("prim::ListGet", [buffer, index], {}, type_)
+
+
 def element_from(worker: BranchBuilder, element: Type, numbers: Iterator[Value]) -> Value:
     """Put the numbers of an element together."""
     if isinstance(element, TupleType):
@@ -245,7 +255,8 @@ def fill(
 
 def _move(worker: BranchBuilder, target: Value, items: Value) -> None:
     """Copy elements of one buffer to as many places of another one, or of the same."""
-    if has_references(target):
+    # In a heap anything may overlap, and loops for all cases would be much code.
+    if has_references(target) or worker.shared is not None:
         worker.block.append(
             "prim::ListMove", [target, items], outputs=(NONE,), source=worker.source
         )

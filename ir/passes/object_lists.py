@@ -38,7 +38,7 @@ _CONSTANTS = (int, float, bool, str)
 _PASSING = frozenset(
     {
         *("prim::TupleConstruct", "prim::getitem", "prim::CheckBound", "prim::CallFunction"),
-        *("prim::zip", "prim::enumerate", "prim::reversed", "prim::RecordMake"),
+        *("prim::zip", "prim::enumerate", "prim::reversed", "prim::Call"),
     }
 )
 """What takes such a value as any other."""

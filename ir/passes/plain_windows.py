@@ -1,7 +1,9 @@
 """Convolutions and pooling become products and reductions of windows, for machines without kernels.
 
 A window is a view, ``sliding_window_view`` of the images with what is around them.  A convolution
-is a product of matrices: a row of weights for each channel, and a column for each window.
+is a product of matrices: a row of weights for each channel, and a column for each window.  Where
+the images' extents are known only when the program runs, so are the number of windows, and whether
+one fits at all: the definition says what is wrong if none does.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from jitcore.ir.passes.layer_nodes import (
     copied,
     dims_of,
     insert,
+    require_extent,
     reshaped,
     size_of,
     transposed,
@@ -29,9 +32,12 @@ from jitcore.ir.types import INT, NONE, Dim, TensorType
 
 __all__ = ["use_plain_windows"]
 
+Extent = int | Value
+"""An extent: a number, or what will be one."""
+
 
 def use_plain_windows(graph: Graph) -> bool:
-    """Replace convolutions and pooling of images whose extents are known.
+    """Replace convolutions and pooling of batches of images.
 
     Before::
 
@@ -69,11 +75,12 @@ def _rank(node: Node) -> int:
 
 
 def _is_known(node: Node) -> bool:
-    """Whether images are a batch of floats whose extents are known, but for their number."""
+    """Whether images are a batch of floats, with elements as far as that is known."""
     x = node.inputs[0]
     is_float = isinstance(x.type, TensorType) and x.type.dtype is not None
     dims = dims_of(x)
-    return is_float and len(dims) == _rank(node) + 2 and _are_known(dims[1:])
+    has_elements = all(isinstance(extent, str) or extent > 0 for extent in dims[1:])
+    return is_float and len(dims) == _rank(node) + 2 and has_elements
 
 
 def _are_known(dims: Sequence[Dim]) -> bool:
@@ -86,7 +93,7 @@ def _are_known(dims: Sequence[Dim]) -> bool:
 def _convolution(node: Node) -> Value | None:
     x, weight, bias = node.inputs[:3]
     shape, out = dims_of(weight), dims_of(node.output)
-    if not (_are_known(shape) and _are_known(out[1:])):
+    if not (_are_known(shape) and _are_known(out[1:2])):
         return None
     kernel = _numbers(shape[2:])
     dilation, rank, groups = node.attributes["dilation"], _rank(node), node.attributes["groups"]
@@ -95,22 +102,39 @@ def _convolution(node: Node) -> Value | None:
     inside = (1, *range(2 + rank, 2 + 2 * rank))
     columns = transposed(node, windows, (0, *inside, *range(2, 2 + rank)))
     terms = math.prod(_numbers(shape[1:]))
-    channels, positions = _numbers(out[1:2])[0], math.prod(_numbers(out[2:]))
+    channels, positions = _numbers(out[1:2])[0], _positions(node, windows)
     if groups == 1:
         columns = _reshaped(node, columns, (terms, positions))
         rows = reshaped(node, weight, (channels, terms))
-        parts: tuple[Dim, ...] = (channels, positions)
+        parts: tuple[Dim, ...] = (channels, _dim(node, positions))
     else:
         columns = _reshaped(node, columns, (groups, terms, positions))
         rows = reshaped(node, weight, (groups, channels // groups, terms))
-        parts = (groups, channels // groups, positions)
+        parts = (groups, channels // groups, _dim(node, positions))
     product = insert(node, "np::matmul", [rows, columns], {}, x, (out[0], *parts))
-    result = _reshaped(node, product, _numbers(out[1:]))
+    spatial = [_extent(node, windows, axis) for axis in range(2, 2 + rank)]
+    result = _reshaped(node, product, (channels, *spatial), out[2:])
     if bias.type == NONE:
         # A view cannot be a result.
         return copied(node, result)
     along = view(node, bias, (":", *["None"] * rank), (channels, *(1,) * rank))
     return insert(node, "np::add", [result, along], {}, x, out)
+
+
+def _positions(node: Node, windows: Value) -> Extent:
+    """How many windows an image has."""
+    extents = [_extent(node, windows, axis) for axis in range(2, 2 + _rank(node))]
+    whole: Extent = math.prod(one for one in extents if isinstance(one, int))
+    for one in extents:
+        if isinstance(one, Value):
+            operands = [one, _number(node, whole)]
+            whole = node.value_before("prim::mul", operands, INT)
+    return whole
+
+
+def _dim(node: Node, extent: Extent) -> Dim:
+    """A number of windows in a type."""
+    return extent if isinstance(extent, int) else f"windows.{node.output.name}"
 
 
 def _around(node: Node, kernel: Sizes) -> tuple[tuple[int, int], ...]:
@@ -144,6 +168,11 @@ def _avg_pool(node: Node) -> Value | None:
 def _adaptive(node: Node) -> Value | None:
     """Means of boxes of equal extents."""
     x, rank = node.inputs[0], _rank(node)
+    if set(dims_of(node.output)[2:]) == {1}:
+        whole = {"axis": tuple(range(2, 2 + rank)), "keepdims": True}
+        return insert(node, "np::mean", [x], whole, x, dims_of(node.output))
+    if not _are_known(dims_of(x)[1:]):
+        return None
     pairs = list(zip(_numbers(dims_of(x)[2:]), _numbers(dims_of(node.output)[2:]), strict=True))
     if any(count < 1 or extent % count for extent, count in pairs):
         return None
@@ -175,17 +204,25 @@ def _windows(node: Node, x: Value, geometry: Geometry, empty: float) -> Value:
     padded = _framed(node, x, geometry.padding, empty) if _has_frame(geometry) else x
     pairs = list(zip(geometry.kernel, geometry.dilation, strict=True))
     spans = tuple(d * (k - 1) + 1 for k, d in pairs)
-    dims = dims_of(padded)
-    counts = tuple(n - span + 1 for n, span in zip(_numbers(dims[2:]), spans, strict=True))
+    dims, places = dims_of(padded), dims_of(node.output)[2:]
+    for axis, (extent, span) in enumerate(zip(dims[2:], spans, strict=True), start=2):
+        if isinstance(extent, str):
+            require_extent(node, padded, axis, span)
+    is_plain = set(geometry.stride) == set(geometry.dilation) == {1}
+    counts = places if is_plain else tuple(map(_count, dims[2:], spans))
     attributes = {"window_shape": spans, "axis": tuple(range(2, 2 + rank))}
     made = insert(
         node, "np::sliding_window_view", [padded], attributes, x, (*dims[:2], *counts, *spans)
     )
-    if set(geometry.stride) == set(geometry.dilation) == {1}:
+    if is_plain:
         return made
     steps = [f"::{step}" for step in (*geometry.stride, *geometry.dilation)]
-    places = (-(-n // s) for n, s in zip(counts, geometry.stride, strict=True))
     return view(node, made, (":", ":", *steps), (*dims[:2], *places, *geometry.kernel))
+
+
+def _count(extent: Dim, span: int) -> Dim:
+    """How many places a window has along an axis."""
+    return extent - span + 1 if isinstance(extent, int) else f"{extent}.places.{span}"
 
 
 def _has_frame(geometry: Geometry) -> bool:
@@ -195,18 +232,32 @@ def _has_frame(geometry: Geometry) -> bool:
 def _framed(node: Node, x: Value, around: tuple[tuple[int, int], ...], value: float) -> Value:
     """A copy of images with a value around each."""
     dims = dims_of(x)
-    framed = tuple(
-        low + n + high for (low, high), n in zip(around, _numbers(dims[2:]), strict=True)
-    )
-    extents = [size_of(node, x, 0), *(constant(node, n, INT) for n in (dims[1], *framed))]
+    extents: list[Value] = [_number(node, _extent(node, x, axis)) for axis in range(2)]
+    framed, inside, ends = list[Dim](), list[str](), list[Value]()
+    for axis, (low, high) in enumerate(around, start=2):
+        extent = dims[axis]
+        if isinstance(extent, int):
+            framed.append(low + extent + high)
+            extents.append(constant(node, framed[-1], INT))
+            inside.append(f"{low}:{low + extent}")
+            continue
+        framed.append(f"{extent}.framed.{low}.{high}")
+        end = _sum(node, size_of(node, x, axis), low)
+        extents.append(_sum(node, end, high))
+        inside.append(f"{low}:${len(ends)}")
+        ends.append(end)
     assert isinstance(x.type, TensorType)
     attributes = {"dtype": x.type.dtype}
     operands = [_scalar(node, x, value), *extents]
     made = insert(node, "np::full", operands, attributes, x, (*dims[:2], *framed))
-    inside = [f"{low}:{low + n}" for (low, _), n in zip(around, _numbers(dims[2:]), strict=True)]
-    target = view(node, made, (":", ":", *inside), dims)
+    index = {"index": ", ".join((":", ":", *inside))}
+    target = insert(node, "np::view", [made, *ends], index, x, dims)
     node.value_before("np::store", [target, x], NONE)
     return made
+
+
+def _sum(node: Node, extent: Value, more: int) -> Value:
+    return node.value_before("prim::add", [extent, constant(node, more, INT)], INT)
 
 
 def _scalar(node: Node, like: Value, value: float) -> Value:
@@ -220,12 +271,23 @@ def _numbers(dims: Sequence[Dim]) -> Sizes:
     return tuple(extent for extent in dims if isinstance(extent, int))
 
 
-def _reshaped(node: Node, x: Value, dims: Sizes) -> Value:
-    """An array with other axes after the first one."""
+def _extent(node: Node, x: Value, axis: int) -> Extent:
+    found = dims_of(x)[axis]
+    return found if isinstance(found, int) else size_of(node, x, axis)
+
+
+def _number(node: Node, extent: Extent) -> Value:
+    return constant(node, extent, INT) if isinstance(extent, int) else extent
+
+
+def _reshaped(
+    node: Node, x: Value, extents: Sequence[Extent], spatial: Sequence[Dim] = ()
+) -> Value:
+    """An array with other axes after the first one; the last of them may have names."""
     first = dims_of(x)[0]
-    count = size_of(node, x, 0) if not isinstance(first, int) else constant(node, first, INT)
-    extents = [count, *(constant(node, extent, INT) for extent in dims)]
-    return insert(node, "np::reshape", [x, *extents], {}, x, (first, *dims))
+    numbers = [_number(node, one) for one in (_extent(node, x, 0), *extents)]
+    dims = [_dim(node, one) for one in extents[: len(extents) - len(spatial)]]
+    return insert(node, "np::reshape", [x, *numbers], {}, x, (first, *dims, *spatial))
 
 
 _PLAIN: dict[str, Callable[[Node], Value | None]] = {

@@ -7,9 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from jitcore.ir.graph import FieldWrite, Node, Value
 from jitcore.ir.passes.object_lists import finish_object_lists
-from jitcore.ir.passes.records import fields_of, holds_record
-from jitcore.ir.passes.skeletons import RecordsAreNotValues
+from jitcore.ir.passes.object_states import attributes_of
+from jitcore.ir.passes.records import fields_of
+from jitcore.ir.passes.skeletons import (
+    RecordsAreNotValues,
+)
 from jitcore.ir.passes.specialize_branches import BranchBuilder
+from jitcore.ir.passes.value_kinds import holds_object
 from jitcore.ir.types import (
     ObjectElementType,
     ObjectListType,
@@ -26,17 +30,13 @@ __all__ = ["return_objects"]
 def return_objects(worker: BranchBuilder, values: Sequence[Value]) -> list[Value]:
     """What a graph returns in place of values of which some are, or hold, objects.
 
-    Values after the first that are arguments say what those are at the end: the attributes that
-    have changed take their place, and the graph gets ``field_writes`` of them.
+    The attributes of arguments that have changed come after them, and the graph gets
+    ``field_writes`` of these.
     """
     results = _RecordResults(worker)
-    is_state = [
-        number > 0 and isinstance(one.type, RecordType) for number, one in enumerate(values)
-    ]
-    returned = [results.result(one) for one, last in zip(values, is_state, strict=True) if not last]
+    returned = list(map(results.result, values))
     finish_object_lists(worker)
-    states = [one for one, last in zip(values, is_state, strict=True) if last]
-    writes = list(results.writes(states))
+    writes = list(results.writes())
     worker.block.graph.field_writes = tuple(write for write, _ in writes)
     return [*returned, *(value for _, value in writes)]
 
@@ -61,7 +61,7 @@ class _RecordResults:
             raise RecordsAreNotValues("an object in a list that is returned")
         if isinstance(value.type, UnionType):
             return self._union(value)
-        if not isinstance(value.type, TupleType) and not holds_record(value.type):
+        if not isinstance(value.type, TupleType) and not holds_object(value.type):
             return value
         assert value.node is not None
         if isinstance(value.type, TupleType):
@@ -93,17 +93,17 @@ class _RecordResults:
         if is_unknown or None in self._made or type_.origin in self._made:
             raise RecordsAreNotValues("several objects, of which two may be one")
         self._made.add(type_.origin)
-        parts = [self.result(part) for part in fields_of(value).values()]
-        return self._worker.make_tuple(parts, ObjectMaker(type_.class_, type_.names))
+        fields = fields_of(self._worker, value)
+        parts = list(map(self.result, fields.values()))
+        return self._worker.make_tuple(parts, ObjectMaker(type_.class_, tuple(fields)))
 
-    def writes(self, states: Sequence[Value]) -> Iterator[tuple[FieldWrite, Value]]:
+    def writes(self) -> Iterator[tuple[FieldWrite, Value]]:
         """The attributes of arguments that have changed, and what they are now."""
-        for state in states:
-            assert isinstance(state.type, RecordType) and isinstance(state.type.origin, int)
-            before = self._worker.objects[state.type.origin].attributes
-            for name, value in fields_of(state).items():
-                if before.get(name) is not self._first(value):
-                    yield FieldWrite(state.type.origin, name), self.result(value)
+        for number, argument in enumerate(self._worker.objects):
+            state = self._worker.object_states.now.get(number)
+            for name, value in attributes_of(state).items() if state is not None else ():
+                if argument.attributes.get(name) is not self._first(value):
+                    yield FieldWrite(number, name), self.result(value)
 
     def _first(self, value: Value) -> Value:
         """What a value was before loops and branches that do not change it."""

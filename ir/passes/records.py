@@ -1,22 +1,29 @@
-"""Objects as the values of their attributes: what ``specialize`` makes of ``prim::RecordMake``."""
+"""Objects of users' classes in ``specialize``: their attributes, methods and operators.
+
+An object is a ``prim::RecordState`` of the values of its attributes; a change makes another one,
+which ``object_states`` keeps.  Methods, properties and operators are walked in place.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
 from jitcore.ir.classes import MISSING, bind_arguments
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.operator_methods import BINARY, UNARY
+from jitcore.ir.passes.local_records import is_made
+from jitcore.ir.passes.object_states import attributes_of
 from jitcore.ir.passes.open_functions import call_open_function
-from jitcore.ir.passes.skeletons import RecordsAreNotValues
+from jitcore.ir.passes.skeletons import (
+    RecordsAreNotValues,
+)
 from jitcore.ir.passes.specialize_branches import BranchBuilder
+from jitcore.ir.passes.value_kinds import holds_object
 from jitcore.ir.types import (
     ANY,
-    CHARACTER,
     NONE,
     OBJECT,
     OpenFunction,
@@ -24,18 +31,14 @@ from jitcore.ir.types import (
     Origin,
     RecordType,
     TensorType,
-    TupleType,
-    Type,
-    UnionType,
     is_number,
+    is_tracked,
 )
 
 __all__ = [
     "apply_to_record",
     "bound_arguments",
-    "call_changing_method",
     "fields_of",
-    "holds_record",
     "is_stored",
     "remove_record_states",
     "setter_of",
@@ -44,49 +47,34 @@ __all__ = [
 _CONSTANTS = (int, float, bool, str)
 
 
-def holds_record(type_: Type) -> bool:
-    """Whether a value of this type is, or has in it, such an object; characters never change."""
-    if isinstance(type_, TupleType):
-        return any(map(holds_record, type_.elements))
-    if isinstance(type_, UnionType):
-        return any(map(holds_record, type_.alternatives))
-    return isinstance(type_, RecordType) and type_ != CHARACTER
-
-
 def apply_to_record(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value | None:
     """The result of a node that makes, changes or reads such an object; None of all others."""
-    if node.kind == "prim::RecordMake":
+    if worker.methods is not None and is_made(node):
         return _make(worker, node, inputs)
-    if node.kind == "prim::RecordSelf":
-        return inputs[0]
-    if not any(holds_record(value.type) for value in inputs):
-        if node.kind == "prim::RecordSet" or "above" in node.attributes:
-            raise RecordsAreNotValues("an attribute of what is no local object")
+    if not any(holds_object(value.type) for value in inputs):
+        if "above" in node.attributes:
+            raise RecordsAreNotValues("a method of what is no local object")
         return None
-    if node.kind in _WITH_PARTS:
-        return None
-    made_before = worker.made_objects
-    result = _apply(worker, node, inputs)
-    _require_released(node, inputs, [result], made_before)
-    return result
+    return None if node.kind in _WITH_PARTS else _apply(worker, node, inputs)
 
 
 def _apply(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
     first = inputs[0]
-    if node.kind in _IDENTITY and any(value.type == NONE for value in inputs):
-        return worker.constant(_IDENTITY[node.kind])
+    if node.kind in _IDENTITY:
+        return worker.constant(_is_same(inputs) == (node.kind == "prim::is_"))
     if isinstance(first.type, RecordType) and isinstance(
         first.type.class_, OpenFunction | OpenPartial
     ):
         if node.kind == "prim::Call":
             return call_open_function(worker, node, inputs)
         raise RecordsAreNotValues(f"{node.kind} of a function that is an argument")
-    if node.kind == "prim::RecordSet":
-        return _set(worker, first, node.attributes["name"], inputs[1])
+    if node.kind == "prim::SetAttr" and isinstance(first.type, RecordType):
+        _set(worker, first, node.attributes["name"], inputs[1])
+        return worker.constant(None)
     if node.kind == "prim::GetAttr" and isinstance(first.type, RecordType):
         return _get(worker, node, first)
     if node.kind == "prim::CallMethod" and isinstance(first.type, RecordType):
-        return _unchanged(node, *_call_method(worker, node, inputs))
+        return _call_method(worker, node, inputs)
     if node.kind == "prim::isinstance":
         return _is_instance(worker, inputs)
     if node.kind in UNARY or node.kind in BINARY:
@@ -94,82 +82,45 @@ def _apply(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
     raise RecordsAreNotValues(f"{node.kind} of an object")
 
 
-_IDENTITY = {"prim::is_": False, "prim::isnot": True}
-"""Whether an object is None, or is not."""
-
-_WITH_PARTS = frozenset({"prim::TupleConstruct", "prim::getitem", "prim::CheckBound"})
+_IDENTITY = frozenset({"prim::is_", "prim::isnot"})
 
 
-def _call_method(
-    worker: BranchBuilder, node: Node, inputs: list[Value]
-) -> tuple[Value, Value, Value]:
-    """What a method gives, its object, and what that is afterwards."""
+def _is_same(inputs: Sequence[Value]) -> bool:
+    """Whether two values are one object."""
+    if any(value.type == NONE for value in inputs):
+        return False
+    one, other = (value.type for value in inputs)
+    if not isinstance(one, RecordType) or not isinstance(other, RecordType):
+        raise RecordsAreNotValues("a question whether an object is something else")
+    if one.class_ is not other.class_:
+        return False
+    if not (is_tracked(one) and is_tracked(other)):
+        raise RecordsAreNotValues("a question whether objects are the same")
+    if one.origin != other.origin and one.is_argument and other.is_argument:
+        raise RecordsAreNotValues("a question whether two arguments are the same object")
+    return one.origin == other.origin
+
+
+_WITH_PARTS = frozenset(
+    f"prim::{name}" for name in ("TupleConstruct", "UnionConstruct", "getitem", "CheckBound")
+)
+
+
+def _call_method(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
+    """What a method gives."""
     own = inputs[0]
     if not isinstance(own.type, RecordType):
         raise RecordsAreNotValues("a method of what is no local object")
     name, above = node.attributes["name"], node.attributes.get("above")
     is_nothing = above is not None and name == "__init__" and len(inputs) == 1
     if is_nothing and worker.class_attribute(own.type.class_, name, above) is _PLAIN_INIT:
-        return worker.constant(None), own, own
-    function = _method(worker, own.type, name, above)
-    result, after = _call(worker, function, inputs, node.keywords, own.type.class_)
-    return result, own, after
-
-
-def _require_released(
-    node: Node, inputs: Sequence[Value], results: Sequence[Value], made_before: int
-) -> None:
-    """Refuse that what changes later is kept, as it is now, in what a node gives."""
-    changing = [inputs[number].type for number in sorted(node.attributes.get("may_change", ()))]
-    changing = [one for one in changing if isinstance(one, RecordType)]
-    if not changing:
-        return
-    for kept in chain.from_iterable(_records_in(result.type) for result in results):
-        is_new = isinstance(kept.origin, int) and kept.origin < -made_before
-        if not is_new and any(_may_be_one(kept, one) for one in changing):
-            raise RecordsAreNotValues("an object that is known elsewhere, and changes later")
-
-
-def _records_in(type_: Type) -> Iterator[RecordType]:
-    """The objects that a value is, or has in it."""
-    if isinstance(type_, RecordType) and type_ != CHARACTER:
-        yield type_
-    if isinstance(type_, RecordType | TupleType):
-        for element in type_.elements:
-            yield from _records_in(element)
-    if isinstance(type_, UnionType):
-        for element in type_.alternatives:
-            yield from _records_in(element)
-
-
-def _may_be_one(one: RecordType, other: RecordType) -> bool:
-    """Whether two values may be the same object."""
-    if one.class_ is not other.class_ or (one.is_argument and other.is_made):
-        return False
-    is_different = one.is_argument and other.is_argument and one.origin != other.origin
-    return not is_different and not (one.is_made and other.is_argument)
+        return worker.constant(None)
+    own = worker.object_states.latest(own)
+    function = _method(worker, own, name, above)
+    return _call(worker, function, inputs, node.keywords)
 
 
 _PLAIN_INIT = vars(object)["__init__"]
-
-
-def _unchanged(node: Node, result: Value, before: Value, after: Value) -> Value:
-    """The result of a method that must not have changed its object."""
-    if after is not before:
-        raise RecordsAreNotValues("a method that changes an object which others may know")
-    return result
-
-
-def call_changing_method(
-    worker: BranchBuilder, node: Node, inputs: list[Value]
-) -> tuple[Value, Value]:
-    """What a method gives, and the object after it."""
-    made_before = worker.made_objects
-    result, _, after = _call_method(worker, node, inputs)
-    _require_released(node, inputs, [result, after], made_before)
-    if holds_record(result.type) and node.outputs[0].uses:
-        raise RecordsAreNotValues("a method that gives an object which may change later")
-    return result, after
 
 
 def _with_fields(worker: BranchBuilder, type_: RecordType, fields: dict[str, Value]) -> Value:
@@ -179,12 +130,9 @@ def _with_fields(worker: BranchBuilder, type_: RecordType, fields: dict[str, Val
     return worker.emit("prim::RecordState", list(fields.values()), {}, changed)
 
 
-def fields_of(record: Value) -> dict[str, Value]:
-    """The attributes of an object by their names, in the order in which they were set."""
-    if record.node is None or record.node.kind != "prim::RecordState":
-        raise RecordsAreNotValues("an object whose attributes are not known")
-    assert isinstance(record.type, RecordType)
-    return dict(zip(record.type.names, record.node.inputs, strict=True))
+def fields_of(worker: BranchBuilder, record: Value) -> dict[str, Value]:
+    """The attributes that an object has now."""
+    return attributes_of(worker.object_states.latest(record))
 
 
 def _assume_plain(worker: BranchBuilder, class_: type) -> None:
@@ -200,15 +148,17 @@ def _make(worker: BranchBuilder, node: Node, inputs: Sequence[Value]) -> Value:
     init = worker.class_attribute(class_, "__init__")
     worker.made_objects += 1
     record = _with_fields(worker, RecordType(class_, (), (), -worker.made_objects), {})
+    states = worker.object_states
+    states.put(record)
     arguments, keywords = inputs[1:], node.keywords
     is_data: bool = dataclasses.is_dataclass(class_)
     if is_data and init.__code__.co_filename == "<string>":
-        record = _data(worker, node, inputs, init, record)
+        states.put(_data(worker, node, inputs, init, record))
         if worker.class_attribute(class_, "__post_init__") is MISSING:
-            return record
+            return states.latest(record)
         init, arguments, keywords = worker.class_attribute(class_, "__post_init__"), [], ()
-    _, after = _call(worker, init, [record, *arguments], keywords, class_)
-    return after
+    _call(worker, init, [record, *arguments], keywords)
+    return states.latest(record)
 
 
 def _data(
@@ -238,16 +188,18 @@ def is_stored(worker: BranchBuilder, class_: type, name: str) -> bool:
     )
 
 
-def _set(worker: BranchBuilder, record: Value, name: str, value: Value) -> Value:
+def _set(worker: BranchBuilder, record: Value, name: str, value: Value) -> None:
     assert isinstance(record.type, RecordType)
     class_ = record.type.class_
     setter = setter_of(worker, class_, name)
     if setter is not None:
-        return _call(worker, setter, [record, value], (), class_)[1]
+        _call(worker, setter, [record, value], ())
+        return
     if not is_stored(worker, class_, name):
         raise RecordsAreNotValues(f"{name}, which the class decides about")
     _note(worker, record.type.origin, name, value)
-    return _with_fields(worker, record.type, {**fields_of(record), name: value})
+    fields = {**fields_of(worker, record), name: value}
+    worker.object_states.change(_with_fields(worker, record.type, fields))
 
 
 def setter_of(worker: BranchBuilder, class_: type, name: str) -> FunctionType | None:
@@ -279,9 +231,8 @@ def _get(worker: BranchBuilder, node: Node, record: Value) -> Value:
     name, class_ = node.attributes["name"], record.type.class_
     held = worker.class_attribute(class_, name)
     if isinstance(held, property) and isinstance(held.fget, FunctionType):
-        result, after = _call(worker, held.fget, [record], (), class_)
-        return _unchanged(node, result, record, after)
-    fields = fields_of(record)
+        return _call(worker, held.fget, [record], ())
+    fields = fields_of(worker, record)
     if name in fields:
         return fields[name]
     if type(held) in _CONSTANTS:
@@ -292,8 +243,10 @@ def _get(worker: BranchBuilder, node: Node, record: Value) -> Value:
 
 
 def _method(
-    worker: BranchBuilder, type_: RecordType, name: str, above: type | None = None
+    worker: BranchBuilder, record: Value, name: str, above: type | None = None
 ) -> FunctionType:
+    type_ = record.type
+    assert isinstance(type_, RecordType)
     found = worker.class_attribute(type_.class_, name, above)
     if name in type_.names or not isinstance(found, FunctionType):
         raise RecordsAreNotValues(f"{name}, which is no plain method")
@@ -308,17 +261,17 @@ def _operator(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
         if not is_number(first.type) or node.kind not in BINARY:
             raise RecordsAreNotValues(f"{node.kind} of {first.type} and an object")
         operands, name = [*others, first], BINARY[node.kind][1]
-    record = operands[0]
+    record = worker.object_states.latest(operands[0])
     assert isinstance(record.type, RecordType)
     class_ = record.type.class_
     is_same = all(one.type.class_ is class_ for one in inputs if isinstance(one.type, RecordType))
     if not is_same:
         raise RecordsAreNotValues("an operator between objects of several classes")
-    function = _method(worker, record.type, name)
-    result, after = _call(worker, function, operands, (), class_)
+    function = _method(worker, record, name)
+    result = _call(worker, function, operands, ())
     if result.type in (ANY, OBJECT):
         raise RecordsAreNotValues("an operator whose method may give NotImplemented")
-    return _unchanged(node, result, record, after)
+    return result
 
 
 def _is_instance(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
@@ -343,15 +296,11 @@ def bound_arguments(
 
 
 def _call(
-    worker: BranchBuilder,
-    function: Any,
-    inputs: Sequence[Value],
-    names: Sequence[str],
-    class_: type,
-) -> tuple[Value, Value]:
-    """Walk a method in place: what it gives, and its object afterwards."""
+    worker: BranchBuilder, function: Any, inputs: Sequence[Value], names: Sequence[str]
+) -> Value:
+    """Walk a method in place; gives its result."""
     methods = worker.methods
-    graph = methods.method(function, class_) if methods is not None else None
+    graph = methods.plain(function) if methods is not None else None
     if graph is None or function in worker.active_methods:
         raise RecordsAreNotValues("a method that is not compiled with the function")
     for capture in graph.captures:
@@ -360,11 +309,11 @@ def _call(
     source = worker.source
     worker.active_methods.append(function)
     try:
-        result, after = worker.walk(graph.block, 0, dict(zip(graph.inputs, bound, strict=True)))
+        (result,) = worker.walk(graph.block, 0, dict(zip(graph.inputs, bound, strict=True)))
     finally:
         worker.active_methods.pop()
     worker.source = source
-    return result, after
+    return result
 
 
 _LISTS = frozenset({"prim::ListState", "prim::zip", "prim::enumerate", "prim::reversed"})

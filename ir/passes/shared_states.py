@@ -137,7 +137,9 @@ def apply_to_shared(worker: BranchBuilder, node: Node, inputs: list[Value]) -> V
     if worker.shared is None:
         return None
     if node.kind == "prim::ListShare":
-        return share(worker, inputs[0], node)
+        # What is returned at once nobody else gets to know, and it is made of values at the end.
+        is_returned = len(node.output.uses) == 1 and _returns(node.output.uses[0])
+        return inputs[0] if is_returned else share(worker, inputs[0], node)
     if "shared" in node.attributes:
         assert worker.taken is not None
         return worker.taken.references[node]

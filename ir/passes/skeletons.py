@@ -15,6 +15,11 @@ import numpy as np
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Value
 from jitcore.ir.passes.listed_arrays import common_element, new_buffer, put_number
+from jitcore.ir.passes.value_kinds import (
+    alternatives_of,
+    is_single,
+    kind_of_value,
+)
 from jitcore.ir.types import (
     ANY,
     CHARACTER,
@@ -28,14 +33,11 @@ from jitcore.ir.types import (
     PrimType,
     RecordType,
     SharedListType,
-    TensorType,
     TupleType,
     Type,
     UnionType,
-    dtype_name,
     is_array,
-    is_number,
-    is_scalar_tensor,
+    is_tracked,
 )
 
 __all__ = [
@@ -49,18 +51,16 @@ __all__ = [
     "ListsAreNotValues",
     "RecordSkeleton",
     "RecordsAreNotValues",
+    "ReferenceSkeleton",
     "SharedListsDiffer",
     "SharedSkeleton",
     "Skeleton",
     "TupleSkeleton",
     "UnionSkeleton",
-    "alternatives_of",
     "common_skeleton",
     "declared_types",
-    "is_single",
     "is_wide",
     "joined_unions",
-    "kind_of_value",
     "leaves_of",
     "needs_native",
     "numbers_in",
@@ -109,6 +109,13 @@ class RecordSkeleton:
     names: tuple[str, ...]
     parts: tuple[Skeleton, ...]
     origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceSkeleton:
+    """The object of this number, whatever it is by now: it has no leaves."""
+
+    origin: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +187,7 @@ Skeleton = (
     | RecordSkeleton
     | UnionSkeleton
     | ConstantSkeleton
+    | ReferenceSkeleton
     | ListSkeleton
     | SharedSkeleton
     | ElementSkeleton
@@ -195,14 +203,14 @@ def common_skeleton(values: Sequence[Value], *, unions: bool = False) -> Skeleto
     known = [value for value in values if value.type != UNINITIALIZED]
     has_union = any(isinstance(value.type, UnionType) for value in known)
     kinds = set(map(kind_of_value, known))
-    if has_union or (unions and len(kinds) > 1):
+    if has_union or (unions and len(kinds) > 1 and not _may_be_copied(known)):
         found = _union_skeleton(known)
         if found is not None or has_union:
             return found
     if any(isinstance(value.type, TupleType) for value in known):
         return _tuple_skeleton(known, unions)
     if any(isinstance(value.type, RecordType) for value in known):
-        return _record_skeleton(known, unions) if None in kinds or len(kinds) == 1 else None
+        return _record_skeleton(known, unions)
     if any(isinstance(value.type, LocalListType) for value in known):
         return _list_skeleton(known)
     if any(isinstance(value.type, SharedListType) for value in known):
@@ -274,8 +282,23 @@ def _tuple_skeleton(values: Sequence[Value], unions: bool) -> Skeleton | None:
     return TupleSkeleton(first.named, tuple(parts))
 
 
-def _record_skeleton(values: Sequence[Value], unions: bool) -> Skeleton:
+def _may_be_copied(values: Sequence[Value]) -> bool:
+    """Whether these are objects of one class that the function has made."""
+    types = [one.type for one in values if isinstance(one.type, RecordType)]
+    if len(types) < len(values) or not all(one.is_made for one in types):
+        return False
+    return CHARACTER not in types and len({(one.class_, one.names) for one in types}) == 1
+
+
+def _record_skeleton(values: Sequence[Value], unions: bool) -> Skeleton | None:
     """The same class and the same attributes in all of them; a text may be a character."""
+    kinds = set(map(kind_of_value, values))
+    first = values[0].type
+    if len(kinds) == 1 and isinstance(first, RecordType) and is_tracked(first):
+        assert isinstance(first.origin, int)
+        return ReferenceSkeleton(first.origin)
+    if None not in kinds and not _may_be_copied(values):
+        return None
     if any(value.type == CHARACTER for value in values):
         values = [value for value in values if not _is_single_text(value)]
     first = values[0].type
@@ -319,39 +342,6 @@ def _is_single_text(value: Value) -> bool:
     return isinstance(held, str) and len(held) == 1
 
 
-def alternatives_of(value: Value) -> list[Value]:
-    """The values that a union may be; of all others the value itself."""
-    if not isinstance(value.type, UnionType):
-        return [value]
-    assert value.node is not None and value.node.kind == "prim::UnionConstruct"
-    return value.node.inputs[1:]
-
-
-def kind_of_value(value: Value) -> str | None:
-    """What tells a value from the other alternatives of a union; None where it can be none."""
-    type_ = value.type
-    if type_ == NONE or (type_ == STR and value.constant is not None):
-        return f"constant {value.constant_value!r}"
-    if is_number(type_):
-        return str(type_)
-    if isinstance(type_, TensorType) and type_.dtype is not None and type_.dims is not None:
-        rank = "" if type_.scalar else f"[{len(type_.dims)}]"
-        return f"{dtype_name(type_.dtype)}{rank}"
-    if isinstance(type_, TupleType) and _parts(value) is not None:
-        name = "" if type_.named is None else type_.named.__name__
-        return f"tuple {name}[{len(type_.elements)}]"
-    if isinstance(type_, RecordType) and type_ != CHARACTER and type_.is_made:
-        return f"object {type_.class_.__name__}" if _parts(value) is not None else None
-    return None
-
-
-def _parts(value: Value) -> list[Value] | None:
-    """The parts of a tuple or an object, where they are at hand."""
-    node = value.node
-    is_known = node is not None and node.kind in ("prim::TupleConstruct", "prim::RecordState")
-    return node.inputs if node is not None and is_known else None
-
-
 def _union_skeleton(values: Sequence[Value]) -> UnionSkeleton | None:
     """All kinds that these values have; None where one of them can be no alternative."""
     found: dict[str, list[Value]] = {}
@@ -383,11 +373,6 @@ def is_wide(skeleton: Skeleton) -> bool:
     if not isinstance(skeleton, UnionSkeleton):
         return False
     return not all(is_single(one.type) for one in skeleton.alternatives)
-
-
-def is_single(type_: Type) -> bool:
-    """Whether this is the type of a number, or of None."""
-    return is_number(type_) or type_ == NONE or is_scalar_tensor(type_)
 
 
 def joined_unions(one: Skeleton, two: Skeleton) -> Skeleton:
@@ -423,7 +408,7 @@ def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]
                 yield from leaves_of(value.node.inputs[number], part, block)
     elif isinstance(skeleton, UnionSkeleton):
         yield from _union_leaves(value, skeleton.alternatives, block)
-    elif isinstance(skeleton, ConstantSkeleton):
+    elif isinstance(skeleton, ConstantSkeleton | ReferenceSkeleton):
         return
     elif isinstance(skeleton, ListSkeleton):
         yield from _list_leaves(value, skeleton, block)
@@ -537,7 +522,7 @@ def declared_types(skeleton: Skeleton, type_: Type | None = None) -> Iterator[Ty
         yield INT
         for alternative in skeleton.alternatives:
             yield from declared_types(alternative.skeleton, alternative.type)
-    elif isinstance(skeleton, ConstantSkeleton):
+    elif isinstance(skeleton, ConstantSkeleton | ReferenceSkeleton):
         return
     elif not (isinstance(skeleton, ElementSkeleton) and isinstance(skeleton.type, ObjectListType)):
         yield type_

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.passes.object_builder import ObjectBuilder
+from jitcore.ir.passes.object_states import Field
 from jitcore.ir.passes.python_parts import python_nodes
 from jitcore.ir.passes.skeletons import (
     UNINITIALIZED,
@@ -14,7 +16,9 @@ from jitcore.ir.passes.skeletons import (
     ElementSkeleton,
     ListsAreNotValues,
     ListSkeleton,
+    RecordsAreNotValues,
     RecordSkeleton,
+    ReferenceSkeleton,
     SharedSkeleton,
     Skeleton,
     TupleSkeleton,
@@ -24,8 +28,9 @@ from jitcore.ir.passes.skeletons import (
     leaves_of,
     needs_native,
 )
-from jitcore.ir.passes.typed_builder import CompileFunction, ObjectArgument, TypedBuilder
+from jitcore.ir.passes.typed_builder import CompileFunction, ObjectArgument
 from jitcore.ir.passes.union_facts import UnionFacts
+from jitcore.ir.passes.value_kinds import holds_object
 from jitcore.ir.types import (
     ANY,
     INT,
@@ -40,6 +45,7 @@ from jitcore.ir.types import (
     TupleType,
     Type,
     UnionType,
+    is_tracked,
 )
 
 __all__ = ["MAX_DUPLICATE", "BranchBuilder", "Environment"]
@@ -51,13 +57,14 @@ Environment = dict[Value, Value]
 """From the old graph's values to the new one's."""
 
 
-class BranchBuilder(TypedBuilder):
+class BranchBuilder(ObjectBuilder):
     """Emits ``prim::If`` nodes and merges what their branches give."""
 
     def __init__(self, target: Graph, compile_function: CompileFunction | None = None) -> None:
         super().__init__(target, compile_function)
         self.union_facts = UnionFacts()
         self.is_native = False
+        self._fields: dict[Node, list[Field]] = {}
 
     def open_scope(self, block: Block) -> Block:
         """Emit into ``block`` from now on; gives the block to return to."""
@@ -95,7 +102,10 @@ class BranchBuilder(TypedBuilder):
         own.attributes.update(zip(type_.names, parts, strict=True))
         known = tuple(part.type for part in parts)
         state = RecordType(type_.class_, type_.names, known, origin)
-        return self.emit("prim::RecordState", parts, {}, state)
+        made = self.emit("prim::RecordState", parts, {}, state)
+        if is_tracked(state):
+            self.object_states.put(made)
+        return made
 
     def opened_list(self, value: Value, type_: ObjectListType) -> Value:
         """Give a list of objects that came from outside the arrays of their attributes."""
@@ -236,17 +246,24 @@ class BranchBuilder(TypedBuilder):
         """An ``If`` without outputs, and what each branch would return, the heap's parts last."""
         made = self.block.append("prim::If", [condition], outputs=(), source=self.source)
         branches = []
-        before = self.heap
+        before, states = self.heap, self.object_states.now
+        changed = []
         for run, holds in zip(runs, (True, False), strict=True):
             outer = self.open_scope(made.add_block())
-            self.heap = before
+            self.heap, self.object_states.now = before, dict(states)
             self.union_facts.assume(condition, holds=holds)
-            branches.append([*run(), *self.heap])
+            values = self.settled_all(run(), states)
+            branches.append([*values, *self.heap])
+            changed.append(self.changed_fields(states))
             self.close_scope(outer)
             if made.blocks[-1].raises:
                 # What follows is only reached through the other branch.
                 self.union_facts.assume(condition, holds=not holds)
-        self.heap = before
+        self.heap, self.object_states.now = before, states
+        fields = sorted(set().union(*changed))
+        for block, branch, own in zip(made.blocks, branches, changed, strict=True):
+            branch += [self.field_in(block, states, own, one) for one in fields]
+        self._fields[made] = fields
         return made, branches
 
     def discard(self, node: Node) -> None:
@@ -273,7 +290,7 @@ class BranchBuilder(TypedBuilder):
             if None in types:
                 return None
             plans.append((skeleton, leaves, types))
-        merged = self.without_heap([self.add_merged(made, *plan) for plan in plans])
+        merged = self.without_hidden(made, [self.add_merged(made, *plan) for plan in plans])
         if made.kind == "prim::If":
             self.union_facts.note_branches(made)
         return merged
@@ -284,7 +301,20 @@ class BranchBuilder(TypedBuilder):
         In Python's parts of a program a variable may be anything at no cost.
         """
         found = common_skeleton(values, unions=unions)
-        return None if found is not None and not self.is_native and is_wide(found) else found
+        if found is None or (not self.is_native and is_wide(found)):
+            return None
+        self.object_states.freeze_copied(list(values), found)
+        return found
+
+    def without_hidden(self, made: Node, merged: list[Value]) -> list[Value]:
+        """Take what branches have made of attributes, and the heap's parts, from their values."""
+        return self.without_fields(self._fields.get(made, []), merged)
+
+    def without_fields(self, fields: Sequence[Field], values: list[Value]) -> list[Value]:
+        """Set attributes to the last of these values, and the heap's parts to those before them."""
+        count = len(values) - len(fields)
+        self.set_fields(fields, values[count:])
+        return self.without_heap(values[:count])
 
     def without_heap(self, merged: list[Value]) -> list[Value]:
         """Take the heap's parts from the end of what the branches of a node have given."""
@@ -350,6 +380,8 @@ class BranchBuilder(TypedBuilder):
             return self.emit("prim::UnionConstruct", [tag, *held], {}, union)
         if isinstance(skeleton, ConstantSkeleton):
             return self.constant(skeleton.value)
+        if isinstance(skeleton, ReferenceSkeleton):
+            return self.object_states.now[skeleton.origin]
         return next(leaves)
 
     def merge_as_any(self, made: Node, branches: list[list[Value]]) -> list[Value]:
@@ -361,11 +393,13 @@ class BranchBuilder(TypedBuilder):
         for pair in zip(*branches, strict=True):
             if any(isinstance(one.type, LocalListType) for one in pair):
                 raise ListsAreNotValues("a list, or something else")
+            if any(holds_object(one.type) for one in pair):
+                raise RecordsAreNotValues("an object, or something else")
             type_ = self.join([one.type for one in pair]) or ANY
             for block, value in zip(made.blocks, pair, strict=True):
                 block.add_return(value)
             merged.append(made.add_output(type_))
-        return self.without_heap(merged)
+        return self.without_hidden(made, merged)
 
     def join(self, types: Sequence[Type]) -> Type | None:
         """The type that covers all of these, or None."""

@@ -7,6 +7,9 @@ from functools import partial
 
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
+from jitcore.ir.passes.alike_loops import chosen_by_extents
+from jitcore.ir.passes.object_states import Field, attributes_of
+from jitcore.ir.passes.python_parts import is_surely_native
 from jitcore.ir.passes.skeletons import (
     LEAF,
     UNINITIALIZED,
@@ -14,15 +17,14 @@ from jitcore.ir.passes.skeletons import (
     ListSkeleton,
     Skeleton,
     UnionSkeleton,
-    alternatives_of,
     common_skeleton,
     declared_types,
     joined_unions,
-    kind_of_value,
     leaves_of,
     without_origins,
 )
 from jitcore.ir.passes.specialize_branches import MAX_DUPLICATE, BranchBuilder, Environment
+from jitcore.ir.passes.value_kinds import alternatives_of, kind_of_value
 from jitcore.ir.passes.visited_items import (
     Items,
     count_nodes,
@@ -47,7 +49,7 @@ from jitcore.ir.types import (
 
 __all__ = ["visit_loop"]
 
-FIXPOINT_ROUNDS = 8
+FIXPOINT_ROUNDS = 16
 
 
 def visit_loop(
@@ -73,6 +75,14 @@ def visit_loop(
     except Untypable:
         return _foreign(worker, node, environment, iterable, carried)
     start = visited.goes_on(worker, always, partial(worker.constant, 0))
+
+    def build(items: Items) -> list[Value] | None:
+        return _fixpoint(worker, node, environment, items, start, carried)
+
+    chosen = chosen_by_extents(worker, node, iterable, visited, build)
+    if chosen is not None:
+        environment.update(zip(node.outputs, chosen, strict=True))
+        return None
     return _counted(worker, node, environment, rest, visited, start, carried)
 
 
@@ -211,17 +221,26 @@ def _fixpoint(
     as_any: bool = False,
 ) -> list[Value] | None:
     """Build the loop with the types its variables keep; None where one has no such type."""
-    before = worker.heap
-    carried = [*carried, *before]
+    before, states = worker.heap, worker.object_states.now
+    carried = [*worker.settled_all(carried, states), *before]
+    fields: list[Field] = []
     skeletons: list[Skeleton] = [common_skeleton([value]) or LEAF for value in carried]
     unknown: set[int] = set()
     initial, types = _initial_leaves(worker, carried, skeletons, unknown)
     widened: set[Dim] = set()
     for _ in range(FIXPOINT_ROUNDS):
-        made, returned = _build(
-            worker, node, environment, condition, initial, types, skeletons, visited
+        made, returned, changed = _build(
+            worker, node, environment, condition, initial, types, skeletons, visited, fields
         )
-        worker.heap = before
+        worker.heap, worker.object_states.now = before, states
+        if changed:
+            worker.discard(made)
+            fields += changed
+            more = [attributes_of(states[origin])[name] for origin, name in changed]
+            carried += worker.settled_all(more, states)
+            skeletons += [common_skeleton([value]) or LEAF for value in carried[len(skeletons) :]]
+            initial, types = _initial_leaves(worker, carried, skeletons, unknown)
+            continue
         wanted = _wanted_skeletons(worker, carried, skeletons, returned, unknown, unions=as_any)
         if wanted != skeletons:
             helps = not as_any and _peeling_helps(carried, skeletons, returned, wanted)
@@ -238,14 +257,31 @@ def _fixpoint(
         if None in joined and not as_any:
             worker.discard(made)
             return None
+        in_python = _python_unions(worker, made, skeletons)
+        if joined == types and in_python:
+            worker.discard(made)
+            unknown |= in_python
+            skeletons = [LEAF if n in unknown else one for n, one in enumerate(skeletons)]
+            initial, types = _initial_leaves(worker, carried, skeletons, unknown)
+            continue
         if joined == types:
             outputs = iter(
                 [made.add_output(one, leaf.name) for one, leaf in zip(types, results, strict=True)]
             )
-            return worker.without_heap([worker.rebuild(shape, outputs) for shape in skeletons])
+            found = [worker.rebuild(shape, outputs) for shape in skeletons]
+            return worker.without_fields(fields, found)
         worker.discard(made)
         types = [one or ANY for one in joined]
     raise AssertionError("the types of a loop's variables do not settle")
+
+
+def _python_unions(worker: BranchBuilder, made: Node, skeletons: Sequence[Skeleton]) -> set[int]:
+    """The numbers of the unions that a loop carries which Python runs.
+
+    There a value of any type costs nothing, and a region gets it with the type that it has.
+    """
+    unions = {n for n, one in enumerate(skeletons) if isinstance(one, UnionSkeleton)}
+    return unions if unions and not is_surely_native(made.blocks[0]) else set()
 
 
 def _build(
@@ -257,29 +293,40 @@ def _build(
     types: Sequence[Type],
     skeletons: Sequence[Skeleton],
     visited: Items,
-) -> tuple[Node, list[Value]]:
-    """One attempt at the loop, and the variables' values after an iteration.
+    fields: Sequence[Field],
+) -> tuple[Node, list[Value], list[Field]]:
+    """One attempt at the loop, the variables' values after an iteration, and what else changes.
 
-    The parts of the heap are its last variables.
+    The parts of the heap, and attributes that the loop changes, are its last variables.
     """
     inputs = [visited.trip, condition, *initial]
     made = worker.block.append("prim::Loop", inputs, outputs=(), source=node.source)
     body = node.blocks[0]
     outer = worker.open_scope(made.add_block())
     index = worker.block.add_param(INT, "i" if node.kind == "prim::For" else body.params[0].name)
-    variables = [*body.params[1:], *worker.heap]
+    states = worker.object_states
+    held = [attributes_of(states.now[origin])[name] for origin, name in fields]
+    variables = [*body.params[1:], *worker.heap, *held]
     names = _leaf_names(variables, skeletons, initial)
     params = iter(
         [worker.block.add_param(one, name) for one, name in zip(types, names, strict=True)]
     )
     local = dict(environment)
-    values = worker.without_heap([worker.rebuild(shape, params) for shape in skeletons])
+    states.open_loop()
+    found = [worker.rebuild(shape, params) for shape in skeletons]
+    values = worker.without_fields(fields, found)
+    start = dict(states.now)
     local.update(zip(body.params, [visited.item(index), *values], strict=True))
     go_on, *returned = worker.walk(body, 0, local)
     go_on = visited.goes_on(worker, go_on, partial(worker.op, "prim::add", index, 1))
+    returned = worker.settled_all(returned, start)
+    changed = worker.changed_fields(start)
+    held = [attributes_of(states.now[origin])[name] for origin, name in fields]
+    returned += [*worker.heap, *worker.settled_all(held, start)]
+    states.close_loop()
     worker.block.add_return(go_on)
     worker.close_scope(outer)
-    return made, [*returned, *worker.heap]
+    return made, returned, sorted(set(changed).difference(fields))
 
 
 def _leaf_names(

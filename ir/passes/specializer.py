@@ -20,7 +20,6 @@ from jitcore.ir.passes.list_states import (
     python_list,
 )
 from jitcore.ir.passes.objects import apply_to_object
-from jitcore.ir.passes.records import call_changing_method
 from jitcore.ir.passes.set_shapes import set_shape
 from jitcore.ir.passes.shared_states import apply_to_shared, apply_to_stored, unpacked_list
 from jitcore.ir.passes.skeletons import (
@@ -99,11 +98,11 @@ class Specializer(BranchBuilder):
         if node.kind == "prim::ListPop":
             environment.update(zip(node.outputs, pop_from_list(self, inputs), strict=True))
             return
-        if node.kind == "prim::RecordCall":
-            environment.update(
-                zip(node.outputs, call_changing_method(self, node, inputs), strict=True)
-            )
-            return
+        if self.methods is not None and node.kind.startswith("prim::List"):
+            # Copies of objects are kept in lists.
+            inputs = self.settled_all(inputs, self.object_states.now)
+            for value in inputs:
+                self.object_states.freeze(value)
         if node.kind == "prim::Unpack" and is_shared(inputs[0]) and "star" not in node.attributes:
             parts = unpacked_list(self, inputs[0], len(node.outputs))
             environment.update(zip(node.outputs, parts, strict=True))
@@ -233,7 +232,8 @@ class Specializer(BranchBuilder):
         call = Call(node.kind, bound, op.signature, node.source)
         if op.definition is not None:
             return self.layer_function(op, call, node.attributes.get("layers", ()))
-        return op.rule(self, call)
+        result = op.rule(self, call)
+        return self.opened(result) if op.hosted else result
 
     def layer_function(self, op: Op, call: Call, layers: Sequence[Any]) -> Value:
         """A function of layers: what its row makes of the call, or the code of the function."""

@@ -17,6 +17,7 @@ from jitcore.ir.graph import Block, Capture, Graph, Node, SourceRange, Value
 from jitcore.ir.ops import METHODS, TABLE, kind_of, type_of_constant
 from jitcore.ir.ops.op import Call, Op, Untypable, bind
 from jitcore.ir.passes.local_records import Methods
+from jitcore.ir.passes.object_states import ObjectStates
 from jitcore.ir.passes.shared_lists import SharedLists, TakenLists
 from jitcore.ir.shapes import broadcast_dims
 from jitcore.ir.types import (
@@ -112,6 +113,7 @@ class TypedBuilder:
         self.active_methods: list[Any] = []
         self.objects: list[ObjectArgument] = []
         self.made_objects = 0
+        self.object_states = ObjectStates()
         self.given_lists: list[Value] = []
         self.object_lists: list[Value] = []
         self.written_columns: set[tuple[int, str]] = set()

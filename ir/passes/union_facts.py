@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jitcore.ir.graph import Node, Value
-from jitcore.ir.passes.skeletons import alternatives_of
+from jitcore.ir.passes.value_kinds import alternatives_of
 from jitcore.ir.types import UnionType
 
 __all__ = ["UnionFacts"]

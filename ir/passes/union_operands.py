@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.passes.none_errors import error_of_none
-from jitcore.ir.passes.skeletons import is_single
 from jitcore.ir.passes.specialize_branches import BranchBuilder
+from jitcore.ir.passes.value_kinds import is_single
 from jitcore.ir.types import UnionType
 
 __all__ = ["for_each_alternative", "has_wide_unions"]

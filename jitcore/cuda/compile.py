@@ -13,7 +13,7 @@ from jitcore.codegen.cuda.launching import fill, launching_text
 from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries
 from jitcore.codegen.cuda.memory import ensure_memory
 from jitcore.codegen.cuda.products import is_product
-from jitcore.codegen.cuda.split import launch_symbol, split
+from jitcore.codegen.cuda.split import split
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.engine import compile_module
 from jitcore.codegen.entries.entry import CaptureGuard, Entry
@@ -114,7 +114,7 @@ class _Cuda:
         """Machine code for host and device."""
         current = driver.current()
         capability = current.properties().compute_capability
-        launches = {launch_symbol(kernel) for kernel in self.kernels}
+        launches = {kernel.launch_symbol for kernel in self.kernels}
         host, callbacks = list[str](), list[str]()
         for line in print_module([lowered.function], contract).splitlines():
             declared = _declared(line) if line.startswith("declare") else ""

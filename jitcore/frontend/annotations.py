@@ -58,7 +58,8 @@ def annotation_type(annotation: ast.expr | None, resolve: Resolve) -> Type:
     if isinstance(annotation, ast.Subscript):
         return _generic(annotation, resolve)
     found = resolve(annotation)
-    if typing.get_origin(found) is np.ndarray:
+    origin: Any = typing.get_origin(found)
+    if origin is np.ndarray:
         return TENSOR
     return _PLAIN.get(found, ANY) if isinstance(found, type) else ANY
 

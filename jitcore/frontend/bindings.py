@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from jitcore.source import FunctionNode
 from jitcore.syntax import child_nodes, inner_statements, nodes_in, statements_in
@@ -26,6 +27,9 @@ __all__ = [
 ]
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS: Final = (ast.FunctionDef, ast.Lambda)
 
 
 def parameter_names(arguments: ast.arguments) -> list[str]:
@@ -114,9 +118,9 @@ def _assigned(node: ast.AST) -> Iterator[str]:
         if isinstance(one, ast.ExceptHandler) and one.name:
             # Bound, and deleted at the end.
             yield from (one.name, one.name)
-        if isinstance(one, Comprehension):
+        if isinstance(one, _COMPREHENSIONS):
             yield from _assigned_in_comprehension(one)
-        elif not isinstance(one, ast.FunctionDef | ast.Lambda):
+        elif not isinstance(one, _FUNCTIONS):
             # What a function assigns is its own.
             waiting += reversed(child_nodes(one))
 
@@ -134,9 +138,9 @@ def read_names(node: ast.AST) -> set[str]:
     waiting = [node]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, Comprehension):
+        if isinstance(one, _COMPREHENSIONS):
             found |= _read_by_comprehension(one)
-        elif isinstance(one, ast.FunctionDef | ast.Lambda):
+        elif isinstance(one, _FUNCTIONS):
             found |= _read_by_function(one)
         elif not isinstance(one, ast.Name):
             waiting += child_nodes(one)

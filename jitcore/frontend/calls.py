@@ -32,7 +32,13 @@ from jitcore.frontend.constants import (
 )
 from jitcore.frontend.expressions import Expressions
 from jitcore.frontend.final_graphs import captured_statics, is_final, parameters_of
-from jitcore.frontend.layers import HOOKS, layer_class, stored_by_layer, stored_names
+from jitcore.frontend.layers import (
+    HOOKS,
+    layer_class,
+    stored_by_graph,
+    stored_by_layer,
+    stored_names,
+)
 from jitcore.frontend.names import Static, stored_variables
 from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
 from jitcore.ir.classes import MISSING
@@ -188,6 +194,8 @@ class Calls(Expressions):
             return self._call_python(node, static)
         self.record(static)
         graph: Graph = compiled.__jitcore_graph__
+        for name in stored_by_graph(graph):
+            self.compiler.note_stored(name)
         for capture, captured in captured_statics(graph):
             if capture.input is not None:
                 bound.append(self._captured_of_graph(captured))
@@ -226,23 +234,23 @@ class Calls(Expressions):
     def _call_layer(self, node: ast.Call, static: Static) -> Value:
         """A call of a layer: of its ``forward``, unless hooks come before or after."""
         forward = self.layer_attribute(static, "forward")
-        compiled = None if forward is None else self._compiled_graph(forward)
-        if forward is not None and compiled is not None:
-            return self._call_graph(node, forward, compiled)
         hooks = [self.layer_attribute(static, name) for name in HOOKS]
         for one in hooks:
             if one is not None:
                 self.record(one)
         plain = forward is not None and not any(one is None or one.value for one in hooks)
+        compiled = None if forward is None or not plain else self._compiled_graph(forward)
+        if forward is not None and compiled is not None:
+            return self._call_graph(node, forward, compiled)
         mark = None if forward is None else function_mark(forward.value)
         if forward is not None and plain and mark == "unused":
             return self._call_static(node, forward)
         function = None if forward is None else wrapped_function(forward.value)
         if forward is not None and function is not None and plain and mark is None:
             if has_source(function) and _is_called_plainly(static.value):
-                result = self._call_function(node, forward, function)
-                assert result.node is not None
-                result.node.attributes["layer"] = static.value
+                result = self._call_function(node, forward, function, layer=static)
+                if result.node is not None and result.node.kind == "prim::CallFunction":
+                    result.node.attributes["layer"] = static.value
                 return result
         self.note_stored_by(static)
         return self._emit_call("prim::Call", node, [self.static_value(static)])
@@ -265,6 +273,7 @@ class Calls(Expressions):
             return None
         attribute = self.layer_attribute(layer, name)
         if attribute is None or attribute.receiver is not None:
+            self.note_stored_by(layer)
             return None
         if static.value is hasattr:
             self.record(attribute)
@@ -298,6 +307,8 @@ class Calls(Expressions):
             return self._call_scripted(node, static, scripted)
         if static.value is getattr or static.value is hasattr or static.value is len:
             return self._ask_layer(node, static)
+        if (static.value is setattr or static.value is delattr) and len(node.args) > 1:
+            self._note_set(node.args[0], node.args[1])
         mark = function_mark(static.value)
         if mark == "ignore":
             return self._call_python(node, static)
@@ -309,6 +320,16 @@ class Calls(Expressions):
             self.raise_exception(Error, message, in_python=False)
             return self.uninitialized(static.path)
         return None
+
+    def _note_set(self, owner: ast.expr, name: ast.expr) -> None:
+        """Note the attribute that ``setattr`` assigns, or that it may be any of a layer's."""
+        known, text = self.known(name)
+        layer = self.static(owner)
+        if known and isinstance(text, str):
+            self.compiler.note_stored(text)
+        elif layer is not None and is_layer(layer.value):
+            for one in layer.value.__dict__:
+                self.compiler.note_stored(one)
 
     def _call_scripted(self, node: ast.Call, static: Static, scripted: FunctionType) -> Value:
         """A call of what another function stands for in compiled code, such as ``fork``."""
@@ -369,11 +390,14 @@ class Calls(Expressions):
             return self._emit_call_with(kind, arguments)
         return self._emit_call_with("prim::Call", arguments, [self.static_value(static)])
 
-    def _call_function(self, node: ast.Call, static: Static, function: FunctionType) -> Value:
+    def _call_function(
+        self, node: ast.Call, static: Static, function: FunctionType, layer: Static | None = None
+    ) -> Value:
+        """A call of a function that is compiled, which is the ``forward`` of a ``layer`` or not."""
         site = CallSite(self.graph.name, self.where)
         parameters = self.compiler.parameters(function, site)
         self.record(static)
-        arguments = self._arguments(node)
+        given = arguments = self._arguments(node)
         if static.receiver is not None:
             arguments = arguments.after(self.static_value(static.receiver))
         defaults = {
@@ -382,7 +406,12 @@ class Calls(Expressions):
         }
         bound = self._bind(arguments, parameters, defaults)
         if bound is None:
-            # Python's own call raises the TypeError, with its own words.
+            # Python's own call binds them, or raises the TypeError, with its own words.
+            self._note_stored_in_python(function)
+            if static.receiver is not None:
+                self.note_stored_by(static.receiver)
+            if layer is not None:
+                return self._emit_call_with("prim::Call", given, [self.static_value(layer)])
             return self._emit_call_with("prim::Call", arguments, [self.constant(function)])
         names = parameter_names(parameters)
         kind = _layer_kind(function, names, bound)

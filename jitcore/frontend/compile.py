@@ -24,7 +24,7 @@ from jitcore.frontend.callees import (
 )
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.environment import Binding
-from jitcore.frontend.layers import Frozen, root_static
+from jitcore.frontend.layers import Frozen, root_static, stored_by_others
 from jitcore.frontend.match_statements import without_match
 from jitcore.frontend.names import Resolver
 from jitcore.frontend.statements import Statements
@@ -222,6 +222,8 @@ class _Compilation:
         emitter = Statements(source, graph, resolver, self, scope)
         _add_parameters(emitter, scope)
         emitter.function()
+        for stored in stored_by_others(emitter.layers):
+            self.note_stored(stored)
         _drop_unused(graph.block)
         statics = emitter.captured.statics.values()
         captures = emitter.captured.captures

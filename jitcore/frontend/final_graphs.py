@@ -13,7 +13,7 @@ from jitcore.frontend.layers import Frozen
 from jitcore.frontend.names import Static
 from jitcore.ir.graph import Capture, Graph
 
-__all__ = ["captured_statics", "folded", "is_final", "parameters_of"]
+__all__ = ["captured_statics", "folded", "is_final", "of_layer", "parameters_of"]
 
 
 def parameters_of(function: Any) -> ast.arguments:
@@ -35,20 +35,33 @@ def parameters_of(function: Any) -> ast.arguments:
 
 
 def folded(graph: Graph, frozen: Frozen) -> Graph:
-    """A copy of a graph in which the arrays of layers are final, but for those that are kept."""
+    """A copy of a graph in which what layers hold is final, but for what is kept."""
     twin = graph.copy()
+    captures = []
     for capture, static in captured_statics(twin):
+        capture.value = static.value
         if capture.input is not None and is_final(static, frozen):
             final = frozen.constant(static)
             capture.path, capture.read, capture.value = final.path, final.read, final.value
             capture.container, capture.key = final.container, final.name
+        if capture.input is not None or not of_layer(capture) or frozen.keeps(static):
+            captures.append(capture)
+    twin.captures = captures
+    for node in twin.nodes():
+        for name, held in node.attributes.items():
+            if isinstance(held, Graph):
+                node.attributes[name] = folded(held, frozen)
     return twin
 
 
 def is_final(static: Static, frozen: Frozen) -> bool:
     """Whether something captured is an array in a layer that nothing changes."""
-    of_layer = isinstance(static.container, dict) and "_registered" in static.container
-    return of_layer and isinstance(static.value, np.ndarray) and not frozen.keeps(static)
+    return of_layer(static) and isinstance(static.value, np.ndarray) and not frozen.keeps(static)
+
+
+def of_layer(captured: Static | Capture) -> bool:
+    """Whether something captured is an attribute of a layer."""
+    return isinstance(captured.container, dict) and "_registered" in captured.container
 
 
 def captured_statics(graph: Graph) -> Iterator[tuple[Capture, Static]]:

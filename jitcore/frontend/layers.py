@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
+from itertools import chain
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -18,7 +19,7 @@ from jitcore.frontend.constants import is_layer, marker
 from jitcore.frontend.names import Static
 from jitcore.ir.classes import MISSING, class_captures
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Constants
+from jitcore.ir.graph import Block, Constants, Graph, Node, Use, Value
 from jitcore.source import has_source, read_source
 from jitcore.syntax import nodes_in
 
@@ -31,7 +32,9 @@ __all__ = [
     "layer_attribute",
     "layer_class",
     "root_static",
+    "stored_by_graph",
     "stored_by_layer",
+    "stored_by_others",
     "stored_names",
 ]
 
@@ -229,7 +232,54 @@ def stored_by_layer(layer: Any) -> Iterator[str]:
                 setter = function.fset if isinstance(function, property) else function
                 if isinstance(setter, FunctionType):
                     yield from stored_names(setter)
+        for method in getattr(one, "_compiled_methods", {}).values():
+            if method.is_final:
+                yield from chain.from_iterable(map(stored_by_graph, method.all_graphs()))
         for name in HOOKS:
             for hook in getattr(one, name).values():
                 if isinstance(hook.function, FunctionType):
                     yield from stored_names(hook.function)
+
+
+def stored_by_others(layers: Mapping[Value, Static]) -> Iterator[str]:
+    """The attributes of layers that code may assign which gets a layer as a value.
+
+    That is what is called with it, and what finds it in a list or in a variable of two values.
+    """
+    for value, static in layers.items():
+        others = [use for use in value.uses if not _asks_only(use)]
+        if others:
+            yield from stored_by_layer(static.value)
+        if not all(map(_is_read, others)):
+            yield from (name for name in static.value.__dict__ if name not in _STRUCTURE)
+
+
+_STRUCTURE = ("_registered", *HOOKS)
+_ASKING = ("prim::is_", "prim::isnot", "prim::isinstance", "prim::type", "prim::len", "prim::bool")
+_OF_FIRST = ("prim::GetAttr", "prim::SetAttr", "prim::CallMethod", "prim::Call")
+
+
+def _asks_only(use: Use) -> bool:
+    """Whether a layer is only asked for an attribute, called, or asked which one it is."""
+    if isinstance(use.user, Block) or use.user.attributes.get("name") == "__dict__":
+        return False
+    return use.user.kind in _ASKING or (use.user.kind in _OF_FIRST and use.index == 0)
+
+
+def _is_read(use: Use) -> bool:
+    """Whether a layer is an argument of a built-in function that may call methods at most."""
+    called = use.user.inputs[0].constant if isinstance(use.user, Node) else None
+    return called is not None and any(called.attributes["value"] is one for one in _READERS)
+
+
+_READERS = (getattr, hasattr, id, isinstance, print, repr, str, type)
+
+
+def stored_by_graph(graph: Graph) -> Iterator[str]:
+    """The attributes that a graph, or one that it calls, assigns."""
+    for node in graph.nodes():
+        if node.kind == "prim::SetAttr":
+            yield str(node.attributes["name"])
+        for held in node.attributes.values():
+            if isinstance(held, Graph):
+                yield from stored_by_graph(held)

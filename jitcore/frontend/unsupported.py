@@ -131,7 +131,7 @@ def first_unsupported(body: list[ast.stmt]) -> ast.AST | None:
         node = waiting.pop()
         if type(node).__name__ in _ANYWHERE:
             return node
-        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
             waiting += reversed(child_nodes(node))
     return None
 

@@ -282,12 +282,21 @@ class ParameterList(Module):
     def __iter__(self) -> Iterator[Array]:
         return iter([self[index] for index in range(len(self))])
 
-    def __getitem__(self, index: int) -> Array:
+    @overload
+    def __getitem__(self, index: int) -> Array: ...
+    @overload
+    def __getitem__(self, index: slice) -> ParameterList: ...
+    def __getitem__(self, index: int | slice) -> Array | ParameterList:
+        if isinstance(index, slice):
+            return ParameterList(list(self)[index])
         found: Array = self.__dict__[self._name_at(index)]
         return found
 
     def __setitem__(self, index: int, value: Parameter | Array) -> None:
         setattr(self, self._name_at(index), Parameter(value))
+
+    def __iadd__(self, values: Iterable[Parameter | Array]) -> Self:
+        return self.extend(values)
 
     def _name_at(self, index: int) -> str:
         place = operator.index(index)
@@ -360,10 +369,46 @@ class ParameterDict(Module):
         """Names with parameters."""
         return [(key, self[key]) for key in self._registered]
 
+    def get(self, key: str, default: Array | None = None) -> Array | None:
+        """The parameter of a name, or what is given instead."""
+        return dict(self.items()).get(key, default)
+
+    def setdefault(self, key: str, default: Parameter | Array) -> Array:
+        """The parameter of a name, which is added where there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Array:
+        """Remove a parameter and give it."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def popitem(self) -> tuple[str, Array]:
+        """Remove the parameter that was added last, and give its name and itself."""
+        if not self:
+            raise KeyError("the dict of parameters is empty")
+        key = self.keys()[-1]
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Remove all parameters."""
+        for key in list(self):
+            del self[key]
+
+    def copy(self) -> ParameterDict:
+        """Another dict of the same arrays."""
+        return ParameterDict(dict(self.items()))
+
     def update(self, parameters: Mapping[str, Parameter | Array]) -> None:
         """Add parameters, or replace those of the same names."""
         for key, value in parameters.items():
             self[key] = value
+
+    def __ior__(self, parameters: Mapping[str, Parameter | Array]) -> Self:
+        self.update(parameters)
+        return self
 
     def extra_repr(self) -> str:
         return "\n".join(_described(name, value) for name, value in self.items())

@@ -135,13 +135,14 @@ def _source(writer: Writer, capture: Capture, captured: Sequence[tuple[Any, str]
     if place is not None:
         return {"place": place}
     layer = _layer_of(writer, capture)
-    if layer is not None:
-        return {"layer": layer, "attribute": capture.key}
+    value = capture.read()
     try:
-        reference = writer.reference(capture.read())
-        return {"object": reference, "final": isinstance(capture.container, Constants)}
+        reference = None if value is MISSING else writer.reference(value)
     except SerializationError as error:
         raise SerializationError(f"'{capture.path}': {error}") from error
+    if layer is not None:
+        return {"layer": layer, "attribute": capture.key}
+    return {"object": reference, "final": isinstance(capture.container, Constants)}
 
 
 # Functions that are made while the program runs

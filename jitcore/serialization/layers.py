@@ -130,8 +130,7 @@ class SavedMethod:
         if instance is None:
             return self
         if self._name not in instance._compiled_methods:
-            # The module's own error says why.
-            raise AttributeError(self._name)
+            raise AttributeError(f"'{self._name}'{self.__jitcore_left_out__}")
         return instance._compiled_methods[self._name]
 
 
@@ -217,6 +216,11 @@ def _attributes(writer: Writer, layer: Any) -> Row:
             found, reason = writer.number(value), ""
         else:
             found, reason = writer.attempt(partial(writer.reference, value))
+        if found is None and hasattr(layer_class(layer), name):
+            raise SerializationError(
+                f"cannot save {shown(layer)}: its own '{name}' stands for that of its class, but "
+                f"{reason}"
+            )
         if found is None:
             dropped.append([name, reason])
         else:

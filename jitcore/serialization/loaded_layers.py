@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,10 @@ from jitcore.frontend import compile_function
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.layers import HOOKS
 from jitcore.frozen_function import FrozenFunction
+from jitcore.graph_function import GraphFunction, rebound_graph
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
-from jitcore.script import holds
+from jitcore.script import ScriptFunction, holds
 from jitcore.serialization.attribute_names import attribute_problem
 from jitcore.serialization.fields import Fields
 from jitcore.serialization.layers import GENERATOR, SavedMethod, library_class
@@ -64,6 +65,20 @@ class LoadedMethod(LoadedFunction):
         if isinstance(function, FunctionType) and has_source(function):
             return compile_function(MethodType(function, self._owner), lookup_op=kind_of)
         return self._program.graph()
+
+    def rebound(self, modules: Mapping[int, Any]) -> ScriptFunction | None:
+        """The same method for other modules, with the attributes as they are now."""
+        graph = next(filter(holds, self._program.graphs), None)
+        if graph is None:
+            return None
+        return GraphFunction(
+            rebound_graph(graph, modules),
+            self._signature,
+            name=self.__name__,
+            qualname=self.__qualname__,
+            module=self.__module__,
+            numerics=self._numerics,
+        )
 
 
 def _library_layer(reader: Reader, row: Fields, number: int) -> type:

@@ -187,30 +187,31 @@ def multi_head_attention_forward(
     batched = query.ndim == 3
     if not batched:
         query, key, value = query[:, np.newaxis], key[:, np.newaxis], value[:, np.newaxis]
-        if key_padding_mask is not None:
-            key_padding_mask = key_padding_mask[np.newaxis]
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask[np.newaxis]
     if use_separate_proj_weight:
         weights = _separate(q_proj_weight, k_proj_weight, v_proj_weight)
     else:
-        assert in_proj_weight is not None
-        first, second, third = np.split(in_proj_weight, 3)
-        weights = (first, second, third)
-    q, k, v = _projected(query, key, value, weights, in_proj_bias)
-    length, batch, _ = q.shape
-    q = _heads(q, num_heads)
-    k = _all_heads(k, bias_k, static_k, num_heads, batch, add_zero_attn)
-    v = _all_heads(v, bias_v, static_v, num_heads, batch, add_zero_attn)
+        weights = _stacked(in_proj_weight)
+    projected = _projected(query, key, value, weights, in_proj_bias)
+    q = _heads(projected[0], num_heads)
+    k = _all_heads(projected[1], bias_k, static_k, num_heads, add_zero_attn)
+    v = _all_heads(projected[2], bias_v, static_v, num_heads, add_zero_attn)
     extra = int(bias_k is not None) + int(add_zero_attn)
     mask = _mask(attn_mask, key_padding_mask, q, k.shape[2], extra)
-    drop = dropout_p if training else 0.0
-    context, attention = _attended(q, k, v, mask, drop, need_weights)
-    joined = context.transpose(2, 0, 1, 3).reshape(length, batch, embed_dim_to_check)
-    output = linear(joined, out_proj_weight, out_proj_bias)
+    context, attention = _attended(q, k, v, mask, dropout_p if training else 0.0, need_weights)
+    output = _joined(context, out_proj_weight, out_proj_bias)
     if attention is not None and average_attn_weights:
         attention = np.mean(attention, axis=1)
     if batched:
         return output, attention
     return output[:, 0], None if attention is None else attention[0]
+
+
+def _stacked(weights: Array | None) -> tuple[Array, Array, Array]:
+    """Those of query, key and value, which lie below one another."""
+    assert weights is not None
+    first, second, third = np.split(weights, 3)
+    return first, second, third
 
 
 def _separate(q: Array | None, k: Array | None, v: Array | None) -> tuple[Array, Array, Array]:
@@ -223,14 +224,13 @@ def _all_heads(
     bias: Array | None,
     static: Array | None,
     num_heads: int,
-    batch: int,
     add_zero_attn: bool,
 ) -> Array:
     """Keys or values as (N, heads, S, E / heads), with those that the options add."""
     if static is None:
         result = _heads(_extended(projected, bias), num_heads)
     else:
-        result = static.reshape(batch, num_heads, *static.shape[1:])
+        result = static.reshape(projected.shape[1], num_heads, *static.shape[1:])
     if not add_zero_attn:
         return result
     return np.concatenate((result, np.zeros_like(result[:, :, :1])), axis=2)
@@ -297,6 +297,13 @@ def _heads(projected: Array, num_heads: int) -> Array:
     """(S, N, E) as (N, heads, S, E / heads)."""
     length, batch, width = projected.shape
     return projected.reshape(length, batch, num_heads, width // num_heads).transpose(1, 2, 0, 3)
+
+
+def _joined(context: Array, weight: Array, bias: Array | None) -> Array:
+    """(N, heads, L, E / heads) as (L, N, E), times the last weights."""
+    batch, heads, length, width = context.shape
+    joined = context.transpose(2, 0, 1, 3).reshape(length, batch, heads * width)
+    return linear(joined, weight, bias)
 
 
 def _mask(

@@ -47,29 +47,26 @@ def dropout(input: Array, p: float = 0.5, training: bool = True, inplace: bool =
 
 def dropout1d(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """``dropout`` of whole channels of (N, C, L) or (C, L)."""
-    return _dropped("dropout1d", input, p, training, inplace, _channels("dropout1d", input, 1))
+    if input.ndim not in (2, 3):
+        raise ValueError(f"dropout1d: expected input with 2 or 3 axes, found {input.shape}")
+    return _dropped("dropout1d", input, p, training, inplace, (*input.shape[:-1], 1))
 
 
 def dropout2d(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
-    """``dropout`` of whole channels of (N, C, H, W), or of (N, C, L) seen as (N, C, L, 1)."""
-    if input.ndim not in (3, 4):
-        raise ValueError(f"dropout2d: expected input with 3 or 4 axes, found {input.shape}")
+    """``dropout`` of whole channels of (N, C, H, W), or of (N, C, ...) with other axes."""
+    if training and input.ndim < 2:
+        raise ValueError(f"dropout2d: expected input with 2 axes or more, found {input.shape}")
     shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
     return _dropped("dropout2d", input, p, training, inplace, shape)
 
 
 def dropout3d(input: Array, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
-    """``dropout`` of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
-    return _dropped("dropout3d", input, p, training, inplace, _channels("dropout3d", input, 3))
-
-
-def _channels(what: str, input: Array, rank: int) -> tuple[int, ...]:
-    """The shape of a mask with one element for each channel."""
-    if input.ndim not in (rank + 1, rank + 2):
-        raise ValueError(
-            f"{what}: expected input with {rank + 1} or {rank + 2} axes, found {input.shape}"
-        )
-    return (*input.shape[:-rank], *(1,) * rank)
+    """``dropout`` of whole channels of (N, C, D, H, W), or of (C, ...) with other axes."""
+    if training and input.ndim < 1:
+        raise ValueError(f"dropout3d: expected input with axes, found {input.shape}")
+    outer = 2 if input.ndim == 5 else 1
+    shape = (*input.shape[:outer], *(1,) * (input.ndim - outer))
+    return _dropped("dropout3d", input, p, training, inplace, shape)
 
 
 def _dropped(

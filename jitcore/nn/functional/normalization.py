@@ -97,9 +97,10 @@ def _batch_statistics(
     mean = np.mean(input, axis=axes)
     variance = np.var(input, axis=axes)
     if running_mean is not None:
-        running_mean += momentum * (mean - running_mean)
+        running_mean[:] = momentum * mean + (1 - momentum) * running_mean
     if running_var is not None:
-        running_var += momentum * (variance * (count / (count - 1)) - running_var)
+        unbiased = variance * (count / (count - 1))
+        running_var[:] = momentum * unbiased + (1 - momentum) * running_var
     return mean, variance
 
 
@@ -156,10 +157,11 @@ def instance_norm(
     mean = np.mean(input, axis=axes, keepdims=True)
     variance = np.var(input, axis=axes, keepdims=True)
     if running_mean is not None:
-        running_mean += momentum * (np.mean(mean, axis=0).reshape(-1) - running_mean)
+        new_mean = np.mean(mean, axis=0).reshape(-1)
+        running_mean[:] = momentum * new_mean + (1 - momentum) * running_mean
     if running_var is not None:
         unbiased = np.mean(variance, axis=0).reshape(-1) * (count / (count - 1))
-        running_var += momentum * (unbiased - running_var)
+        running_var[:] = momentum * unbiased + (1 - momentum) * running_var
     return _affine((input - mean) * (1 / np.sqrt(variance + eps)), weight, bias)
 
 

@@ -1,0 +1,254 @@
+"""Reductions of few long lines, for which there would be too few blocks: parts first.
+
+Before, where there are ``n`` lines of ``m`` elements::
+
+    for i in range(n):
+        total = 0.0
+        for k in range(m): total += x[i * m + k]
+        y[i] = total / m
+
+After, with ``count`` parts of ``length`` elements, each of which has threads of its own::
+
+    for part in range(count):
+        for i in range(n):
+            total = 0.0
+            for k in range(min(length, m - part * length)): total += x[i * m + part * length + k]
+            parts[part * n + i] = total
+    for i in range(n):
+        total = 0.0
+        for part in range(count): total += parts[part * n + i]
+        y[i] = total / m
+
+How many parts there are depends on extents only, so results do too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jitcore.codegen.cuda.kernels import WARP
+from jitcore.codegen.cuda.nests import chain, extent_of, is_independent
+from jitcore.codegen.cuda.reductions import Reduced, reductions_of
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
+from jitcore.codegen.loop_passes.traversal import bound_names, variables
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Comment,
+    Const,
+    Expr,
+    For,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    Var,
+)
+from jitcore.codegen.lowering.accumulators import identity
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    add,
+    compare,
+    integer,
+    maximum,
+    minimum,
+    multiply,
+    product,
+    subtract,
+)
+from jitcore.ir.dataclass import dataclass
+
+__all__ = ["Divided", "divided"]
+
+ENOUGH_BLOCKS = 512
+"""What keeps a large device busy."""
+
+LEAST_ROW, LEAST_COLUMN = 16384, 512
+"""Elements of a part, to read which takes about as long as to launch the kernel that joins them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A reduction in two nests.
+
+    Parameters
+    ----------
+    bindings : list of Let
+        Of the host: how many parts there are, and how long they are.
+    pays : Expr
+        Whether there is more than one part.
+    memory : list of (Var, Expr)
+        What the parts lie in, and how many bytes that takes.
+    parts, whole : For
+    """
+
+    bindings: list[Let]
+    pays: Expr
+    memory: list[tuple[Var, Expr]]
+    parts: For
+    whole: For
+
+
+def divided(nest: For, is_column: Callable[[For, For], bool], names: set[str]) -> Divided | None:
+    """A nest that reduces lines, in two; None where that is not all it does, or never pays.
+
+    Parameters
+    ----------
+    nest : For
+    is_column : callable
+        Whether the neighbours in memory are the iterations of the first loop, not of the second.
+    names : set of str
+        The names that are taken; gets the new ones.
+    """
+    if not is_independent(nest):
+        return None
+    loops, body = chain(nest, is_independent)
+    inner = [one for one in body if isinstance(one, For)]
+    if len(inner) != 1 or not _is_plain(loops, body, inner[0]):
+        return None
+    found = reductions_of(inner[0])
+    begun = {one.var.name: one for one in body if isinstance(one, Let) and one.mutable}
+    if not found or any(one.var.name not in begun for one in found):
+        return None
+    made = _Division(loops, body, inner[0], found, is_column(loops[-1], inner[0]), names)
+    return None if made.pays == Const(False, "bool") else made.result()
+
+
+def _is_plain(loops: Sequence[For], body: Sequence[Stmt], inner: For) -> bool:
+    """Whether extents are the host's, and the inner loop does nothing but reduce."""
+    if not all(isinstance(one, Let | Assign | Store | Comment | For) for one in body):
+        return False
+    if not all(isinstance(one, Let | Assign | Comment) for one in inner.body):
+        return False
+    own = bound_names([*body, *loops]) | {one.var.name for one in loops}
+    return inner.step == 1 and not own & {*variables(inner.start), *variables(inner.stop)}
+
+
+class _Division:
+    """Writes both nests."""
+
+    def __init__(
+        self,
+        loops: Sequence[For],
+        body: Sequence[Stmt],
+        inner: For,
+        found: Sequence[Reduced],
+        is_column: bool,
+        names: set[str],
+    ) -> None:
+        self._loops, self._body, self._inner, self._found = loops, body, inner, found
+        self._names = names
+        self._lines = product(map(extent_of, loops))
+        blocks = _quotient(add(self._lines, integer(WARP - 1)), WARP) if is_column else self._lines
+        least = LEAST_COLUMN if is_column else LEAST_ROW
+        extent = extent_of(inner)
+        most = _quotient(extent, least)
+        wanted = _quotient_of(integer(ENOUGH_BLOCKS), maximum(blocks, ONE))
+        parts = maximum(minimum(wanted, most), ONE)
+        # Whole vectors of each dtype begin at the multiples of this.
+        length = multiply(_quotient_up(_quotient_up(extent, parts), integer(WARP)), integer(WARP))
+        self.pays = compare("gt", parts, ONE)
+        self._bindings: list[Let] = []
+        self._length = self._bound("length", maximum(length, ONE))
+        self._count = self._bound("parts", _quotient_up(extent, self._length))
+
+    def _bound(self, name: str, value: Expr) -> Expr:
+        """A number of the host's, which kernels get as it is where it is known."""
+        if isinstance(value, Const):
+            return value
+        var = Var(numbered(name, self._names), "int64")
+        self._bindings.append(Let(var, value))
+        return var
+
+    def result(self) -> Divided:
+        """Both nests."""
+        memory = {
+            one.var.name: Var(numbered(f"{one.var.name}_parts", self._names), "ptr")
+            for one in self._found
+        }
+        sizes = [
+            (
+                memory[one.var.name],
+                multiply(
+                    multiply(self._count, self._lines), integer(np.dtype(one.var.dtype).itemsize)
+                ),
+            )
+            for one in self._found
+        ]
+        first, whole = self._nest_of_parts(memory), self._nest_of_wholes(memory)
+        return Divided(self._bindings, self.pays, sizes, first, whole)
+
+    def _line(self) -> Expr:
+        """The number of a line."""
+        line: Expr = ZERO
+        for loop in self._loops:
+            line = add(multiply(line, extent_of(loop)), _counted(loop))
+        return line
+
+    def _part(self, memory: dict[str, Var], one: Reduced, part: Expr) -> tuple[Var, Expr]:
+        return memory[one.var.name], add(multiply(part, self._lines), self._line())
+
+    def _nest_of_parts(self, memory: dict[str, Var]) -> For:
+        part = Var(numbered("part", self._names), "int64")
+        begin = multiply(part, self._length)
+        inner = self._inner
+        place: dict[Expr, Expr] = {inner.var: add(add(inner.start, begin), inner.var)}
+        body = [with_expressions(one, lambda x: replaced(x, place.get)) for one in inner.body]
+        left = subtract(extent_of(inner), begin)
+        shorter = replace(inner, start=ZERO, stop=minimum(self._length, left), body=body)
+        at = self._body.index(inner)
+        reduced = {one.var.name: one.op for one in self._found}
+        before: list[Stmt] = [
+            replace(one, value=identity(reduced[one.var.name], np.dtype(one.var.dtype)))
+            if isinstance(one, Let) and one.var.name in reduced
+            else one
+            for one in self._body[:at]
+        ]
+        stores: list[Stmt] = []
+        for one in self._found:
+            pointer, index = self._part(memory, one, part)
+            stores.append(Store(pointer, index, one.var, pointer.name))
+        nest = self._around([*before, shorter, *stores])
+        return For(part, ZERO, self._count, [nest], parallel=True)
+
+    def _nest_of_wholes(self, memory: dict[str, Var]) -> For:
+        part = Var(numbered("part", self._names), "int64")
+        steps: list[Stmt] = []
+        for one in self._found:
+            pointer, index = self._part(memory, one, part)
+            value = Load(pointer, index, one.var.dtype, pointer.name)
+            is_float = np.dtype(one.var.dtype).kind == "f"
+            step = Binary(one.op, one.var, value, one.var.dtype, reassoc=is_float)
+            steps.append(Assign(one.var, step))
+        at = self._body.index(self._inner)
+        joined = For(part, ZERO, self._count, steps)
+        return self._around([*self._body[:at], joined, *self._body[at + 1 :]])
+
+    def _around(self, body: list[Stmt]) -> For:
+        for loop in reversed(self._loops):
+            body = [replace(loop, body=body)]
+        (nest,) = body
+        assert isinstance(nest, For)
+        return nest
+
+
+def _counted(loop: For) -> Expr:
+    return loop.var if loop.start == ZERO else subtract(loop.var, loop.start)
+
+
+def _quotient(x: Expr, y: int) -> Expr:
+    return _quotient_of(x, integer(y))
+
+
+def _quotient_up(x: Expr, y: Expr) -> Expr:
+    return _quotient_of(add(x, subtract(y, ONE)), y)
+
+
+def _quotient_of(x: Expr, y: Expr) -> Expr:
+    if isinstance(x, Const) and isinstance(y, Const):
+        return integer(x.value // y.value)
+    return Binary("quot", x, y, "int64")

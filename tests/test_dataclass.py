@@ -1,0 +1,149 @@
+"""The package's own ``dataclass``: what it makes is what the standard one makes."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass as standard
+from dataclasses import field, fields, is_dataclass, replace
+from typing import Any
+
+import pytest
+
+from jitcore.ir.dataclass import dataclass
+
+Decorator = Callable[..., Callable[[type[Any]], type[Any]]]
+
+
+def point(decorator: Decorator, **options: bool) -> type[Any]:
+    class Point:
+        """A place."""
+
+        x: int
+        name: str = "here"
+        note: object = field(default=None, compare=False, repr=False)
+
+    return decorator(slots=True, **options)(Point)
+
+
+def single(decorator: Decorator) -> type[Any]:
+    class Single:
+        value: float
+
+    return decorator(frozen=True, slots=True)(Single)
+
+
+def empty(decorator: Decorator) -> type[Any]:
+    class Empty:
+        pass
+
+    return decorator(frozen=True, slots=True)(Empty)
+
+
+def with_methods(decorator: Decorator) -> type[Any]:
+    class Own:
+        x: int
+
+        def __repr__(self) -> str:
+            return f"<{self.x}>"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 7
+
+    return decorator(frozen=True, slots=True)(Own)
+
+
+def answers(made: type[Any], *records: Any) -> list[Any]:
+    """What can be seen of a class and its records, hashes by whether they agree."""
+    same = [[one == other for other in records] for one in records]
+    hashes = [[hash(one) == hash(other) for other in records] for one in records]
+    return [
+        list(map(repr, records)),
+        same,
+        hashes,
+        [one.name for one in fields(made)],
+        getattr(made, "__match_args__", None),
+        getattr(made, "__slots__", None),
+        made.__doc__,
+        is_dataclass(made),
+        records[0] == "other",
+    ]
+
+
+def test_frozen_records() -> None:
+    ours, theirs = (point(one, frozen=True) for one in (dataclass, standard))
+    found, wanted = (
+        answers(made, made(1), made(1, note=2), made(2), made(1, "there"), made(x=1, name="here"))
+        for made in (ours, theirs)
+    )
+    assert found == wanted
+
+
+@pytest.mark.parametrize("make", [empty, with_methods])
+def test_records_without_fields_and_with_methods_of_their_own(
+    make: Callable[[Decorator], type[Any]],
+) -> None:
+    arguments = (3,) if make is with_methods else ()
+    found, wanted = (
+        answers(made, made(*arguments), made(*arguments))
+        for made in (make(dataclass), make(standard))
+    )
+    assert found == wanted
+
+
+def test_the_same_nan_is_equal_as_in_tuples() -> None:
+    other = float("nan")
+    for made in (single(dataclass), single(standard)):
+        assert made(math.nan) == made(math.nan)
+        assert made(math.nan) != made(other)
+        assert hash(made(1.0)) == hash(made(1))
+
+
+def test_records_that_change_have_no_hash() -> None:
+    for decorator in (dataclass, standard):
+        made = point(decorator)
+        record = made(1)
+        record.x = 5
+        assert record == made(5)
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(record)
+        with pytest.raises(AttributeError):
+            record.other = 1
+
+
+def test_records_that_are_told_apart_by_identity() -> None:
+    for decorator in (dataclass, standard):
+        made = point(decorator, eq=False)
+        one, other = made(1), made(1)
+        assert one != other
+        assert len({one, other}) == 2
+
+
+def test_records_of_two_classes_differ() -> None:
+    one, other = point(dataclass, frozen=True), point(dataclass, frozen=True)
+    assert one(1) != other(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A record that is found by its name."""
+
+    x: int
+    parts: tuple[int, ...] = ()
+
+
+def test_copies() -> None:
+    kept = Kept(3, (1, 2))
+    assert pickle.loads(pickle.dumps(kept)) == kept
+    assert copy.deepcopy(kept) == kept
+    assert replace(kept, x=4) == Kept(4, (1, 2))
+    match kept:
+        case Kept(3, (first, *_)):
+            assert first == 1
+        case _:
+            raise AssertionError
