@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["CPU", "CUDA", "FETCH", "Target"]
+__all__ = ["CONVOLUTION", "CPU", "CUDA", "FETCH", "Target"]
 
 FETCH = "cuda.fetch"
 """A call that gives the host a number that depends on elements, such as an extent."""
+
+CONVOLUTION = "cuda.convolution_"
+"""What the names of calls begin with that ask a library for a convolution; the dtype follows.
+
+The arguments are `codegen.cuda.cudnn.CONVOLUTION_PARAMETERS`; it gives 0 where it is done, and 1
+where the library does not take it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ from jitcore.ir.types import Dim, TensorType
 __all__ = ["BlockClusters", "Cluster", "Decision", "inner_first", "is_array", "make_group"]
 
 
+_CHECKS = frozenset({"prim::require", "prim::require_shape"})
+
+
 @dataclass(slots=True)
 class Decision:
     """What happened to one node: the group it is in, or why it is in none."""
@@ -79,6 +82,7 @@ class BlockClusters:
         last_write: dict[object, int] = {}
         readers: dict[object, set[int]] = {}
         last_effect: int | None = None
+        checks: list[int] = []
         for number, node in enumerate(self.block.nodes):
             before = {self.order[d] for d in self._producers(node)}
             reads, writes = self.analysis.reads(node), self.analysis.writes(node)
@@ -91,6 +95,11 @@ class BlockClusters:
                 if place in last_write:
                     before.add(last_write[place])
                 last_write[place] = number
+            if node.kind in _CHECKS:
+                checks.append(number)
+            elif any(place.escapes for place in writes):
+                # Where a check raises, nothing that comes after it is written yet.
+                before.update(checks)
             if self.analysis.has_effects(node) and not writes:
                 if last_effect is not None:
                     before.add(last_effect)

@@ -189,13 +189,13 @@ def _layer_function(node: Node) -> Effects:
     row = TABLE[node.kind]
     names = [one.name for one in row.signature[: len(node.inputs)]]
     arguments = dict(zip(names, node.inputs, strict=False))
-    writes = [
+    writes_too = [
         number
         for name, numbers in row.writes_if.items()
         if name in arguments and arguments[name].constant_value is not False
         for number in numbers
     ]
-    return Effects(_all(node), tuple(writes), (0,) if row.view else ())
+    return Effects(_all(node), (*row.writes, *writes_too), (0,) if row.view else ())
 
 
 def _consumer(node: Node) -> Effects:

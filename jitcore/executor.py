@@ -279,7 +279,8 @@ class Executor:
         exact = None if found.kind == "STATIC" else self.exact
         with self._lock:
             name = f"{self._symbol()}_host{len(plan.entries)}"
-            plan.entries.append(host_entry(found.key, values, guards, exact, name=name))
+            entry = host_entry(found.key, values, guards, exact, name=name)
+            plan.entries += [] if entry is None else [entry]
             self._chain()
 
     def _on_device(self, device: int) -> Executor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jitcore.codegen.engine import CompiledModule, compile_module
 from jitcore.codegen.entries.entry import CaptureGuard, Entry, bind
 from jitcore.codegen.entries.host_entry import make_host_entry
@@ -23,6 +25,10 @@ MAX_KINDS = 4
 """For how many kinds of arguments a host program gets entries."""
 
 
+_DESCRIBED = (np.ndarray, np.generic, int)
+"""Of these some are Python's: structured arrays, and ints of more than 64 bits."""
+
+
 @dataclass(slots=True)
 class HostEntry:
     """One entry of a host program, and what it assumes."""
@@ -35,6 +41,13 @@ class HostEntry:
     def generality(self) -> int:
         """Of how many arguments only the class is assumed."""
         return sum(map(_unknown_parts, self.params))
+
+
+def _is_too_general(param: Param) -> bool:
+    """Whether a guard would hold for what there may be native code for: arrays and numbers."""
+    if isinstance(param, TupleParam):
+        return any(map(_is_too_general, param.elements))
+    return isinstance(param, KindParam) and issubclass(param.class_, _DESCRIBED)
 
 
 def _unknown_parts(param: Param) -> int:
@@ -59,8 +72,8 @@ def host_entry(
     exact: frozenset[int] | None,
     *,
     name: str,
-) -> HostEntry:
-    """Compile the entry of a host program.
+) -> HostEntry | None:
+    """Compile the entry of a host program; None where it would take too many calls.
 
     Parameters
     ----------
@@ -69,6 +82,7 @@ def host_entry(
     values : sequence of object
         An example.
     guards : sequence of CaptureGuard
+        Of all captures.
     exact : frozenset of int or None
         The inputs whose extents count; None where all of them do.
     name : str
@@ -77,6 +91,8 @@ def host_entry(
         _param(one, exact is not None and number not in exact, value)
         for number, (one, value) in enumerate(zip(key, values, strict=True))
     )
+    if any(map(_is_too_general, params)):
+        return None
     entry = make_host_entry(params, name=name, captures=guards, translate=for_user)
     module = compile_module(entry.text, name=name)
     entry.fill(module)

@@ -56,6 +56,7 @@ from jitcore.ir.passes.equal_extents import join_equal_extents
 from jitcore.ir.passes.expand_layers import expand_layers
 from jitcore.ir.passes.list_results import list_results
 from jitcore.ir.passes.loop_products import multiply_before_loops
+from jitcore.ir.passes.library_convolutions import has_convolutions, use_library_convolutions
 from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.plain_windows import use_plain_windows
 from jitcore.ir.passes.selected import compute_selected_in_place
@@ -137,6 +138,8 @@ def compile_native(
     by_onednn = onednn_fusion_enabled() and not backend.target.is_device
     if backend.target.is_device:
         use_plain_linears(fused)
+        if has_convolutions(fused) and backend.convolves():
+            use_library_convolutions(fused)
         use_plain_windows(fused)
     else:
         use_kernels(fused, by_onednn=by_onednn)
@@ -238,6 +241,10 @@ class Backend(Protocol):
 
     target: Target
 
+    def convolves(self) -> bool:
+        """Whether there is a library that may be asked for convolutions."""
+        ...
+
     def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
         """The native function of a grouped graph; NotNative where it has none."""
         ...
@@ -251,6 +258,9 @@ class _Processor:
     """The backend of the CPU."""
 
     target = CPU
+
+    def convolves(self) -> bool:
+        return False
 
     def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
         return lower(graph, layouts, name=name)

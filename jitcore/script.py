@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 AnyClass = TypeVar("AnyClass", bound=type)
-AnyObject = TypeVar("AnyObject")
+AnyContainer = TypeVar("AnyContainer", bound=list[Any] | dict[Any, Any])
 
 _last_called: weakref.ref[ScriptFunction] | None = None
 """Whose call was the last that no compiled entry took."""
@@ -500,7 +500,7 @@ def script(function: Module, *, numerics: str | None = None) -> Any: ...
 @overload
 def script(function: Callable[..., Any], *, numerics: str | None = None) -> ScriptFunction: ...
 @overload
-def script(function: AnyObject, *, numerics: str | None = None) -> AnyObject: ...
+def script(function: AnyContainer, *, numerics: str | None = None) -> AnyContainer: ...
 @overload
 def script(*, numerics: str | None = None) -> Callable[[Callable[..., Any]], ScriptFunction]: ...
 

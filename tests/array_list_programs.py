@@ -275,6 +275,20 @@ def steps_down(params, grads):
         p -= 0.5 * g
 
 
+@program(
+    ([np.ones((2, 3)), np.ones((4, 1))], [np.ones((2, 1)), np.ones((4, 1))], 2),
+    ([np.ones((2, 3)), np.ones((4, 2))], [np.ones((2, 3)), np.ones((4, 2))], 2),
+    ([np.ones((2, 3)), np.ones((4, 2))], [np.ones((2, 3)), np.ones((4, 3))], 2),
+)
+def broadcast(params, grads, n):
+    norms = 0.0
+    for _ in range(n):
+        for p, g in zip(params, grads, strict=False):
+            p *= g * 0.5
+            norms += p.sum()
+    return norms
+
+
 @program((SEVERAL,), (PAIR,))
 def visited(arrays):
     s, best = 0.0, arrays[0]

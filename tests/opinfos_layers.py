@@ -215,6 +215,9 @@ def _kernels_rows() -> Iterator[OpInfo]:
             "F.conv1d(p[0], q[:, :3, None], stride=2)", **_FLOATS,
         )  # fmt: skip
     yield row(
+        "nn::library_convolution", "F.conv1d(p, q[:, :3, None], q[0, :3], padding=1)", **_FLOATS,
+    )  # fmt: skip
+    yield row(
         "nn::window_sum", "F.conv1d(p, q[:, None, :2], q[:, 0], padding=1, groups=3)",
         "F.relu(F.conv1d(p[0], q[:, None, :2], dilation=2, groups=3))", **_FLOATS,
     )  # fmt: skip

@@ -10,16 +10,21 @@ import array_libraries
 import numpy as np
 import pytest
 from cuda_machine import fake_machine
-from device_runs import run_on_device
+from device_runs import NotOnDevice, run_on_device
 from fake_cublas import FakeCublas
+from op_samples import samples
+from scipy import special
+from test_cuda_ops import KINDS
 
 import jitcore
+from checking import function_from_source
 from jitcore import cuda
 from jitcore.codegen.cuda import cublas
 from jitcore.cuda import libraries, numpy_calls
 from jitcore.ir.bfloat16 import bfloat16
 from jitcore.ir.passes.specialize import specialize
 from jitcore.ir.types import array_type
+from opinfos import OPINFOS
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -268,6 +273,60 @@ def test_graphs_have_it_in_casts_only():
     for node in typed.nodes():
         touches = any(getattr(one.type, "dtype", None) == BFLOAT16 for one in node.inputs)
         assert not touches or node.kind == "np::cast"
+
+
+# The op table -----------------------------------------------------------------------------
+
+
+def narrowed(value: Any) -> Any:
+    is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return value.astype(BFLOAT16) if is_float else value
+
+
+def samples_of(kind: str) -> list[Any]:
+    """Calls of a function with float32, whose arrays become bfloat16."""
+    found = (sample for info in OPINFOS[kind] for sample in samples(info))
+    return [one for one in found if "float32" in one.label][:2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore")
+def test_same_as_ml_dtypes_where_it_is_device_code(kind: str) -> None:
+    for sample in samples_of(kind):
+        args = tuple(map(narrowed, sample.calls[0]))
+        if not any(getattr(one, "dtype", None) == BFLOAT16 for one in args):
+            continue
+        function = function_from_source(sample.source, special=special, F=jitcore.nn.functional)
+        host = tuple(one.copy() if isinstance(one, np.ndarray) else one for one in args)
+        try:
+            with np.errstate(all="ignore"):
+                expected = function(*host)
+        except (TypeError, ValueError) as error:
+            # What NumPy refuses must not have a result.
+            with pytest.raises((NotOnDevice, type(error))):
+                run_on_device(function, args)
+            continue
+        try:
+            run = run_on_device(function, args)
+        except NotOnDevice:
+            continue
+        nearly((run.result, *run.args), (expected, *host))
+
+
+def nearly(found: Any, wanted: Any) -> None:
+    """The same dtypes and shapes; numbers that differ by a few roundings to bfloat16 at most."""
+    if isinstance(wanted, tuple | list):
+        for one, other in zip(found, wanted, strict=True):
+            nearly(one, other)
+        return
+    if not isinstance(wanted, np.ndarray | np.generic):
+        return
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    kind = complex if wanted.dtype.kind == "c" else float
+    one, other = found.astype(kind), wanted.astype(kind)
+    largest = np.abs(other[np.isfinite(other)]).max(initial=1e-3)
+    np.testing.assert_allclose(one, other, rtol=2e-2, atol=2e-2 * largest)
 
 
 # Calls ------------------------------------------------------------------------------------

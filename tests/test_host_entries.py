@@ -14,6 +14,7 @@ from jitcore import script
 from jitcore.codegen.entries.host_entry import _CALLS_BETWEEN_LOOKS
 from jitcore.executor import Executor
 from jitcore.host_entries import CALLS_BEFORE_ENTRY, MAX_KINDS
+from jitcore.plans import NativePlan
 
 KNOWN = ["a"]
 FACTOR = 2
@@ -217,3 +218,17 @@ def test_calls_that_native_code_refuses_again_and_again(asked):
     assert scripted((1, 2.5)) == 3.5
     assert scripted(np.arange(3.0)) == 3.0
     assert len(asked) == 2
+
+
+def doubled(x):
+    return x + x
+
+
+def test_arrays_and_numbers_that_are_python_s():
+    """There may be native code for others of the same class."""
+    scripted, dates = script(doubled), np.arange(3).astype("m8[s]")
+    warm(scripted, dates)
+    warm(scripted, 2**70)
+    for x in (np.arange(3.0), 3):
+        np.testing.assert_array_equal(scripted(x), x + x)
+    assert [type(one.plan) for one in scripted.specializations].count(NativePlan) == 2

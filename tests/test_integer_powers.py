@@ -61,3 +61,30 @@ def test_what_was_written_before_stays():
     with pytest.raises(ValueError, match="Integers to negative integer powers are not allowed."):
         scripted(out, np.arange(3), np.array([1, 2, -1]))
     assert out[0] == 7
+
+
+def kept(out, x, y):
+    found = x**y
+    out[:] = found + 1
+    return found
+
+
+def raised(x, y):
+    x **= y
+    return x
+
+
+def test_nothing_after_the_check_is_written():
+    scripted, out, x = script(kept), np.zeros(4), np.arange(4)
+    np.testing.assert_array_equal(scripted(out, x, x), x**x)
+    np.testing.assert_array_equal(out, x**x + 1)
+    with pytest.raises(ValueError, match="negative integer powers"):
+        scripted(out, x, x - 1)
+    np.testing.assert_array_equal(out, x**x + 1)
+
+
+def test_powers_in_place_end_where_numpy_s_end():
+    mine, theirs = np.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4)
+    exponents = np.array([1, 2, 0, -1])
+    assert outcome(script(raised), mine, exponents) == outcome(raised, theirs, exponents)
+    np.testing.assert_array_equal(mine, theirs)

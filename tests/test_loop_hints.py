@@ -76,7 +76,7 @@ def test_masks_are_asked_for_where_a_loop_is_short() -> None:
         compiled(np.ones(length))
         source = compiled.kernels[0].module._source
         assert source is not None
-        return source.text
+        return str(source.text)
 
     assert MASKED in text(62)
     assert MASKED not in text(64)

@@ -292,3 +292,23 @@ def test_errors_end_with_the_line():
         compiled(x, 10.0)
     assert x[0] == 7.0
     assert caught.traceback[-1].lineno == not_refined_after_write.__code__.co_firstlineno + 5
+
+
+def more_axes(x, level):
+    for _ in range(int(level) + 1):
+        x = np.arctan(x[None]) - x
+    return x.shape
+
+
+def longer_tuples(x, level):
+    found: Any = ()
+    for i in range(int(level) + 1):
+        if x[i % len(x)] < level:
+            found = (*found, i)
+    return found
+
+
+@pytest.mark.parametrize("program", [more_axes, longer_tuples])
+def test_types_without_end(program):
+    for level in (0.0, 2.0, 6.0):
+        check(program, np.arange(4.0), level)

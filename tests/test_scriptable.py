@@ -63,18 +63,20 @@ def counted(counter, names, totals):
 
 
 def test_containers_and_objects_stay_what_they_are():
-    counter, names, totals = script(Counter(2)), script(["a", "bcd"]), script({"z": 0})
+    made: Any = Counter(2)
+    counter, names, totals = script(made), script(["a", "bcd"]), script({"z": 0})
     assert counted(counter, names, totals) is counter
     assert (counter.count, names, totals) == (6, ["a", "bcd", "end"], {"z": 0, "a": 3, "bcd": 6})
     assert script(names) is names
     assert script(totals) is totals
-    limits = Limits(0.5)
+    limits: Any = Limits(0.5)
     assert script(limits) is limits
 
 
 def test_the_class_of_an_object_is_checked():
+    streams: Any = Streams()
     with pytest.raises(CompilationError, match="'yield from' is not supported"):
-        script(Streams())
+        script(streams)
 
 
 @pytest.mark.parametrize("value", [3, 2.5, "text", (1, 2), np.ones(2), io.BytesIO()])

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
 from jitcore.codegen.loop_passes.rewriting import replaced, with_blocks
 from jitcore.codegen.loop_passes.traversal import children
 from jitcore.codegen.loops import Call, Expr, Load, Return, Stmt
 from jitcore.codegen.lowering.state import RESULTS
 
-__all__ = ["COUNTING", "HOST_CALLS", "before_returns", "c_arguments", "is_element", "on_host"]
+__all__ = [
+    "COUNTING",
+    "HOST_CALLS",
+    "before_returns",
+    "c_arguments",
+    "called_on_host",
+    "is_element",
+    "on_host",
+]
 
 HOST_CALLS = {
     "jc_empty": "jc_cuda_empty",
@@ -20,6 +29,8 @@ HOST_CALLS = {
     "jc_free": "jc_cuda_free",
 }
 """What the host calls for memory of the device."""
+
+_NAMES = {**HOST_CALLS, **CONVOLUTIONS}
 
 COUNTING = frozenset({"jc_incref", "jc_decref"})
 """What counts references to arrays, on a device as on the host."""
@@ -39,14 +50,18 @@ def c_arguments(x: Expr) -> Iterator[Expr]:
 
 
 def on_host(x: Expr) -> Expr:
-    """An expression with the device's memory management in the place of the host's."""
+    """An expression with the device's functions in the place of the host's and of lowering's."""
 
     def change(one: Expr) -> Expr | None:
-        if isinstance(one, Call) and one.name in HOST_CALLS:
-            return replace(one, name=HOST_CALLS[one.name], args=tuple(map(on_host, one.args)))
-        return None
+        return called_on_host(one) if isinstance(one, Call) and one.name in _NAMES else None
 
     return replaced(x, change)
+
+
+def called_on_host(call: Call) -> Call:
+    """A call with the device's function, and those in its arguments."""
+    name = _NAMES.get(call.name, call.name)
+    return replace(call, name=name, args=tuple(map(on_host, call.args)))
 
 
 def before_returns(statements: Sequence[Stmt], first: Stmt) -> list[Stmt]:

@@ -30,6 +30,7 @@ from dataclasses import replace
 import numpy as np
 
 from jitcore.codegen.cuda.chunks import CHUNKS, can_chunk, scan_by_chunks
+from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
 from jitcore.codegen.cuda.divided import Divided, divided
 from jitcore.codegen.cuda.epilogues import with_epilogues
 from jitcore.codegen.cuda.host_part import (
@@ -37,6 +38,7 @@ from jitcore.codegen.cuda.host_part import (
     HOST_CALLS,
     before_returns,
     c_arguments,
+    called_on_host,
     is_element,
     on_host,
 )
@@ -207,10 +209,7 @@ class _Splitter:
                 if call.name not in HOST_CALLS and call.name not in COUNTING:
                     raise NotNative(f"the C function {call.name} on the device's memory")
                 yield from self._flush()
-                args: list[Expr] = []
-                for arg in call.args:
-                    args.append((yield from self._fetched(arg)))
-                yield with_expressions(Do(replace(call, args=tuple(args))), on_host)
+                yield Do((yield from self._called(call)))
             case _:
                 yield statement
 
@@ -239,10 +238,10 @@ class _Splitter:
     def _let(self, statement: Let) -> Iterator[Stmt]:
         var, value = statement.var, statement.value
         if isinstance(value, Call) and value.name in HOST_CALLS:
-            args: list[Expr] = []
-            for arg in value.args:
-                args.append((yield from self._fetched(arg)))
-            yield Let(var, on_host(replace(value, args=tuple(args))))
+            yield Let(var, (yield from self._called(value)))
+        elif isinstance(value, Call) and value.name in CONVOLUTIONS:
+            yield from self._flush()
+            yield Let(var, (yield from self._called(value)))
         elif isinstance(value, Call) and value.name == FETCH:
             yield Let(var, (yield from self._fetched(value.args[0])))
         elif not self._is_of_device(value):
@@ -382,6 +381,13 @@ class _Splitter:
         index = integer(FETCHED * SLOT // np.dtype(x.dtype).itemsize)
         yield Let(host, Load(RESULTS, index, x.dtype, "results"))
         return host
+
+    def _called(self, call: Call) -> Generator[Stmt, None, Call]:
+        """A call of the host, whose arguments may depend on elements."""
+        args: list[Expr] = []
+        for arg in call.args:
+            args.append((yield from self._fetched(arg)))
+        return called_on_host(replace(call, args=tuple(args)))
 
     def _new_slots(self, count: int) -> int:
         self._size += count

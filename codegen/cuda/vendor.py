@@ -1,4 +1,4 @@
-"""What NVIDIA's libraries for matrices share: where they lie, and how they see matrices."""
+"""What NVIDIA's libraries share: where they lie, and how those for matrices see matrices."""
 
 from __future__ import annotations
 
@@ -148,10 +148,19 @@ class Vendor(Generic[L]):
         What reports call it.
     make : callable
         From the library as ctypes has it, and what reports call the file.
+    versions : sequence of int
+        Those in the names of its files, the newest first; none where they are CUDA's.
     """
 
-    def __init__(self, file: str, title: str, make: Callable[[Any, str], L]) -> None:
+    def __init__(
+        self,
+        file: str,
+        title: str,
+        make: Callable[[Any, str], L],
+        versions: Sequence[int] = (),
+    ) -> None:
         self._file, self._title, self._make = file, title, make
+        self._versions = versions
         self._used: list[L] = []
         self._installed: dict[int, L | None] = {}
 
@@ -194,7 +203,7 @@ class Vendor(Generic[L]):
             return None
         newest = current.version() // 1000
         if newest not in self._installed:
-            found = _loaded(self._file, newest)
+            found = _loaded(self._file, self._versions or range(newest, 10, -1))
             made = None if found is None else self._make(found[0], f"{self._title} ({found[1]})")
             self._installed[newest] = made
         return self._installed[newest]
@@ -214,13 +223,13 @@ def add_function(symbol: str, parameters: Sequence[str], function: Callable[...,
     add_callback(Callback(symbol, "i64", tuple(parameters), function, failed=FAILED))
 
 
-def _loaded(name: str, newest: int) -> tuple[Any, str] | None:
-    """The newest library that a driver for CUDA of a major version runs, and its file's name.
+def _loaded(name: str, versions: Sequence[int]) -> tuple[Any, str] | None:
+    """The library of the first of these versions that there is, and its file's name.
 
     It is taken from where the loader finds it, which is also the one that PyTorch or CuPy have
     loaded, or from NVIDIA's packages for Python.
     """
-    for version in range(newest, 10, -1):
+    for version in versions:
         file = f"{name}64_{version}.dll" if sys.platform == "win32" else f"lib{name}.so.{version}"
         for path in (file, *_packaged(file)):
             try:

@@ -31,12 +31,15 @@ from jitcore.codegen.lowering.elements import load, store, uncollapsed
 from jitcore.codegen.lowering.nest import nest, write
 from jitcore.codegen.lowering.operands import ArrayRef, NotNative, Operand
 from jitcore.codegen.lowering.state import NULL, Lowering, Rule
+from jitcore.codegen.targets import CONVOLUTION
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops.layer_kernels import transposed_excess
 
 __all__ = ["RULES", "addresses", "contiguous", "result", "result_dims"]
 
 AXES = 3
+
+_FAILED = "the device's library failed in a convolution (status {0})"
 
 FEW_CHANNELS = 16
 
@@ -178,6 +181,20 @@ def _window(kind: str) -> Rule:
         return target
 
     return rule
+
+
+def _library_convolution(lowering: Lowering, node: Node) -> Operand:
+    attributes, groups = node.attributes, integer(node.attributes["groups"])
+    x, weight = (contiguous(lowering, lowering.array(value)) for value in node.inputs[:2])
+    target = lowering.array(node.inputs[2])
+    batch, channels, *extents = x.dims
+    geometry, _ = _geometry(lowering, [batch, *extents, channels], attributes)
+    numbers = (batch, channels, target.dims[1], groups, integer(len(extents)))
+    args = (*addresses((x, weight, target)), *numbers, *geometry)
+    call = Call(f"{CONVOLUTION}{x.dtype.name}", args, "int64", external=True)
+    status = lowering.emitter.copy("status", call)
+    lowering.fail(compare("gt", status, ONE), RuntimeError, _FAILED, [status])
+    return compare("eq", status, ZERO)
 
 
 # Operands ---------------------------------------------------------------------------------
@@ -325,5 +342,6 @@ def _padded(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 RULES: dict[str, Rule] = {
     "nn::packed": _packed,
     "nn::product": _product,
+    "nn::library_convolution": _library_convolution,
     **{f"nn::window_{kind}": _window(kind) for kind in reductions.KINDS},
 }

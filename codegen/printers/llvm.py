@@ -51,7 +51,7 @@ from jitcore.codegen.printers.llvm_module import Module
 from jitcore.codegen.printers.loop_hints import loop_hints, read_again
 from jitcore.codegen.printers.vector_calls import VectorCalls, vector_calls
 from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS
-from jitcore.codegen.runtime.threads import LEAST_WORK
+from jitcore.codegen.runtime.workers import LEAST_WORK
 from jitcore.codegen.writer import one_line
 
 __all__ = ["parameter_types", "print_declaration", "print_module"]

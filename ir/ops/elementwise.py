@@ -294,8 +294,8 @@ def _check_integer_power(b: Builder, call: Call, base: Value, exponent: Value) -
         if np.any(np.asarray(node.attributes["value"]) < 0):
             raise Untypable("integers to a negative power")
         return
-    if _mask(call) is not None:
-        raise Untypable("integers to a power that may be negative where it is not computed")
+    if _mask(call) is not None or _output(b, call) is not None:
+        raise Untypable("integers to a power that may be negative, written as far as NumPy comes")
     # An exponent that is broadcast to no elements at all is not looked at.
     negative = b.op("np::logical_and", b.op("np::less", exponent, 0), b.op("np::equal", base, base))
     allowed = b.op("prim::not_", b.op("np::any", negative))

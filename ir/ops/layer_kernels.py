@@ -8,6 +8,10 @@ depthwise convolutions and pooling.  ``nn::transposed_product`` is the adjoint o
 
 All results may be limited, and a product adds a residual first, so that what follows a layer needs
 no pass over memory of its own.
+
+``nn::library_convolution`` is a convolution as a device's library knows it, channels before spatial
+axes.  Which ones it takes only the library knows, when it is asked: it gives whether it has taken
+this one, and written the result to ``out``.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.types import BOOL, Dim, TensorType
 
 __all__ = [
     "MAX_TAPS",
@@ -129,6 +133,11 @@ def _window_rule(b: Builder, call: Call) -> Value:
     dims = _dims(call.value("x"))
     names = tuple(one.name for one in call.parameters if not one.keyword_only)
     return _emit(b, call, names, (dims[0], *_spatial(b, call), dims[-1]))
+
+
+def _library_rule(b: Builder, call: Call) -> Value:
+    inputs = [call.value(name) for name in ("x", "weight", "out")]
+    return b.emit(call.kind, inputs, _attributes(call), BOOL)
 
 
 def _emit(b: Builder, call: Call, names: Sequence[str], dims: tuple[Dim, ...]) -> Value:
@@ -290,6 +299,16 @@ def _window_mean(x: Any, **attributes: Any) -> Any:
     return (np.sum(windows, axis=axes) / counts).astype(x.dtype)
 
 
+def _library_convolution(x: Any, weight: Any, out: Any, groups: int, **attributes: Any) -> bool:
+    windows = _windows(np.moveaxis(x, 1, -1), 0, attributes)
+    channels = windows.ndim - weight.ndim + 1
+    axes = tuple(range(channels, windows.ndim)), tuple(range(1, weight.ndim))
+    pairs = zip(np.split(windows, groups, axis=channels), np.split(weight, groups), strict=True)
+    sums = [np.tensordot(part, kernels, axes) for part, kernels in pairs]
+    out[...] = np.moveaxis(np.concatenate(sums, axis=-1), -1, 1)
+    return True
+
+
 def _interleaved(images: Any, bias: Any = None, *phases: Any, **attributes: Any) -> Any:
     channels = phases[0].shape[-1] if phases else len(bias)
     numbers = zip(images.shape[1:-1], attributes["stride"], attributes["excess"], strict=True)
@@ -375,5 +394,14 @@ OPS: tuple[Op, ...] = (
         _interleaved_rule,
         "images, bias=None, *phases, *, excess, stride, starts, has_gaps",
         "Channels-last pixels of which every phase has some, and the bias in the gaps.",
+    ),
+    Op(
+        "nn::library_convolution",
+        _library_convolution,
+        _library_rule,
+        f"x, weight, out, {_GEOMETRY}, groups",
+        writes=(2,),
+        pure=False,
+        doc="A convolution by a device's library, written to `out`; whether that has taken it.",
     ),
 )

@@ -283,6 +283,8 @@ def _inplace_rule(name: str, numpy_name: str) -> Rule:
         if name == "matmul":
             raise Untypable("in-place matmul")
         target = tensor(x)
+        if name == "pow" and y.constant is None and target.dtype and target.dtype.kind in "iu":
+            raise Untypable("an integer to a power that may be negative, in place")
         if is_tensor(y) and len(tensor(y).dims or ()) > len(target.dims or ()):
             raise Untypable("an in-place operation would need more dimensions")
         result = b.op(f"prim::{name}", x, y)

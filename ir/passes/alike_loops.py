@@ -67,7 +67,8 @@ def chosen_by_extents(
         return None
     condition, alike = found
     try:
-        runs = [partial(_built, build, items) for items in (alike, visited)]
+        runs: list[Callable[[], list[Value]]] = []
+        runs += [partial(_built, build, items) for items in (alike, visited)]
         made, branches = worker.build_branches(condition, runs)
         values = worker.merge(made, branches)
     except Untypable:

@@ -54,10 +54,12 @@ class ObjectBuilder(TypedBuilder):
         Objects that are known in this block only become copies, which nothing may change.
         """
         value = self.object_states.latest(value)
+        if not holds_object(value.type):
+            return value
         parts = parts_of(value)
-        if parts is None and isinstance(value.type, UnionType):
+        if isinstance(value.type, UnionType):
             parts = alternatives_of(value)
-        if parts is None or not holds_object(value.type):
+        if parts is None:
             return value
         found = self.settled_all(parts, known)
         type_ = value.type

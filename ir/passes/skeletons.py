@@ -73,6 +73,10 @@ FIRST_CAPACITY = 8
 """How many elements the array of a new list has room for."""
 
 
+MAX_ALTERNATIVES = 4
+"""A loop may give an array another rank, or a tuple another element, in each iteration."""
+
+
 class ListsAreNotValues(Exception):
     """A local list turned out to have elements of several types, or to be known elsewhere."""
 
@@ -351,6 +355,8 @@ def _union_skeleton(values: Sequence[Value]) -> UnionSkeleton | None:
             if kind is None:
                 return None
             found.setdefault(kind, []).append(held)
+    if len(found) > MAX_ALTERNATIVES:
+        return None
     alternatives = []
     for kind, held_values in sorted(found.items()):
         first = held_values[0]

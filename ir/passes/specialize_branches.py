@@ -396,6 +396,8 @@ class BranchBuilder(ObjectBuilder):
             if any(holds_object(one.type) for one in pair):
                 raise RecordsAreNotValues("an object, or something else")
             type_ = self.join([one.type for one in pair]) or ANY
+            if isinstance(type_, UnionType):
+                type_ = ANY
             for block, value in zip(made.blocks, pair, strict=True):
                 block.add_return(value)
             merged.append(made.add_output(type_))

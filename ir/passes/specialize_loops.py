@@ -361,7 +361,8 @@ def _initial_leaves(
             if declared is not None and leaf.type == UNINITIALIZED:
                 types.append(worker.exported_type(declared))
             else:
-                types.append(leaf.type)
+                # A union that is one leaf has alternatives that loops cannot carry.
+                types.append(ANY if isinstance(leaf.type, UnionType) else leaf.type)
     return leaves, types
 
 

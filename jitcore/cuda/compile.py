@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
 
-from jitcore.codegen.cuda import cublas, cublaslt, driver
+from jitcore.codegen.cuda import cublas, cublaslt, cudnn, driver
 from jitcore.codegen.cuda.callbacks import definitions, is_callback
 from jitcore.codegen.cuda.compiler import Image, compile_kernel
 from jitcore.codegen.cuda.kernels import Kernel as DeviceKernel
@@ -25,6 +25,7 @@ from jitcore.codegen.targets import CUDA
 from jitcore.ir import log
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph
+from jitcore.ir.passes.library_convolutions import LIBRARY_CONVOLUTION
 from jitcore.pipeline import Kernel, NativePlan, compile_native
 
 __all__ = ["DeviceCode", "compile_device"]
@@ -95,12 +96,17 @@ class _Cuda:
     target = CUDA
     kernels: tuple[DeviceKernel, ...] = field(default=())
 
+    def convolves(self) -> bool:
+        """Whether there is a cuDNN."""
+        return cudnn.available() is not None
+
     def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
         """The host part; notes the kernels."""
         lowered = lower(graph, layouts, name=name, target=CUDA)
         made = split(lowered, self._libraries(lowered), self.tuning)
         self.kernels = made.kernels
-        return made.lowered
+        notes = (*made.lowered.notes, *_convolution_notes(graph))
+        return replace(made.lowered, notes=notes)
 
     @staticmethod
     def _libraries(lowered: Lowered) -> Libraries:
@@ -137,6 +143,13 @@ class _Cuda:
         entry.fill(module)
         fill(module, current.launch_address, handles)
         return DeviceCode(name, lowered, module, None, tuple(images), tuple(modules))
+
+
+def _convolution_notes(graph: Graph) -> Iterator[str]:
+    """For reports: who computes convolutions."""
+    library = cudnn.available() if graph.find_all_nodes(LIBRARY_CONVOLUTION) else None
+    if library is not None:
+        yield f"{library.name} computes convolutions, and kernels those that it does not take"
 
 
 def _loaded(current: driver.Driver, image: Image, name: str) -> int:

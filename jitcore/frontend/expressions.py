@@ -457,6 +457,10 @@ class Expressions(StaticItems):
         """Assign to any target; statements define it."""
         raise NotImplementedError
 
+    def note_stored_by(self, layer: Static) -> None:
+        """Note what a layer may assign in code that is not compiled; calls define it."""
+        raise NotImplementedError
+
     def read_property(self, node: ast.Attribute, static: Static) -> Value:
         """What a property of a layer gives; calls define it."""
         raise NotImplementedError
