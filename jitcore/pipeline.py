@@ -54,9 +54,9 @@ from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.equal_extents import join_equal_extents
 from jitcore.ir.passes.expand_layers import expand_layers
+from jitcore.ir.passes.library_convolutions import has_convolutions, use_library_convolutions
 from jitcore.ir.passes.list_results import list_results
 from jitcore.ir.passes.loop_products import multiply_before_loops
-from jitcore.ir.passes.library_convolutions import has_convolutions, use_library_convolutions
 from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.plain_windows import use_plain_windows
 from jitcore.ir.passes.selected import compute_selected_in_place

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
 from jitcore.codegen.loop_passes.rewriting import replaced, with_blocks
-from jitcore.codegen.loop_passes.traversal import children
-from jitcore.codegen.loops import Call, Expr, Load, Return, Stmt
+from jitcore.codegen.loop_passes.traversal import bound_names, children, variables, walk
+from jitcore.codegen.loops import Assign, Call, Expr, Let, Load, Return, Stmt, Var
 from jitcore.codegen.lowering.state import RESULTS
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "c_arguments",
     "called_on_host",
     "is_element",
+    "moved_variables",
     "on_host",
 ]
 
@@ -62,6 +63,32 @@ def called_on_host(call: Call) -> Call:
     """A call with the device's function, and those in its arguments."""
     name = _NAMES.get(call.name, call.name)
     return replace(call, name=name, args=tuple(map(on_host, call.args)))
+
+
+def moved_variables(within: Stmt, is_of_device: Callable[[Expr], bool]) -> list[Var]:
+    """The variables from outside a statement that it gives what depends on elements.
+
+    Parameters
+    ----------
+    within : Stmt
+    is_of_device : callable
+        Whether a value does by what is known outside.
+    """
+    bound = bound_names([within])
+    inside = list(walk([within]))
+    of_device: set[str] = set()
+    while True:
+        found = {
+            one.var.name
+            for one in inside
+            if isinstance(one, Let | Assign)
+            and (is_of_device(one.value) or of_device & set(variables(one.value)))
+        }
+        if found == of_device:
+            break
+        of_device = found
+    assigned = {one.var.name: one.var for one in inside if isinstance(one, Assign)}
+    return [var for name, var in assigned.items() if name in of_device and name not in bound]
 
 
 def before_returns(statements: Sequence[Stmt], first: Stmt) -> list[Stmt]:

@@ -40,6 +40,7 @@ from jitcore.codegen.cuda.host_part import (
     c_arguments,
     called_on_host,
     is_element,
+    moved_variables,
     on_host,
 )
 from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by_first_thread
@@ -293,7 +294,7 @@ class _Splitter:
 
     def _control(self, statement: For | While | If) -> Iterator[Stmt]:
         """The program's own loops and branches, which the host runs."""
-        for var in self._moved(statement):
+        for var in moved_variables(statement, self._is_of_device):
             self._move_to_device(var)
         yield from self._flush()
         match statement:
@@ -336,24 +337,6 @@ class _Splitter:
         yield While(head, condition, self._inner(statement.body))
         self._derived, self._initial = before
         self._is_in_loop = outer
-
-    def _moved(self, within: Stmt) -> list[Var]:
-        """The variables from outside a statement that it gives what depends on elements."""
-        bound = bound_names([within])
-        inside = list(walk([within]))
-        of_device: set[str] = set()
-        while True:
-            found = {
-                one.var.name
-                for one in inside
-                if isinstance(one, Let | Assign)
-                and (self._is_of_device(one.value) or of_device & set(variables(one.value)))
-            }
-            if found == of_device:
-                break
-            of_device = found
-        assigned = {one.var.name: one.var for one in inside if isinstance(one, Assign)}
-        return [var for name, var in assigned.items() if name in of_device and name not in bound]
 
     # Scalars of the device ----------------------------------------------------------------
 

@@ -117,9 +117,7 @@ def _taken_or_plain(node: Node, is_taken: Value, out: Value) -> Value:
     choice.add_block().add_return(out)
     plain = choice.add_block()
     inputs = [*node.inputs[:2], no_bias]
-    made = plain.append(
-        node.kind, inputs, node.attributes, outputs=(out.type,), source=node.source
-    )
+    made = plain.append(node.kind, inputs, node.attributes, outputs=(out.type,), source=node.source)
     made.origin = node.origin
     plain.add_return(made.output)
     return choice.output
