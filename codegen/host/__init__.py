@@ -124,6 +124,8 @@ def build_host(
     code = compile(source, file, "exec", flags=flags, dont_inherit=True)
     exec(code, host.namespace)
     function = host.namespace[host.name]
+    # Python 3.13 and later change the white space of docstrings that they compile.
+    function.__doc__ = graph.doc
     assert isinstance(function, FunctionType)
     lines = source.splitlines(keepends=True)
     linecache.cache[file] = (len(source), None, lines, file)

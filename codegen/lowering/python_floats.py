@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from jitcore.codegen.loops import Binary, Call, Expr, Unary
@@ -28,6 +29,8 @@ def is_finite(x: Expr) -> Expr:
     return compare("lt", Unary("fabs", x, "float64"), INFINITY)
 
 
+_BY_ZERO = "float modulo by zero" if sys.version_info >= (3, 13) else "float modulo"
+
 # Floats -----------------------------------------------------------------------------------
 
 
@@ -37,7 +40,7 @@ def _float_truediv(lowering: Lowering, x: Expr, y: Expr) -> Expr:
 
 
 def _float_mod(lowering: Lowering, x: Expr, y: Expr) -> Expr:
-    lowering.fail(compare("eq", y, FLOAT_ZERO), ZeroDivisionError, "float modulo")
+    lowering.fail(compare("eq", y, FLOAT_ZERO), ZeroDivisionError, _BY_ZERO)
     return _divmod(lowering, x, y)[1]
 
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.reference import require
-from jitcore.ir.types import FLOAT, LocalListType, TensorType
+from jitcore.ir.types import COMPLEX, FLOAT, INT, LocalListType, TensorType, Type
 
 __all__ = [
+    "SUMS_ARE_COMPENSATED",
     "all_of",
     "any_of",
+    "corrected",
     "greatest",
     "greatest_or",
-    "has_compensated_sum",
     "is_in",
     "is_long",
+    "lost",
+    "refuse_complex",
     "require_step",
     "smallest",
     "smallest_or",
     "steps_between",
-    "total",
+    "total_of",
 ]
 
 
@@ -53,10 +56,30 @@ def _is_open_range(x: Value) -> bool:
     )
 
 
-def has_compensated_sum(x: Value) -> bool:
-    """Whether ``sum`` adds these floats more precisely than ``+`` does."""
-    floats = isinstance(x.type, LocalListType) and x.type.element == FLOAT
-    return floats and sys.version_info >= (3, 12)
+SUMS_ARE_COMPENSATED = sys.version_info >= (3, 12)
+"""Whether Python's ``sum`` makes up for the rounding of floats."""
+
+
+def total_of(x: Value, start: Value) -> Callable[..., Any]:
+    """What ``sum`` does with something long."""
+    if not isinstance(x.type, LocalListType):
+        return total
+    refuse_complex(x.type.element, start.type)
+    if not SUMS_ARE_COMPENSATED or x.type.element != FLOAT:
+        return total
+    return {INT: compensated_total_from_int, FLOAT: compensated_total}.get(start.type, total)
+
+
+def refuse_complex(*types: Type) -> None:
+    """Leave sums of complex numbers to Python where it makes up for their rounding, too.
+
+    Raises
+    ------
+    Untypable
+        It does.
+    """
+    if COMPLEX in types and sys.version_info >= (3, 14):
+        raise Untypable("Python's sum of complex numbers makes up for rounding")
 
 
 _OLD = sys.version_info < (3, 12)
@@ -69,6 +92,43 @@ def total(x: Iterable[Any], start: Any) -> Any:
     for one in x:
         start = start + one
     return start
+
+
+def lost(total: float, one: float, new: float) -> float:
+    """What the sum of two floats has lost by rounding; Neumaier's form of Kahan's summation."""
+    if abs(total) >= abs(one):
+        return (total - new) + one
+    return (one - new) + total
+
+
+def corrected(total: float, error: float) -> float:
+    """A sum with what was lost; without it where that is not finite, or would change -0.0."""
+    if error != 0.0 and error - error == 0.0:
+        return total + error
+    return total
+
+
+def compensated_total(x: Sequence[float], start: float) -> float:
+    """``sum`` of floats, from a float on, as ``builtin_sum_impl`` of CPython 3.12 has it."""
+    total, error = start, 0.0
+    for one in x:
+        new = total + one
+        error = error + lost(total, one, new)
+        total = new
+    return corrected(total, error)
+
+
+def compensated_total_from_int(x: Sequence[float], start: int) -> Any:
+    """The same from an int on: the first addition is an ordinary one."""
+    if len(x) == 0:
+        return start
+    total, error = start + x[0], 0.0
+    for i in range(1, len(x)):
+        one = x[i]
+        new = total + one
+        error = error + lost(total, one, new)
+        total = new
+    return corrected(total, error)
 
 
 def smallest(x: Sequence[Any]) -> Any:

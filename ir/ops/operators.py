@@ -121,10 +121,17 @@ def _power_type(exponent: Value, wide: Type) -> Type:
     return wide
 
 
+def _second_operand(b: Builder, x: Value, y: Value) -> Value:
+    """``y``; as a float where Python's complex numbers take a NumPy scalar for the float it is."""
+    is_float = isinstance(y.type, TensorType) and y.type.scalar and y.type.dtype == np.float64
+    return b.op("prim::float", y) if x.type == COMPLEX and is_float else y
+
+
 def _binary_rule(name: str, numpy_name: str) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x, y = call.value("x"), call.value("y")
         known_types(x, y)
+        y = _second_operand(b, x, y)
         if is_number(x.type) and is_number(y.type):
             return b.emit(f"prim::{name}", [x, y], {}, _number_type(name, x, y))
         if is_tensor(x) or is_tensor(y):
@@ -186,6 +193,7 @@ def _compare_rule(name: str, numpy_name: str) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x, y = call.value("x"), call.value("y")
         known_types(x, y)
+        y = _second_operand(b, x, y)
         if is_number(x.type) and is_number(y.type):
             if COMPLEX in (x.type, y.type) and name not in ("eq", "ne"):
                 raise Untypable("complex numbers have no order")

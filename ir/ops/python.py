@@ -143,12 +143,29 @@ def _sum_rule(b: Builder, call: Call) -> Value:
     start = call.optional("start")
     result = b.constant(0) if start is None else start
     if iteration.is_long(x):
-        if iteration.has_compensated_sum(x):
-            raise Untypable("Python's sum of floats makes up for rounding")
-        return b.define(iteration.total, x, result)
+        return b.define(iteration.total_of(x, result), x, result)
+    if iteration.SUMS_ARE_COMPENSATED:
+        return _compensated_sum(b, result, b.elements(x))
     for one in b.elements(x):
         result = b.op("prim::add", result, one)
     return result
+
+
+def _compensated_sum(b: Builder, total: Value, elements: Sequence[Value]) -> Value:
+    """``sum`` since Python 3.12, which adds ints at first, then floats, and then whatever comes."""
+    turn = {INT: "ints", FLOAT: "floats"}.get(total.type, "all")
+    error = b.constant(0.0)
+    for one in elements:
+        iteration.refuse_complex(total.type, one.type)
+        if turn == "floats" and one.type not in (FLOAT, INT, BOOL):
+            total, turn = b.define(iteration.corrected, total, error), "all"
+        new = b.op("prim::add", total, one)
+        if turn == "floats" and one.type == FLOAT:
+            error = b.op("prim::add", error, b.define(iteration.lost, total, one, new))
+        elif turn == "ints" and one.type not in (INT, BOOL):
+            turn = "floats" if new.type == FLOAT else "all"
+        total = new
+    return b.define(iteration.corrected, total, error) if turn == "floats" else total
 
 
 def _truth_rule(name: str) -> Rule:
