@@ -16,10 +16,12 @@ from jitcore.ir.passes.channels_last import keep_channels_last
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.expand_layers import expand_layers
+from jitcore.ir.passes.library_convolutions import use_library_convolutions
 from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.plain_windows import use_plain_windows
 from jitcore.ir.passes.transposed_convolutions import expand_transposed
 from jitcore.ir.passes.transposed_products import transpose_after_products
+from jitcore.ir.types import BOOL
 from jitcore.ir.verifier import verify
 from jitcore.nn import functional as F
 
@@ -34,6 +36,7 @@ assert jitcore.nn, "it says what the functions of layers are"
         keep_channels_last,
         transpose_after_products,
         fuse_epilogues,
+        use_library_convolutions,
         use_plain_linears,
         use_plain_windows,
     ],
@@ -275,6 +278,62 @@ def test_windows_without_kernels(node: str) -> None:
     assert not any(kind.startswith("nn::") for kind in kinds(graph))
     found = run(graph, inputs)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dims", "image"),
+    [("2, 4, 9, 8", (2, 4, 9, 8)), ("n, c, h, w", (3, 4, 7, 6)), ("n, 4, 5, w", (1, 4, 5, 4))],
+)
+@pytest.mark.parametrize(
+    ("weight", "bias", "attributes"),
+    [
+        ("6, 4, 3, 3", "b", "stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1"),
+        ("6, 2, 3, 3", "none", "stride=(2, 3), padding=(1, 2), dilation=(2, 1), groups=2"),
+    ],
+)
+def test_a_library_is_asked(
+    dims: str, image: tuple[int, ...], weight: str, bias: str, attributes: str
+) -> None:
+    graph = parsed(
+        f"""
+        graph(%x : Float32[{dims}], %w : Float32[{weight}], %b : Float32[6]):
+          %none : None = prim::Constant[value=None]()
+          %r : Float32[p, 6, q, s] = nn::conv2d[{attributes}](%x, %w, %{bias})
+          return (%r)
+        """
+    )
+    inputs = [array(*image), array(*map(int, weight.split(", "))), array(6)]
+    expected = run(graph.copy(), inputs)
+    assert use_library_convolutions(graph)
+    verify(graph)
+    np.testing.assert_allclose(run(graph, inputs), expected, rtol=1e-5, atol=1e-5)
+    (asked,) = graph.find_all_nodes("nn::library_convolution")
+    (choice,) = graph.find_all_nodes("prim::If")
+    assert choice.inputs == [asked.output]
+    # What the library does not take.
+    choice.set_input(0, choice.value_before("prim::Constant", [], BOOL, {"value": False}))
+    np.testing.assert_allclose(run(graph, inputs), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("image", "weight", "padding"),
+    [
+        ("Float32[2, 4, 8, 8]", "Float32[n, 4, 3, 3]", "(1, 1)"),
+        ("Float32[2, 4, 8, 8]", "Float32[6, 4, 3, 2]", '"same"'),
+        ("Float32[4, 8, 8]", "Float32[6, 4, 3, 3]", "(1, 1)"),
+        ("Float32[2, 4, 8, 8]", "Float32[6, 4, 0, 3]", "(1, 1)"),
+    ],
+)
+def test_convolutions_that_no_library_takes_stay(image: str, weight: str, padding: str) -> None:
+    check_unchanged(
+        use_library_convolutions,
+        f"""
+        graph(%x : {image}, %w : {weight}, %b : None):
+          %0 : Float32[...] = nn::conv2d[stride=(1, 1), padding={padding}, dilation=(1, 1), \
+groups=1](%x, %w, %b)
+          return (%0)
+        """,
+    )
 
 
 @pytest.mark.parametrize(

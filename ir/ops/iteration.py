@@ -67,7 +67,9 @@ def total_of(x: Value, start: Value) -> Callable[..., Any]:
     refuse_complex(x.type.element, start.type)
     if not SUMS_ARE_COMPENSATED or x.type.element != FLOAT:
         return total
-    return {INT: compensated_total_from_int, FLOAT: compensated_total}.get(start.type, total)
+    if start.type == INT:
+        return compensated_total_from_int
+    return compensated_total if start.type == FLOAT else total
 
 
 def refuse_complex(*types: Type) -> None:

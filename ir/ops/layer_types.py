@@ -48,7 +48,7 @@ def convolution_rule(rank: int) -> Rule:
     """``conv1d`` and its like."""
 
     def rule(b: Builder, call: Call) -> Value:
-        x, weight, bias = _operands(call, rank)
+        x, weight, bias = _operands(call, rank, "efd" if b.is_for_device else "fd")
         stride, dilation = _sizes(call, "stride", rank, 1), _sizes(call, "dilation", rank, 1)
         groups = _number(call.static("groups"), 1)
         out, inside, *kernel = _dims(weight)
@@ -273,8 +273,8 @@ def _is_long(keys: Dim) -> bool:
 # Operands
 
 
-def _operands(call: Call, rank: int) -> tuple[Value, Value, Value | None]:
-    x, weight, bias = _images(call, rank), call.value("weight"), call.optional("bias")
+def _operands(call: Call, rank: int, dtypes: str = "fd") -> tuple[Value, Value, Value | None]:
+    x, weight, bias = _images(call, rank, dtypes), call.value("weight"), call.optional("bias")
     if len(_dims(array_operand(weight))) != rank + 2:
         raise Untypable("weights of another rank")
     if bias is not None and len(_dims(array_operand(bias))) != 1:
@@ -285,10 +285,11 @@ def _operands(call: Call, rank: int) -> tuple[Value, Value, Value | None]:
     return x, weight, bias
 
 
-def _images(call: Call, rank: int) -> Value:
+def _images(call: Call, rank: int, dtypes: str = "fd") -> Value:
+    """The images, of a dtype that has one of these characters."""
     x = array_operand(call.value("input"))
     dtype = tensor(x).dtype
-    if dtype is None or dtype.char not in "fd" or not dtype.isnative:
+    if dtype is None or dtype.char not in dtypes or not dtype.isnative:
         raise Untypable(f"dtype {dtype} has no compiled form here")
     if len(_dims(x)) not in (rank + 1, rank + 2):
         raise Untypable(f"an input with {len(_dims(x))} axes")

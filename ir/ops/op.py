@@ -130,6 +130,11 @@ class Scalar:
 class Builder(Protocol):
     """What rules use to emit typed nodes; ``ir.passes.specialize`` implements it."""
 
+    @property
+    def is_for_device(self) -> bool:
+        """Whether functions of layers are compiled for a device."""
+        ...
+
     def emit(
         self,
         kind: str,

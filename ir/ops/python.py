@@ -153,7 +153,7 @@ def _sum_rule(b: Builder, call: Call) -> Value:
 
 def _compensated_sum(b: Builder, total: Value, elements: Sequence[Value]) -> Value:
     """``sum`` since Python 3.12, which adds ints at first, then floats, and then whatever comes."""
-    turn = {INT: "ints", FLOAT: "floats"}.get(total.type, "all")
+    turn = "ints" if total.type == INT else "floats" if total.type == FLOAT else "all"
     error = b.constant(0.0)
     for one in elements:
         iteration.refuse_complex(total.type, one.type)

@@ -57,46 +57,52 @@ dilation=(1, 1), groups=1](%x, %w, %none)
           %2 : int = prim::Constant[value=8]()
           %3 : int = prim::Constant[value=4]()
           %4 : int = prim::Constant[value=4]()
-          %5 : Float32[2, 8, 4, 4] = np::empty[dtype=np.float32](%1, %2, %3, %4)
+          %5 : Float32[2, 8, 4, 4] = np::empty[dtype=dtype("float32")](%1, %2, %3, %4)
           %6 : bool = nn::library_convolution[kernel=(3, 3), stride=(1, 1), \
 padding=((0, 0), (0, 0)), dilation=(1, 1), groups=1](%x, %w, %5)
           %7 : None = prim::Constant[value=None]()
           %8 : Float32[2, 8, 4, 4] = prim::If(%6)
             block0():
-              return (%5)
+              -> (%5)
             block1():
               %9 : Float32[2, 8, 4, 4] = nn::conv2d[stride=(1, 1), padding=(0, 0), \
 dilation=(1, 1), groups=1](%x, %w, %7)
-              return (%9)
+              -> (%9)
           return (%8)
     """
     found = list(filter(_is_known, graph.nodes()))
     for node in found:
-        log.update("library_convolutions", lambda node=node: f"{node!r} asks the library")
-        node.output.replace_all_uses_with(_asked(node))
-        node.destroy()
+        _replace(node)
     return bool(found)
 
 
+def _replace(node: Node) -> None:
+    log.update("library_convolutions", lambda: f"{node!r} is the library's, if that takes it")
+    node.output.replace_all_uses_with(_asked(node))
+    node.destroy()
+
+
 def _is_known(node: Node) -> bool:
-    """Whether a node is a convolution of a batch whose channels and kernels have known extents."""
+    """Whether a node is a convolution of a batch by kernels whose extents are known."""
     if node.kind not in _KINDS or node.attributes["padding"] == "same":
         return False
     x, weight = node.inputs[:2]
     if not isinstance(x.type, TensorType) or x.type.dtype not in _DTYPES:
         return False
-    shape, dims = dims_of(weight), dims_of(x)
-    is_known = all(isinstance(extent, int) and extent > 0 for extent in (*shape, *dims[1:2]))
-    return is_known and len(dims) == len(shape)
+    shape = dims_of(weight)
+    is_known = all(isinstance(extent, int) and extent > 0 for extent in shape)
+    return is_known and len(dims_of(x)) == len(shape)
 
 
 def _asked(node: Node) -> Value:
     (x, weight, bias), attributes = node.inputs[:3], node.attributes
-    kernel = _numbers(dims_of(weight)[2:])
+    columns, channels, *kernel = _numbers(dims_of(weight))
     frame = tuple((one, one) for one in attributes["padding"])
-    geometry = Geometry(kernel, attributes["stride"], frame, attributes["dilation"])
+    geometry = Geometry(tuple(kernel), attributes["stride"], frame, attributes["dilation"])
     dims = dims_of(node.output)
-    extents = [_extent(node, x, 0), constant(node, dims_of(weight)[0], INT)]
+    if not isinstance(dims_of(x)[1], int):
+        _require_channels(node, x, channels * attributes["groups"])
+    extents = [_extent(node, x, 0), constant(node, columns, INT)]
     extents += [_positions(node, geometry, axis) for axis in range(len(kernel))]
     assert isinstance(x.type, TensorType)
     out = insert(node, "np::empty", extents, {"dtype": x.type.dtype}, x, dims)
@@ -121,6 +127,14 @@ def _taken_or_plain(node: Node, is_taken: Value, out: Value) -> Value:
     made.origin = node.origin
     plain.add_return(made.output)
     return choice.output
+
+
+def _require_channels(node: Node, x: Value, count: int) -> None:
+    """Leave to the definition images of other channels than the kernels'."""
+    operands = [size_of(node, x, 1), constant(node, count, INT)]
+    is_right = node.value_before("prim::eq", operands, BOOL)
+    error = {"exception": "ValueError", "message": f"other than {count} channels"}
+    node.value_before("prim::require", [is_right], NONE, error)
 
 
 def _extent(node: Node, x: Value, axis: int) -> Value:

@@ -241,7 +241,7 @@ class Specializer(BranchBuilder):
             raise Untypable("functions of layers are kept")
         before = self.mark()
         try:
-            if op.for_processors and self.layer_functions == "definitions":
+            if op.for_processors and self.is_for_device:
                 raise Untypable("devices have no kernel for it")
             result = op.rule(self, call)
         except Untypable:

@@ -120,6 +120,11 @@ class TypedBuilder:
         self.changing: set[Value] = set()
         self.compile_function = compile_function
 
+    @property
+    def is_for_device(self) -> bool:
+        """Whether functions of layers are compiled for a device."""
+        return self.layer_functions == "definitions"
+
     def emit(
         self,
         kind: str,
