@@ -72,7 +72,7 @@ def total_of(x: Value, start: Value) -> Callable[..., Any]:
     return compensated_total if start.type == FLOAT else total
 
 
-def refuse_complex(*types: Type) -> None:
+def refuse_complex(*types: Type | None) -> None:
     """Leave sums of complex numbers to Python where it makes up for their rounding, too.
 
     Raises
