@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import platform
 import statistics
 import sys
@@ -27,6 +28,7 @@ import jitcore
 from bench import programs
 from bench.gpu_peers import OURS, PEERS, Call, Peer
 from jitcore import cuda, nn
+from jitcore.nn import functional
 
 __all__ = ["PROGRAMS", "GpuRow", "copy_rate", "main", "measure", "overheads", "table"]
 
@@ -34,6 +36,9 @@ RESULTS = Path(__file__).resolve().parent / "results"
 SIZES = tuple(1 << power for power in (24, 26, 28))
 ROW = 4096
 """Elements of the rows of softmax and layer norm, where there are as many."""
+
+CHANNELS, SIDE = 64, 32
+"""Of the images that are convolved."""
 
 CHECKED = 1 << 16
 SMALL = 1024
@@ -103,6 +108,20 @@ def _layer(size: int) -> tuple[Any, ...]:
     return _numbers(size // width, width), _numbers(width, width) / width, _numbers(width)
 
 
+def _images(size: int) -> tuple[Any, ...]:
+    """So many elements in images, and kernels of three by three pixels."""
+    channels = min(CHANNELS, size)
+    side = min(SIDE, math.isqrt(size // channels))
+    count = size // (channels * side * side)
+    weight = _numbers(channels, channels, 3, 3) / channels
+    return _numbers(count, channels, side, side), weight, _numbers(channels)
+
+
+def convolution_relu(x: Any, weight: Any, bias: Any) -> Any:
+    """No program for all libraries: `bench.torch_forms` has PyTorch's form."""
+    return np.maximum(functional.conv2d(x, weight, bias, padding=1), 0)
+
+
 PROGRAMS = (
     Program("elementwise chain", programs.pointwise_chain, _three),
     Program("GELU (tanh)", programs.gelu_tanh, lambda size: (_numbers(size),)),
@@ -117,6 +136,14 @@ PROGRAMS = (
     Program("linear, ReLU", programs.linear_relu, _layer, is_of_memory=False),
     Program(
         "linear, ReLU, float16", programs.linear_relu, _halves(_layer), 5e-3, is_of_memory=False
+    ),
+    Program("convolution, ReLU", convolution_relu, _images, is_of_memory=False),
+    Program(
+        "convolution, ReLU, float16",
+        convolution_relu,
+        _halves(_images),
+        5e-3,
+        is_of_memory=False,
     ),
 )
 

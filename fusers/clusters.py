@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 
-from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.alias import AliasAnalysis, Locations
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.types import Dim, TensorType
@@ -61,6 +61,8 @@ class BlockClusters:
         self.analysis = analysis
         self.order = {node: number for number, node in enumerate(block.nodes)}
         self.cluster_of: list[Cluster] = []
+        touched = (analysis.reads(node) | analysis.writes(node) for node in block.nodes)
+        self._escaping = frozenset(one for places in touched for one in places if one.escapes)
         self.edges = self._dependencies()
 
     def add(self, node: Node, *, fusible: bool, space: tuple[Dim, ...] | None = None) -> Cluster:
@@ -85,7 +87,8 @@ class BlockClusters:
         checks: list[int] = []
         for number, node in enumerate(self.block.nodes):
             before = {self.order[d] for d in self._producers(node)}
-            reads, writes = self.analysis.reads(node), self.analysis.writes(node)
+            reads = self._places(self.analysis.reads(node))
+            writes = self._places(self.analysis.writes(node))
             for place in reads:
                 if place in last_write:
                     before.add(last_write[place])
@@ -106,6 +109,10 @@ class BlockClusters:
                 last_effect = number
             edges.append(before)
         return edges
+
+    def _places(self, places: Locations) -> Locations:
+        """What is in lists that are arguments may be any other argument."""
+        return places | self._escaping if self.analysis.wildcard in places else places
 
     def _producers(self, node: Node) -> Iterable[Node]:
         for value in _all_inputs(node):

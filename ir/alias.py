@@ -16,7 +16,7 @@ from jitcore.ir.may_raise import may_raise
 from jitcore.ir.printer import print_node
 from jitcore.ir.types import OBJECT
 
-__all__ = ["AliasAnalysis", "Location"]
+__all__ = ["AliasAnalysis", "Location", "Locations"]
 
 
 class Location:
@@ -290,7 +290,7 @@ class AliasAnalysis:
             self._walk_body(node, body)
             return
         without_memory = all(is_immutable(output.type) for output in node.outputs)
-        if without_memory and not (effects.wildcard or effects.stores):
+        if without_memory and not (effects.wildcard or effects.stores or effects.moves):
             return
         if effects.wildcard:
             for value in node.inputs:

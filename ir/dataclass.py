@@ -38,7 +38,7 @@ else:
             if eq:
                 methods |= _equality(made, frozen)
             for name, method in methods.items():
-                if name not in vars(cls):
+                if vars(cls).get(name) is None:
                     setattr(made, name, method)
             return made
 

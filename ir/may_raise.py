@@ -55,6 +55,8 @@ def _is_safe(node: Node) -> bool:
         return _UNTYPED_RULES[node.kind](node)
     if not all(_is_known(value) for value in node.inputs):
         return False
+    if any(value.type == t.ANY for value in node.outputs):
+        return False
     rule = _RULES.get(node.kind)
     if rule is not None:
         return rule(node)

@@ -344,3 +344,35 @@ def may_be_the_same(arrays, x):
     arrays[0][:] = x * 2
     x[1] = 5
     return arrays[0].sum() + x.sum()
+
+
+@program((3,), (1,))
+def copies_share_arrays(n):
+    a = []
+    for i in range(n):
+        a.append(np.zeros(3) + i)
+    first = a[0]
+    sums = [first.sum()]
+    copy, joined = list(a), a + a
+    copy[0][:] = 9.0
+    sums.append(first.sum())
+    joined[n][0] = 4.0
+    sums.append(first.sum())
+    copy.extend(a)
+    copy[-1][1] = 5.0
+    sums.append(a[n - 1].sum())
+    part = a[0:1]
+    part[0][2] = 6.0
+    sums.append(first.sum())
+    return sums
+
+
+@program((3, 2), (3, 0), (2, -1))
+def repeated(n, times):
+    a = []
+    for i in range(n):
+        a.append(np.zeros(3) + i)
+    b = a * times
+    for x in b:
+        x += 1
+    return [x.sum() for x in a], len(b), len(2 * a)

@@ -106,6 +106,15 @@ def own_variadic(*xs):
     return total, len(xs), xs
 
 
+def assignments_in_defaults(x):
+    g = lambda y, z=(c := 2): y + z
+
+    def h(y, *, k=(w := x)):
+        return y + k
+
+    return g(x), c, h(x), w
+
+
 def own_keyword_only(x, *, k, m=2):
     return x * k * m
 
@@ -359,6 +368,7 @@ PROGRAMS: Table = {
     "calls of functions": [
         (calls, [(X,), (3,)]),
         (several_results, [(X,)]),
+        (assignments_in_defaults, [(X,), (3,)]),
         (calls_with_bad_arguments, [(0, X), (1, X), (2, X), (3, X), (4, X)]),
         (calls_wrapped, [(X,)]),
         (calls_cached, [(4,)]),

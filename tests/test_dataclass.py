@@ -84,6 +84,20 @@ def test_frozen_records() -> None:
     assert found == wanted
 
 
+def with_equality(decorator: Decorator) -> type[Any]:
+    class Equal:
+        x: int
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    return decorator(frozen=True, slots=True)(Equal)
+
+
+def test_records_with_an_equality_of_their_own_have_hashes() -> None:
+    assert hash(with_equality(dataclass)(3)) == hash(with_equality(standard)(3))
+
+
 @pytest.mark.parametrize("make", [empty, with_methods])
 def test_records_without_fields_and_with_methods_of_their_own(
     make: Callable[[Decorator], type[Any]],

@@ -13,7 +13,8 @@ import pytest
 
 import jitcore
 from jitcore import cuda, nn, script
-from jitcore.codegen.cuda import cublas, cublaslt, driver
+from jitcore.codegen.cuda import cublas, cublaslt, cudnn, driver
+from jitcore.nn import functional as F
 from jitcore.pipeline import NativePlan
 
 pytestmark = pytest.mark.gpu
@@ -375,3 +376,56 @@ def test_a_bias_is_cublaslt_s(dtype: Any) -> None:
     tolerance = 4e-3 if dtype == np.float16 else 1e-5
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
     assert len(library._plans) == known + 1 and None not in library._plans.values()
+
+
+def convolved(x, weight, bias):
+    return np.maximum(F.conv2d(x, weight, bias, stride=(1, 2), padding=1, groups=2), 0)
+
+
+CONVOLVED = (4, 16, 28, 30), (32, 8, 3, 3), (32,)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(np.float16, 4e-3), (np.float32, 1e-5), (np.float64, 1e-12)]
+)
+def test_convolutions_are_cudnn_s(dtype: Any, tolerance: float) -> None:
+    library = cudnn.available()
+    if library is None:
+        pytest.skip("there is no cuDNN")
+    rng = np.random.default_rng(0)
+    arguments = [(rng.standard_normal(shape) / 4).astype(dtype) for shape in CONVOLVED]
+    known = len(library._plans)
+    found = script(convolved)(*(jitcore.to(one, "cuda") for one in arguments)).numpy()
+    wanted = convolved(*(one.astype(np.float64) for one in arguments))
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+    assert len(library._plans) == known + 1 and None not in library._plans.values()
+
+
+def test_what_is_not_finite_reaches_the_windows_it_lies_in() -> None:
+    rng = np.random.default_rng(0)
+    x, weight, bias = (rng.standard_normal(shape).astype(np.float32) for shape in CONVOLVED)
+    x[0, 3, 5, 7], x[1, 0, 0, 0], x[2, 9, 27, 29] = np.nan, np.inf, -np.inf
+    compiled = script(convolved)
+    for place in (None, (5, 2, 1, 1)):
+        if place is not None:
+            weight[place] = np.inf
+        found = compiled(*(jitcore.to(one, "cuda") for one in (x, weight, bias)))
+        wanted = convolved(x, weight, bias)
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layer", [
+    nn.Conv1d(4, 6, 5, stride=2, padding=3, dilation=2), nn.Conv2d(4, 6, 1),
+    nn.Conv2d(8, 8, 3, groups=8), nn.Conv3d(4, 6, (3, 1, 2), padding=(1, 0, 1), bias=False),
+])  # fmt: skip
+def test_convolutions_of_any_extents(layer: Any) -> None:
+    channels = layer.weight.shape[1] * layer.groups
+    spatial = layer.weight.ndim - 2
+    shapes = [(2, channels, *(12, 9, 8)[:spatial]), (3, channels, *(9, 10, 11)[:spatial])]
+    images = [np.random.default_rng(0).standard_normal(one, np.float32) for one in shapes * 2]
+    images.append(images[0][:0])
+    wanted = [layer(one) for one in images]
+    compiled = script(layer.to("cuda"))
+    for one, result in zip(images, wanted, strict=True):
+        found = compiled(jitcore.to(one, "cuda")).numpy()
+        np.testing.assert_allclose(found, result, rtol=1e-4, atol=1e-5)

@@ -9,6 +9,7 @@ import pytest
 from test_passes import Pass, check, check_unchanged, examples
 
 import jitcore.nn
+from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph
 from jitcore.ir.interpreter import run
 from jitcore.ir.parser import parse_graph
@@ -310,6 +311,9 @@ def test_a_library_is_asked(
     (asked,) = graph.find_all_nodes("nn::library_convolution")
     (choice,) = graph.find_all_nodes("prim::If")
     assert choice.inputs == [asked.output]
+    analysis = AliasAnalysis(graph)
+    assert analysis.writes(asked) == analysis.points_to(asked.inputs[2])
+    assert not analysis.may_alias(*asked.inputs[1:])
     # What the library does not take.
     choice.set_input(0, choice.value_before("prim::Constant", [], BOOL, {"value": False}))
     np.testing.assert_allclose(run(graph, inputs), expected, rtol=1e-5, atol=1e-5)

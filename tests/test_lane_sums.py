@@ -192,3 +192,14 @@ def test_the_rest_reads_what_no_block_has_read() -> None:
     assert len(list(loads_in(plain.body))) == 1
     # Four in a block, a lane that is added to and one that is read, and one of the rest.
     assert len(list(loads_in(add_by_lanes(plain).body))) == 7
+
+
+@pytest.mark.parametrize("function", [total, by_rows])
+def test_arrays_of_any_strides(function: Callable[..., Any], capfd: Any) -> None:
+    """The first call has strides that compiled code takes for any; LLVM has nothing to remark."""
+    compiled = script(function)
+    x = np.random.default_rng(5).normal(size=(300, 700)).astype(np.float32)
+    for one in (x[:, ::-1], x, x.T, x[::2, ::3], x[:, :1], x[:0]):
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(compiled(one), function(one), rtol=1e-5, atol=1e-3)
+    assert capfd.readouterr().err == ""

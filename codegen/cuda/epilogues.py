@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
 from jitcore.codegen.cuda.host_part import HOST_CALLS
 from jitcore.codegen.cuda.linear import simplified, stride_along
 from jitcore.codegen.cuda.nests import chain, is_independent
@@ -144,8 +143,6 @@ def _only_looks(statement: Stmt) -> bool:
     It may leave the function: nobody has seen the product then.
     """
     for one in walk([statement]):
-        if isinstance(one, Let) and isinstance(one.value, Call) and one.value.name in CONVOLUTIONS:
-            return False
         is_result = isinstance(one, Store) and one.pointer == RESULTS
         is_plain = isinstance(one, Let | If | Return | Comment) or is_result or _is_release(one)
         if not is_plain:

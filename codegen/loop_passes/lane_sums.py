@@ -10,7 +10,7 @@ What is left beside whole blocks is converted element by element, and so are ele
 longer to compute than to convert.
 
 Four numbers of more than 8e37 may overflow here.  In NumPy's sums eight may and more, in another
-order, so a sum of such numbers may be infinite in one of the two and finite in the other.
+order, so a sum of such numbers may be infinite, or NaN, in one of the two and not in the other.
 
 Before::
 
@@ -70,7 +70,7 @@ from jitcore.codegen.loops import (
     Unary,
     Var,
 )
-from jitcore.codegen.lowering.arithmetic import TRUE, ZERO, add, compare, integer, subtract
+from jitcore.codegen.lowering.arithmetic import TRUE, ZERO, add, both, compare, integer, subtract
 
 __all__ = ["add_by_lanes"]
 
@@ -107,7 +107,7 @@ class _LaneSums:
         found: list[Stmt] = []
         for one in statements:
             if isinstance(one, For) and _is_sum(one):
-                found += self.by_lanes(one, self.lanes(one))
+                found += self.of_any_strides(one)
             elif isinstance(one, For):
                 self.around.append(one)
                 found.append(with_blocks(one, self.block))
@@ -115,6 +115,18 @@ class _LaneSums:
             else:
                 found.append(with_blocks(one, self.block))
         return found
+
+    def of_any_strides(self, loop: For) -> list[Stmt]:
+        """Strides that only a run tells are mostly one: then, and only then, vectors are loaded."""
+        lanes, strides = self.lanes(loop), _strides(loop)
+        if not strides:
+            return self.by_lanes(loop, lanes)
+        are_one: Expr = TRUE
+        for stride in strides:
+            are_one = both(are_one, compare("eq", stride, integer(1)))
+        own = {stride.name: integer(1) for stride in strides}
+        dense = replace(loop, body=[_with_values(one, own) for one in loop.body])
+        return [If(are_one, self.by_lanes(dense, lanes), self.by_lanes(loop, lanes))]
 
     def lanes(self, loop: For) -> int:
         """How many elements a vector has."""
@@ -250,7 +262,23 @@ def _tree(terms: Sequence[Expr]) -> Expr:
     return Binary("add", _tree(terms[:half]), _tree(terms[half:]), "float32")
 
 
-def _renamed(x: Expr, own: Mapping[str, Var]) -> Expr:
+def _strides(loop: For) -> list[Var]:
+    """The variables that the loop's own is multiplied by where elements are loaded."""
+    found: dict[str, Var] = {}
+    waiting: list[Expr] = [load.index for load in loads_in(loop.body)]
+    while waiting:
+        x = waiting.pop()
+        if isinstance(x, Binary) and x.op == "mul" and x.x == loop.var and isinstance(x.y, Var):
+            found[x.y.name] = x.y
+        waiting += children(x)
+    return list(found.values())
+
+
+def _with_values(one: Stmt, own: Mapping[str, Expr]) -> Stmt:
+    return replace(one, value=_renamed(one.value, own)) if isinstance(one, Let | Assign) else one
+
+
+def _renamed(x: Expr, own: Mapping[str, Expr]) -> Expr:
     return replaced(x, lambda one: own.get(one.name) if isinstance(one, Var) else None)
 
 

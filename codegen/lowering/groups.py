@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jitcore.codegen.loops import Expr
+from jitcore.codegen.lowering.arithmetic import integer
 from jitcore.codegen.lowering.delayed import DelayedStores
 from jitcore.codegen.lowering.elementwise import allocate_result
 from jitcore.codegen.lowering.facts import FUSED
@@ -15,6 +16,9 @@ from jitcore.ir.graph import Graph, Node, Value
 
 __all__ = ["RULES"]
 
+_ITERATIONS = 8
+"""Each operation of a group counts as so many of Python's iterations: as a call of a ufunc."""
+
 
 def _group(lowering: Lowering, node: Node) -> Operand:
     graph: Graph = node.attributes["graph"]
@@ -25,6 +29,7 @@ def _group(lowering: Lowering, node: Node) -> Operand:
         _walk(lowering, graph)
         _compute_outputs(lowering, graph)
     lowering.is_lazy = was_lazy
+    lowering.count_work(integer(len(graph.block.nodes) * _ITERATIONS))
     results = tuple(lowering.operand(value) for value in graph.outputs)
     return results[0] if len(node.outputs) == 1 else results
 

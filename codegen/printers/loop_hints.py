@@ -11,6 +11,7 @@ from jitcore.codegen.loops import (
     Binary,
     Call,
     Comment,
+    Const,
     Expr,
     For,
     Let,
@@ -107,6 +108,8 @@ def _goes_on(first: Stmt, second: Stmt) -> bool:
 
 def _hints_of_form(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
     lanes = _lanes_of_sums(loop)
+    if lanes and _has_open_stride(loop):
+        return [NO_VECTORS]
     if lanes:
         return [NOT_UNROLLED, vector_width(min(lanes, vector_bits // 32)), AFTERWARDS]
     hints = _sum_hints(loop, vector_bits, is_read_again) if _adds_up(loop) else []
@@ -126,6 +129,18 @@ def _lanes_of_sums(loop: For) -> int | None:
         for one in loop.body
     )
     return known_trips(loop) if is_step else None
+
+
+def _has_open_stride(loop: For) -> bool:
+    """Whether elements are loaded that lie as far apart as only a run tells."""
+    return any(_has_open_product(load.index) for load in loads_in(loop.body))
+
+
+def _has_open_product(x: Expr) -> bool:
+    is_open = isinstance(x, Binary) and x.op == "mul" and not isinstance(x.x, Const)
+    if isinstance(x, Binary) and is_open and not isinstance(x.y, Const):
+        return True
+    return any(map(_has_open_product, children(x)))
 
 
 def _is_around_lanes(loop: For) -> bool:

@@ -37,6 +37,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import signal
 import time
 
@@ -51,8 +52,8 @@ PARTS_PER_THREAD = 4
 MOST_HOMES = 256
 """With more threads than that some share theirs."""
 
-MOST_PLACED = 1024
-"""With more workers than that the others stay where the system wakes them."""
+MOST_PLACED = 32
+"""To move a worker takes a microsecond, and one of many that comes late hardly counts."""
 
 LEAST_TO_WAKE = 1_000_000
 """Where the workers sleep there must be more work: in a virtual machine it may take 50 microseconds
@@ -230,6 +231,11 @@ done:
   ret void
 }
 
+; Those of the main thread: a program may pin others, and change its mind.
+define internal void @find_cores() {
+FIND_CORES  ret void
+}
+
 ; Write all cores but one; is any left?
 define internal i1 @other_cores(i32 %core, ptr %others) {
   %all = load <16 x i64>, ptr @cores
@@ -254,18 +260,20 @@ define internal i1 @other_cores(i32 %core, ptr %others) {
 define internal void @avoid(i32 %core) {
 entry:
   %others = alloca [16 x i64], align 128
+  call void @find_cores()
   %has_other = call i1 @other_cores(i32 %core, ptr %others)
   %started = load i64, ptr @started
-  %count = call i64 @llvm.smin.i64(i64 %started, i64 MOST_PLACED)
-  %is_some = icmp sgt i64 %count, 0
-  %may_move = and i1 %has_other, %is_some
+  %is_some = icmp sgt i64 %started, 0
+  %are_few = icmp sle i64 %started, MOST_PLACED
+  %are_placed = and i1 %is_some, %are_few
+  %may_move = and i1 %has_other, %are_placed
   br i1 %may_move, label %more, label %done
 more:
   %number = phi i64 [ 0, %entry ], [ %number.next, %more ]
   %identity.at = getelementptr ptr, ptr @identities, i64 %number
   %identity = load ptr, ptr %identity.at
 MOVE_WORKER  %number.next = add i64 %number, 1
-  %is_left = icmp slt i64 %number.next, %count
+  %is_left = icmp slt i64 %number.next, %started
   br i1 %is_left, label %more, label %done
 done:
   store atomic i32 %core, ptr @avoided_core seq_cst, align 4
@@ -350,7 +358,8 @@ entry:
   %are_some = icmp slt i64 %before, %wanted
   br i1 %are_some, label %first, label %done
 first:
-FIND_CORES  store atomic i32 -1, ptr @avoided_core seq_cst, align 4
+  call void @find_cores()
+  store atomic i32 -1, ptr @avoided_core seq_cst, align 4
   br label %more
 more:
   %count = load i64, ptr @started
@@ -478,19 +487,26 @@ free:
 """
 
 _CORE_FUNCTIONS = """
+declare i32 @getpid()
 declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
 declare i32 @pthread_setaffinity_np(ptr, i64, ptr)
 """
 
+_NAMES = re.compile(r"@(\w+)")
+
 _MOVE = "call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)"
 _MOVE_WORKER = (
     "  %ignored.23 = call i32 @pthread_setaffinity_np(ptr %identity, i64 128, ptr %others)\n"
 )
 _FIND_CORES = """
-  store <16 x i64> zeroinitializer, ptr @cores
-  %ignored.22 = call i32 @sched_getaffinity(i32 0, i64 128, ptr @cores)
+  %cores = alloca <16 x i64>, align 128
+  store <16 x i64> zeroinitializer, ptr %cores
+  %process = call i32 @getpid()
+  %ignored.22 = call i32 @sched_getaffinity(i32 %process, i64 128, ptr %cores)
+  %found = load <16 x i64>, ptr %cores
+  store <16 x i64> %found, ptr @cores
 """
 
 _ALONE = """
@@ -517,7 +533,8 @@ def text() -> str:
     pause = "llvm.x86.sse2.pause" if is_x86 else "sched_yield"
     result = "void" if is_x86 else "i32"
     # Where the system does not say, they seem to have different ones.
-    has_cores = hasattr(ctypes.CDLL(None), "sched_getcpu")
+    process = ctypes.CDLL(None)
+    has_cores = all(hasattr(process, name) for name in _NAMES.findall(_CORE_FUNCTIONS))
     core = "call i32 @sched_getcpu()" if has_cores else ""
     replacements = {
         "DECLARE_CORE": _CORE_FUNCTIONS if has_cores else "",

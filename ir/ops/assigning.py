@@ -63,6 +63,8 @@ def _setitem_rule(b: Builder, call: Call) -> Value:
         return b.constant(None)
     check_scalar_fits(given, target.dtype)
     view = index_view(b, x, built)
+    if not tensor(view).dims and isinstance(value.type, TensorType) and value.type.dims:
+        raise Untypable("an array with axes goes where one number does")
     return b.op("np::store", view, value)
 
 

@@ -369,7 +369,10 @@ def _getitem_rule(b: Builder, call: Call) -> Value:
     if isinstance(x.type, TupleType):
         return _tuple_item(b, x, index)
     if x.type == STR and x.constant is not None and index.constant is not None:
-        return b.constant(x.constant.attributes["value"][index.constant.attributes["value"]])
+        try:
+            return b.constant(x.constant.attributes["value"][index.constant.attributes["value"]])
+        except (IndexError, TypeError) as error:
+            raise Untypable(str(error)) from None
     if x.constant is not None and x.constant.attributes["value"] is np.mgrid:
         return _grid(b, index)
     raise Untypable(f"a subscript of {x.type}")

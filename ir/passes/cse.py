@@ -116,7 +116,8 @@ class _Elimination:
         if is_immutable(node.output.type):
             return True
         outputs = {node.output, earlier.output}
-        if outputs <= self.leaving_objects:
+        repeats = earlier.block is not node.block and node.output in self.leaving_objects
+        if repeats or outputs <= self.leaving_objects:
             return False
         if not node_effects(node).fresh:
             return True

@@ -8,11 +8,15 @@ comes after is compiled with the rest:
     %3 : Any = np::abs(%2)                           %3 : Float64[n] = np::abs(%2)
 
 The function is called twice, and extents are different numbers each time: a result's extent that
-was that of an operand both times is the operand's, and one that stayed the same is known.
+was that of an operand both times is the operand's, and one that stayed the same is known, unless it
+is 0, which may be what is left of a difference.  Then it is called with extents of 0 and with ints
+that are 0 or negative; where the class, dtype or rank of a result is another one for these, nothing
+is known of it.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -90,7 +94,10 @@ _EXTENTS = ((4, 6, 9, 13, 18, 24, 31), (61, 53, 41, 29, 23, 17, 11))
 _LARGEST_KNOWN = 64
 """Numbers up to this are passed as they are; larger ones may be extents, and stand for those."""
 
-_ERRORS = (ValueError, TypeError, IndexError, ArithmeticError, AttributeError)
+_MOST_ELEMENTS = 2**20
+"""Of an argument: more of them would take long to make."""
+
+_ERRORS = (ValueError, TypeError, IndexError, ArithmeticError, AttributeError, MemoryError)
 
 
 def is_foreign(node: Node, inputs: Sequence[Value]) -> bool:
@@ -119,21 +126,36 @@ def foreign_result(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Type
     made = _made(inputs) if node.kind == "prim::Call" else None
     if made is not None:
         return made
-    first, second = (_called(b, node, inputs, extents) for extents in _EXTENTS)
-    return _common_type(b, first, second)
+    first, second = (_called(b, node, inputs, _Extents(numbers)) for numbers in _EXTENTS)
+    found = _common_type(b, first, second)
+    for number in (0, -1):
+        odd = _Extents(_EXTENTS[0], number)
+        try:
+            result, _ = _called(b, node, inputs, odd)
+        except Untypable:
+            continue
+        if odd.was_asked and not _is_alike(first[0], result):
+            raise Untypable("the type of a result depends on the values of arguments")
+    return found
 
 
 class _Extents:
     """The small numbers that stand for the extents of a call's arguments."""
 
-    def __init__(self, numbers: Sequence[int]) -> None:
+    def __init__(self, numbers: Sequence[int], open_number: int | None = None) -> None:
         self.numbers = numbers
+        self.open_number = open_number
+        """What all have that only the run tells, if that is one number."""
+        self.was_asked = False
         self.found: dict[Dim | Value, int] = {}
 
     def of(self, extent: Dim | Value) -> int:
         """The number for an extent, or for an int that may be one."""
         if isinstance(extent, int) and extent <= 1:
             return extent
+        if self.open_number is not None and not isinstance(extent, int):
+            self.was_asked = True
+            return self.open_number if isinstance(extent, Value) else 0
         if extent not in self.found:
             if len(self.found) == len(self.numbers):
                 raise Untypable("a call with many different extents")
@@ -142,13 +164,14 @@ class _Extents:
 
 
 def _called(
-    b: TypedBuilder, node: Node, inputs: Sequence[Value], numbers: Sequence[int]
+    b: TypedBuilder, node: Node, inputs: Sequence[Value], extents: _Extents
 ) -> tuple[Any, _Extents]:
     """What the function gives for small arguments, and the extents of these."""
     function = _function(node, inputs)
     arguments = inputs if node.kind == "np::call" else inputs[1:]
-    extents = _Extents(numbers)
     samples = [_sample(b, value, extents) for value in arguments]
+    if node.attributes.get("name") == "ix_" and any(map(_is_mask, samples)):
+        raise Untypable("as many places as a mask has true elements")
     split = len(samples) - len(node.keywords)
     keywords = dict(zip(node.keywords, samples[split:], strict=True))
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -195,7 +218,7 @@ def _sample(b: TypedBuilder, value: Value, extents: _Extents) -> Any:
     if value.constant is not None and not isinstance(value.constant_value, np.ndarray):
         return _known(value.constant_value, extents)
     if node is not None and node.kind == "prim::TupleConstruct":
-        return tuple(_sample(b, one, extents) for one in node.inputs)
+        return _checked_size(tuple(_sample(b, one, extents) for one in node.inputs))
     if node is not None and node.kind == "prim::ListConstruct" and isinstance(type_, ListType):
         return [_sample(b, one, extents) for one in node.inputs]
     if type_ in (FLOAT, COMPLEX):
@@ -209,14 +232,25 @@ def _known(held: Any, extents: _Extents) -> Any:
     if type(held) is int:
         return extents.of(held) if held > _LARGEST_KNOWN else held
     if type(held) is tuple:
-        return tuple(_known(one, extents) for one in held)
+        return _checked_size(tuple(_known(one, extents) for one in held))
     return held
+
+
+def _checked_size(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A tuple that may be the shape of an array, which is not too large then."""
+    if math.prod(one for one in shape if type(one) is int) > _MOST_ELEMENTS:
+        raise Untypable("an array of many axes")
+    return shape
+
+
+def _is_mask(sample: Any) -> bool:
+    return isinstance(sample, np.ndarray) and sample.dtype == np.bool_
 
 
 def _sample_array(type_: TensorType, extents: _Extents) -> Any:
     """An array whose last two axes are an identity matrix; without two, it has equal parts of 1."""
     assert type_.dtype is not None and type_.dims is not None
-    shape = tuple(map(extents.of, type_.dims))
+    shape = _checked_size(tuple(map(extents.of, type_.dims)))
     if not is_stored(type_.dtype):
         raise Untypable(f"an array of {type_.dtype}")
     if len(shape) >= 2:
@@ -248,8 +282,19 @@ def _common_type(
     raise Untypable(f"a result of class {type(one).__name__}")
 
 
+def _is_alike(one: Any, other: Any) -> bool:
+    """Whether two results have the same class, dtype and rank, but for their extents."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return bool(one.dtype == other.dtype) and one.ndim == other.ndim
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_is_alike, one, other))
+    return True
+
+
 def _dim(b: TypedBuilder, pair: tuple[int, int], extents: _Extents, others: _Extents) -> Dim:
     for extent, number in extents.found.items():
         if (number, others.found[extent]) == pair:
             return b.fresh_dim(("extent", extent)) if isinstance(extent, Value) else extent
-    return pair[0] if pair[0] == pair[1] else b.fresh_dim()
+    return pair[0] if pair[0] == pair[1] != 0 else b.fresh_dim()

@@ -22,10 +22,12 @@ __all__ = [
     "packed_matrix",
     "packed_weights",
     "require_extent",
+    "require_extent_of",
     "reshaped",
     "size_of",
     "transposed",
     "view",
+    "with_bias",
 ]
 
 Sizes = tuple[int, ...]
@@ -85,6 +87,26 @@ def require_extent(node: Node, x: Value, axis: int, least: int) -> None:
     is_enough = node.value_before("prim::ge", operands, BOOL)
     error = {"exception": "ValueError", "message": f"fewer than {least} elements along an axis"}
     node.value_before("prim::require", [is_enough], NONE, error)
+
+
+def require_extent_of(node: Node, x: Value, axis: int, count: int) -> None:
+    """Leave to the definition what has another number of elements along an axis."""
+    if isinstance(dims_of(x)[axis], int):
+        return
+    operands = [size_of(node, x, axis), constant(node, count, INT)]
+    is_right = node.value_before("prim::eq", operands, BOOL)
+    error = {"exception": "ValueError", "message": f"other than {count} elements along an axis"}
+    node.value_before("prim::require", [is_right], NONE, error)
+
+
+def with_bias(node: Node, images: Value, bias: Value) -> Value:
+    """Images, whose number of channels is known, plus a number for each channel."""
+    dims = dims_of(images)
+    channels, rank = dims[1], len(dims) - 2
+    assert isinstance(channels, int)
+    require_extent_of(node, bias, 0, channels)
+    along = view(node, bias, (":", *["None"] * rank), (channels, *(1,) * rank))
+    return insert(node, "np::add", [images, along], {}, images, dims)
 
 
 def reshaped(node: Node, x: Value, dims: Sizes) -> Value:

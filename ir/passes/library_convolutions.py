@@ -21,9 +21,9 @@ from jitcore.ir.passes.layer_nodes import (
     dims_of,
     insert,
     none,
-    require_extent,
+    require_extent_of,
     size_of,
-    view,
+    with_bias,
 )
 from jitcore.ir.types import BOOL, INT, NONE, Dim, TensorType
 
@@ -100,8 +100,7 @@ def _asked(node: Node) -> Value:
     frame = tuple((one, one) for one in attributes["padding"])
     geometry = Geometry(tuple(kernel), attributes["stride"], frame, attributes["dilation"])
     dims = dims_of(node.output)
-    if not isinstance(dims_of(x)[1], int):
-        _require_channels(node, x, channels * attributes["groups"])
+    require_extent_of(node, x, 1, channels * attributes["groups"])
     extents = [_extent(node, x, 0), constant(node, columns, INT)]
     extents += [_positions(node, geometry, axis) for axis in range(len(kernel))]
     assert isinstance(x.type, TensorType)
@@ -109,10 +108,7 @@ def _asked(node: Node) -> Value:
     more = {**geometry.attributes, "groups": attributes["groups"]}
     is_taken = node.value_before(LIBRARY_CONVOLUTION, [x, weight, out], BOOL, more)
     made = _taken_or_plain(node, is_taken, out)
-    if bias.type == NONE:
-        return made
-    along = view(node, bias, (":", *["None"] * len(kernel)), (dims[1], *(1,) * len(kernel)))
-    return insert(node, "np::add", [made, along], {}, x, dims)
+    return made if bias.type == NONE else with_bias(node, made, bias)
 
 
 def _taken_or_plain(node: Node, is_taken: Value, out: Value) -> Value:
@@ -129,14 +125,6 @@ def _taken_or_plain(node: Node, is_taken: Value, out: Value) -> Value:
     return choice.output
 
 
-def _require_channels(node: Node, x: Value, count: int) -> None:
-    """Leave to the definition images of other channels than the kernels'."""
-    operands = [size_of(node, x, 1), constant(node, count, INT)]
-    is_right = node.value_before("prim::eq", operands, BOOL)
-    error = {"exception": "ValueError", "message": f"other than {count} channels"}
-    node.value_before("prim::require", [is_right], NONE, error)
-
-
 def _extent(node: Node, x: Value, axis: int) -> Value:
     found = dims_of(x)[axis]
     return constant(node, found, INT) if isinstance(found, int) else size_of(node, x, axis)
@@ -149,12 +137,10 @@ def _positions(node: Node, geometry: Geometry, number: int) -> Value:
     stride, frame, extent = geometry.stride[number], geometry.padding[number], dims_of(x)[axis]
     if isinstance(extent, int):
         return constant(node, window_count(extent, span, stride, frame), INT)
-    least = span - sum(frame)
-    if least > 0:
-        require_extent(node, x, axis, least)
-    # The number of windows is that of strides in what lies behind the first one, and one more.
-    behind = constant(node, stride - least, INT)
-    room = node.value_before("prim::add", [size_of(node, x, axis), behind], INT)
+    # One, and one more for each stride in what lies behind it.  If there is not even one, the node
+    # that asks the library leaves the call to the definition.
+    more = constant(node, sum(frame) - span + stride, INT)
+    room = node.value_before("prim::add", [size_of(node, x, axis), more], INT)
     return node.value_before("prim::floordiv", [room, constant(node, stride, INT)], INT)
 
 

@@ -6,10 +6,10 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from jitcore.ir.graph import Block, Value
+from jitcore.ir.graph import Block, Graph, Value
 from jitcore.ir.passes.object_states import Field, States, attributes_of
-from jitcore.ir.passes.skeletons import UNINITIALIZED
-from jitcore.ir.passes.typed_builder import TypedBuilder
+from jitcore.ir.passes.skeletons import UNINITIALIZED, RecordsAreNotValues
+from jitcore.ir.passes.typed_builder import CompileFunction, TypedBuilder
 from jitcore.ir.passes.value_kinds import alternatives_of, holds_object, parts_of
 from jitcore.ir.types import RecordType, TupleType, UnionType, is_tracked
 
@@ -18,6 +18,10 @@ __all__ = ["ObjectBuilder"]
 
 class ObjectBuilder(TypedBuilder):
     """Makes hidden variables of attributes that change, and copies of objects where these leave."""
+
+    def __init__(self, target: Graph, compile_function: CompileFunction | None = None) -> None:
+        super().__init__(target, compile_function)
+        self._settling: list[Value] = []
 
     def field_in(
         self, block: Block, states: States, changed: Mapping[Field, Value], one: Field
@@ -61,7 +65,13 @@ class ObjectBuilder(TypedBuilder):
             parts = alternatives_of(value)
         if parts is None:
             return value
-        found = self.settled_all(parts, known)
+        if any(value is one for one in self._settling):
+            raise RecordsAreNotValues("an object that is, or has in it, its own attribute")
+        self._settling.append(value)
+        try:
+            found = self.settled_all(parts, known)
+        finally:
+            self._settling.pop()
         type_ = value.type
         is_inner = isinstance(type_, RecordType) and is_tracked(type_) and type_.origin not in known
         if not is_inner and all(map(operator.is_, found, parts)):

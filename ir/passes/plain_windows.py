@@ -27,6 +27,7 @@ from jitcore.ir.passes.layer_nodes import (
     size_of,
     transposed,
     view,
+    with_bias,
 )
 from jitcore.ir.types import INT, NONE, Dim, TensorType
 
@@ -117,8 +118,7 @@ def _convolution(node: Node) -> Value | None:
     if bias.type == NONE:
         # A view cannot be a result.
         return copied(node, result)
-    along = view(node, bias, (":", *["None"] * rank), (channels, *(1,) * rank))
-    return insert(node, "np::add", [result, along], {}, x, out)
+    return with_bias(node, result, bias)
 
 
 def _positions(node: Node, windows: Value) -> Extent:

@@ -157,7 +157,9 @@ def _make(worker: BranchBuilder, node: Node, inputs: Sequence[Value]) -> Value:
         if worker.class_attribute(class_, "__post_init__") is MISSING:
             return states.latest(record)
         init, arguments, keywords = worker.class_attribute(class_, "__post_init__"), [], ()
-    _call(worker, init, [record, *arguments], keywords)
+    result = _call(worker, init, [record, *arguments], keywords)
+    if result.type != NONE:
+        raise RecordsAreNotValues("an __init__ that gives something")
     return states.latest(record)
 
 

@@ -35,6 +35,7 @@ from jitcore.ir.passes.list_uses import (
     READING_KINDS,
     makes_copy,
 )
+from jitcore.ir.passes.listed_arrays import has_references
 from jitcore.ir.passes.shared_lists import holds_shared, is_open
 from jitcore.ir.passes.skeletons import ListsAreNotValues, place_of_shared
 from jitcore.ir.passes.specialize_branches import BranchBuilder
@@ -236,6 +237,8 @@ def _multiply(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
     if element is None:
         return share(worker, state, node)
     items = elements_as_arrays(worker, state)
+    if any(map(has_references, items)):
+        raise ListsAreNotValues("a list of arrays times a number")
     buffers = [worker.define(list_functions.repeated, one, count) for one in items]
     length = worker.size(buffers[0], 0)
     return share(worker, make_state(worker, buffers, length, element), node)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.object_builder import ObjectBuilder
 from jitcore.ir.passes.object_states import Field
 from jitcore.ir.passes.python_parts import python_nodes
@@ -252,7 +253,12 @@ class BranchBuilder(ObjectBuilder):
             outer = self.open_scope(made.add_block())
             self.heap, self.object_states.now = before, dict(states)
             self.union_facts.assume(condition, holds=holds)
-            values = self.settled_all(run(), states)
+            try:
+                values = self.settled_all(run(), states)
+            except Untypable:
+                self.close_scope(outer)
+                self.heap, self.object_states.now = before, states
+                raise
             branches.append([*values, *self.heap])
             changed.append(self.changed_fields(states))
             self.close_scope(outer)

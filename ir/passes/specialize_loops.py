@@ -228,7 +228,7 @@ def _fixpoint(
     unknown: set[int] = set()
     initial, types = _initial_leaves(worker, carried, skeletons, unknown)
     widened: set[Dim] = set()
-    for _ in range(FIXPOINT_ROUNDS):
+    for count in range(FIXPOINT_ROUNDS):
         made, returned, changed = _build(
             worker, node, environment, condition, initial, types, skeletons, visited, fields
         )
@@ -247,6 +247,11 @@ def _fixpoint(
             worker.discard(made)
             if helps:
                 return None
+            if count >= FIXPOINT_ROUNDS // 2:
+                # A tuple that each iteration puts into another one has ever new forms.
+                pairs = enumerate(zip(wanted, skeletons, strict=True))
+                unknown |= {number for number, (one, before) in pairs if one != before}
+                wanted = [LEAF if n in unknown else one for n, one in enumerate(wanted)]
             skeletons = wanted
             initial, types = _initial_leaves(worker, carried, skeletons, unknown)
             continue

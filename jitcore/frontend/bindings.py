@@ -123,6 +123,9 @@ def _assigned(node: ast.AST) -> Iterator[str]:
         elif not isinstance(one, _FUNCTIONS):
             # What a function assigns is its own.
             waiting += reversed(child_nodes(one))
+        else:
+            # Defaults are evaluated where it is made.
+            waiting += filter(None, (*one.args.defaults, *one.args.kw_defaults))
 
 
 def _assigned_in_comprehension(node: Comprehension) -> Iterator[str]:
