@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import chain
 from types import MemberDescriptorType, MethodType
 from typing import Any
@@ -61,8 +62,9 @@ def method_graphs(
             flat = _specialized(graph)
             for key, reason in chain(_changed(root, flat), _read_at_calls(graph)):
                 kept.setdefault(key, reason)
-            _check_preserved(flat, kept)
             assigned.update(_assigned(flat))
+        for graph in graphs.values():
+            _check_preserved(graph, kept, assigned)
         if (len(kept), len(assigned)) == before:
             return graphs
 
@@ -75,14 +77,16 @@ def _read_at_calls(graph: Graph) -> Iterator[tuple[tuple[int, str], str]]:
                 yield (id(capture.container), str(capture.key)), "it is read at each call"
 
 
-def _check_preserved(graph: Graph, kept: Kept) -> None:
+def _check_preserved(graph: Graph, kept: Kept, assigned: Container[tuple[int, str]]) -> None:
     """Raise where an attribute that is to stay is a constant in a graph that was loaded."""
     for capture in graph.captures:
-        preserved = kept.get((id(capture.container), str(capture.key))) == PRESERVED
-        if preserved and capture.input is None and not isinstance(capture.value, Module):
+        key = id(capture.container), str(capture.key)
+        is_mode = key in kept and key[1] == "training"
+        changes = kept.get(key) == PRESERVED or key in assigned or is_mode
+        if changes and capture.input is None and not isinstance(capture.value, Module):
             raise Error(
                 f"freeze: '{capture.key}' is a constant in what the module was loaded from, so it "
-                "cannot be preserved; freeze the module before it is saved"
+                "cannot be preserved or assigned; freeze the module before it is saved"
             )
 
 
@@ -170,7 +174,7 @@ def _used(root: ScriptModule, node: Node, layer: Module) -> Iterator[tuple[tuple
 def _form_in_class(layer: Module, name: str) -> str:
     """What Python runs for an attribute of a module, which may use all others; nothing for most."""
     defined = inspect.getattr_static(layer_class(layer), name, None)
-    if isinstance(defined, property):
+    if isinstance(defined, property | cached_property):
         return "property"
     is_method = name not in layer.__dict__ and callable(getattr(defined, "__func__", defined))
     return "method" if is_method else ""

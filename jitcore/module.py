@@ -190,6 +190,16 @@ def _serialization() -> ModuleType:
     return import_module("jitcore.serialization")
 
 
+class _Made:
+    """Keeps classes that this module makes from the user's ``__init_subclass__``."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if vars(cls).get("__slots__") != ():
+            super().__init_subclass__(**kwargs)
+
+
 class _CompiledMethod:
     """A method in the class of script modules; an attribute of the same name goes before it."""
 
@@ -349,7 +359,8 @@ def _script_class(class_: type[Module]) -> type[ScriptModule]:
         "__qualname__": class_.__qualname__,
         "__slots__": (),
     }
-    bases = (class_,) if issubclass(class_, ScriptModule) else (ScriptModule, class_)
+    own = (class_,) if issubclass(class_, ScriptModule) else (ScriptModule, class_)
+    bases = (_Made, *own)
     return type(class_.__name__, bases, namespace)
 
 

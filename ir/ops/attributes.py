@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,9 @@ def _getattr_rule(b: Builder, call: Call) -> Value:
 
 def _has_state(held: Any) -> bool:
     """Whether a program may change what is in an object; layers are marked."""
-    return isinstance(held, (list, dict)) or hasattr(type(held), "__jitcore_module__")
+    if isinstance(held, type):
+        return bool(held.__flags__ & 1 << 9)  # a heap type, as classes of programs are
+    return isinstance(held, (list, dict, ModuleType)) or hasattr(type(held), "__jitcore_module__")
 
 
 def _named_tuple_attribute(b: Builder, x: Value, class_: Any, name: str) -> Value:

@@ -176,6 +176,8 @@ class Calls(Expressions):
         """The compiled function without a source, a trace, that is called; None of all else."""
         if static.receiver is None:
             return static.value if final_graph(static.value) is not None else None
+        if isinstance(static.receiver.value, type):
+            return None
         methods = getattr(static.receiver.value, "_compiled_methods", {})
         found = methods.get(getattr(static.value, "__name__", None))
         return found if final_graph(found) is not None else None

@@ -24,7 +24,7 @@ from jitcore.frontend.callees import (
 )
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.environment import Binding
-from jitcore.frontend.layers import Frozen, root_static, stored_by_others
+from jitcore.frontend.layers import Frozen, root_static, stored_by_others, stored_through
 from jitcore.frontend.match_statements import without_match
 from jitcore.frontend.names import Resolver
 from jitcore.frontend.statements import Statements
@@ -226,6 +226,9 @@ class _Compilation:
             self.note_stored(stored)
         _drop_unused(graph.block)
         statics = emitter.captured.statics.values()
+        for static in statics:
+            for stored in stored_through(static.value):
+                self.note_stored(stored)
         captures = emitter.captured.captures
         inputs = [static for static in statics if captures[static.key].input is not None]
         constants = [static for static in statics if captures[static.key].input is None]

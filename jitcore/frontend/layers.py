@@ -11,12 +11,14 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
 from itertools import chain
-from types import FunctionType, MemberDescriptorType
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from jitcore.errors import CompilationError
 from jitcore.frontend.constants import is_layer, marker
-from jitcore.frontend.names import Static
+from jitcore.frontend.names import Static, stored_variables
 from jitcore.ir.classes import MISSING, class_captures
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Constants, Graph, Node, Use, Value
@@ -64,7 +66,9 @@ class Frozen:
 
     def constant(self, static: Static) -> Static:
         """The place of a final array."""
-        value, name = static.value, static.path.partition(".")[2]
+        value, name = static.value, static.path.partition(".")[2] or static.path
+        while self.constants.get(name, value) is not value:  # of another trace, say
+            name += "_"
         self.constants[name] = value
         constants = self.constants
         return Static(value, name, lambda: value, id(constants), None, False, constants, name)
@@ -160,7 +164,7 @@ def _bound(found: Static, base: Static) -> Static | None:
         if isinstance(value, staticmethod):
             return bound
         class_ = layer_class(base.value)
-        owner = Static(class_, class_.__name__, lambda: class_, id(class_), stable=True)
+        owner = Static(class_, class_.__name__, lambda: class_, id(class_))
         return replace(bound, receiver=owner)
     return None if hasattr(type(value), "__get__") else found
 
@@ -247,6 +251,8 @@ def stored_by_others(layers: Mapping[Value, Static]) -> Iterator[str]:
     That is what is called with it, and what finds it in a list or in a variable of two values.
     """
     for value, static in layers.items():
+        if not is_layer(static.value):  # the class of a class method
+            continue
         others = [use for use in value.uses if not _asks_only(use)]
         if others:
             yield from stored_by_layer(static.value)
@@ -255,8 +261,9 @@ def stored_by_others(layers: Mapping[Value, Static]) -> Iterator[str]:
 
 
 _STRUCTURE = ("_registered", *HOOKS)
-_ASKING = ("prim::is_", "prim::isnot", "prim::isinstance", "prim::type", "prim::len", "prim::bool")
-_OF_FIRST = ("prim::GetAttr", "prim::SetAttr", "prim::CallMethod", "prim::Call")
+_ASKING = ("prim::is_", "prim::isnot", "prim::isinstance", "prim::type")
+_OF_FIRST = ("prim::GetAttr", "prim::SetAttr")
+_CALLED = ("prim::CallMethod", "prim::Call", "prim::len", "prim::bool")
 
 
 def _asks_only(use: Use) -> bool:
@@ -268,6 +275,8 @@ def _asks_only(use: Use) -> bool:
 
 def _is_read(use: Use) -> bool:
     """Whether a layer is an argument of a built-in function that may call methods at most."""
+    if isinstance(use.user, Node) and use.user.kind in _CALLED and use.index == 0:
+        return True
     called = use.user.inputs[0].constant if isinstance(use.user, Node) else None
     return called is not None and any(called.attributes["value"] is one for one in _READERS)
 
@@ -283,3 +292,48 @@ def stored_by_graph(graph: Graph) -> Iterator[str]:
         for held in node.attributes.values():
             if isinstance(held, Graph):
                 yield from stored_by_graph(held)
+
+
+def stored_through(value: Any) -> Iterator[str]:
+    """The attributes that code may assign which finds layers in a list, a dict or an object."""
+    if is_layer(value):
+        return
+    waiting, seen = [value], set[int]()
+    while waiting and len(seen) < _MOST_OBJECTS:
+        one = waiting.pop()
+        if isinstance(one, FunctionType):
+            yield from stored_variables(one, has_source)
+        elif not isinstance(one, _WITHOUT_LAYERS) and id(one) not in seen:
+            seen.add(id(one))
+            yield from stored_by_layer(one) if is_layer(one) else _stored_by_class(one)
+            waiting += _held_by(one)
+
+
+_MOST_OBJECTS = 1000
+_WITHOUT_LAYERS = type | ModuleType | np.ndarray | np.generic | int | float | complex | str | None
+
+
+def _stored_by_class(one: Any) -> Iterator[str]:
+    """What the methods of an object may assign."""
+    for function in _methods(one):
+        yield from stored_names(function)
+
+
+def _methods(one: Any) -> list[FunctionType]:
+    if isinstance(one, MethodType):
+        return [one.__func__] if isinstance(one.__func__, FunctionType) else []
+    defined = chain.from_iterable(vars(owner).values() for owner in type(one).__mro__)
+    return [function for function in defined if isinstance(function, FunctionType)]
+
+
+def _held_by(one: Any) -> list[Any]:
+    """What an object holds, and its methods."""
+    if is_layer(one):
+        return []
+    if isinstance(one, dict):
+        return list(one.values())
+    if isinstance(one, list | tuple | set | frozenset):
+        return list(one)
+    if isinstance(one, MethodType):
+        return [one.__self__]
+    return [*_methods(one), *getattr(one, "__dict__", {}).values()]

@@ -171,7 +171,9 @@ class Variables(Cells):
         """An attribute of a static object; None where only a run can tell."""
         if not is_layer(base.value):
             found = self.resolver.attribute(base, name)
-            return None if found is None or self.is_reassigned(found) else found
+            if found is None or self.is_reassigned(found):
+                return None
+            return None if not found.stable and self.compiler.is_dynamic(name) else found
         frozen = self.compiler.frozen
         if frozen is not None and frozen.assigns(base.value, name):
             return None

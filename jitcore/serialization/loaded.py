@@ -148,7 +148,7 @@ class LoadedFunction(ScriptFunction):
     @property
     def __jitcore_graph__(self) -> Graph:
         """What a call in another compiled function runs."""
-        return self._graph
+        return self.current_graph()
 
     def _plain(self, *parameters: Any) -> Any:
         return self._program.run_graph(self._graph, parameters)
