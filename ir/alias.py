@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from jitcore.ir.effects import Effects, is_immutable, is_plain_array, node_effects
+from jitcore.ir.effects import Effects, is_array_view, is_immutable, is_plain_array, node_effects
 from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value
 from jitcore.ir.may_raise import may_raise
 from jitcore.ir.printer import print_node
@@ -295,7 +295,9 @@ class AliasAnalysis:
         if effects.wildcard:
             for value in node.inputs:
                 self._escape(self._points.get(value, ()))
-        shared = _with_contents(self._points_of(node, effects.aliases))
+        shared = self._points_of(node, effects.aliases)
+        if not is_array_view(node):
+            shared = _with_contents(shared)
         if effects.wildcard or _is_outside(node):
             shared.add(self.wildcard)
         for output in node.outputs:

@@ -31,7 +31,7 @@ from jitcore.ir.types import (
     UnionType,
 )
 
-__all__ = ["Effects", "is_immutable", "is_plain_array", "node_effects"]
+__all__ = ["Effects", "is_array_view", "is_immutable", "is_plain_array", "node_effects"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,14 @@ def is_plain_array(type_: Type) -> bool:
         and type_.dtype is not None
         and not type_.scalar
         and not type_.dtype.hasobject
+    )
+
+
+def is_array_view(node: Node) -> bool:
+    """Whether this surely gives an array in the memory of another one, and none of its elements."""
+    return node.kind in _ALWAYS_VIEWS and all(
+        isinstance(one.type, TensorType) and not one.type.scalar
+        for one in (node.inputs[0], *node.outputs)
     )
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from types import FunctionType, MethodType, ModuleType
 from typing import IO, Any, ClassVar, Final, Self, get_origin
 
+from jitcore import config
 from jitcore.errors import CompilationError
 from jitcore.frontend.constants import function_mark
 from jitcore.frontend.layers import layer_class
@@ -95,6 +96,8 @@ class ScriptModule(Module):
             return getattr(self.forward, name)
         defined = inspect.getattr_static(type(self), name, None)
         reason = _FOLDED if name in self._folded else getattr(defined, "__jitcore_left_out__", "")
+        if "_registered" not in self.__dict__:
+            reason = f": {_NOT_INITIALIZED}"
         raise AttributeError(f"module '{self.original_name}' has no attribute '{name}'{reason}")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -177,6 +180,7 @@ class ScriptModule(Module):
         return self._compiled_methods[name]
 
 
+_NOT_INITIALIZED = "its __init__ has not called super().__init__()"
 _FOLDED = (
     ": freeze() has made a constant of it; name it in preserved_attrs to keep it as an attribute"
 )
@@ -210,6 +214,9 @@ class _CompiledMethod:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self.function
+        is_plain = self.name not in instance._compiled_methods and not config.enabled()
+        if is_plain and isinstance(self.function, FunctionType):
+            return MethodType(self.function, instance)
         return instance.compiled_method(self.name)
 
 
@@ -222,7 +229,15 @@ def script_module(module: Module, numerics: str | None = None) -> ScriptModule:
         ``forward`` or a method marked with `export` uses something that is not supported, or a
         module inside lacks a method of the interface that the class names for it.
     """
+    _check_initialized(module)
     if isinstance(module, ScriptModule):
+        methods = module._compiled_methods.values()
+        if numerics is not None and {one.numerics for one in methods} != {numerics}:
+            raise CompilationError(
+                f"script() cannot give the {module.original_name} numerics={numerics!r}: "
+                "it is a script module already",
+                hint="Call set_numerics() before the module's methods are called.",
+            )
         return module
     made = twin(module, {})
     for name in compiled_names(type(module)):
@@ -230,6 +245,15 @@ def script_module(module: Module, numerics: str | None = None) -> ScriptModule:
             MethodType(inspect.getattr_static(type(module), name), made), numerics
         )
     return made
+
+
+def _check_initialized(module: Module) -> None:
+    if "_registered" not in module.__dict__:
+        name = type(module).__name__
+        raise CompilationError(
+            f"script() cannot take the {name}: {_NOT_INITIALIZED}",
+            hint=f"Call super().__init__() at the beginning of {name}.__init__.",
+        )
 
 
 def twin(module: Module, memo: dict[int, ScriptModule], *, always: bool = False) -> ScriptModule:
@@ -254,12 +278,7 @@ def _twin(module: Module, memo: dict[int, ScriptModule], *, always: bool) -> Scr
     if isinstance(module, ScriptModule) and not always:
         return module
     if id(module) not in memo:
-        if "_registered" not in module.__dict__:
-            name = type(module).__name__
-            raise CompilationError(
-                f"script() cannot take the {name}: its __init__ has not called super().__init__()",
-                hint=f"Call super().__init__() at the beginning of {name}.__init__.",
-            )
+        _check_initialized(module)
         new = empty_module(layer_class(module))
         memo[id(module)] = new
         for name, value in module.__dict__.items():

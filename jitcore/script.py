@@ -518,6 +518,7 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
     numerics : {"strict", "contract"}, optional
         ``"strict"`` gives NumPy's arithmetic bit for bit; ``"contract"`` lets the compiler fuse
         multiplications and additions.  By default what `set_numerics` says at the first call.
+        A script module keeps what it has; asking for another is an error.
 
     Returns
     -------

@@ -45,8 +45,12 @@ def check_class(class_: type) -> None:
 
 
 def _functions_in(class_: type) -> Iterator[FunctionType]:
-    """The methods that a class itself defines, and the functions of its properties."""
-    for member in vars(class_).values():
+    """The methods that a class has of users' classes, and the functions of its properties."""
+    members: dict[str, Any] = {}
+    for owner in reversed(class_.__mro__):
+        if owner.__module__.partition(".")[0] != "jitcore":  # whose layers are known to compile
+            members |= vars(owner)
+    for member in members.values():
         if isinstance(member, property):
             parts = (member.fget, member.fset, member.fdel)
         else:

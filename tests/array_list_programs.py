@@ -376,3 +376,38 @@ def repeated(n, times):
     for x in b:
         x += 1
     return [x.sum() for x in a], len(b), len(2 * a)
+
+
+@program((PAIR, PAIR), (PAIR, PAIR[:1]), (SEVERAL, SEVERAL))
+def products(ones, others):
+    total, count = 0.0, 0
+    for one, other in zip(ones, others, strict=False):
+        total += (one * other).sum()
+        count += one[0]
+    return total, count
+
+
+# Of ([x], x): what one name writes the other reads ------------------------------------------
+
+
+def written_by_both_names(arrays, x):
+    p = arrays[0]
+    p += x
+    x *= 0.5
+
+
+def read_before_and_after(arrays, x):
+    p = arrays[0]
+    before = p.sum()
+    x += 1
+    return p.sum() + before, x
+
+
+def read_when_both_are_written(arrays, x):
+    p = arrays[0]
+    p += x
+    x += 1
+    return p + x
+
+
+OF_ONE_ARRAY = [written_by_both_names, read_before_and_after, read_when_both_are_written]

@@ -131,6 +131,23 @@ def test_containers_keep_their_elements() -> None:
     assert not analysis.writers_of(analysis.points_to(v["x"]))
 
 
+def test_a_view_of_elements_is_none_of_them() -> None:
+    graph = parse("""
+    graph(%x : Float32[n], %i : int):
+      %l : Array<|O>[m] = prim::ListRoom(%i)
+      %k : None = prim::ListPut(%l, %i, %x)
+      %v : Array<|O>[p] = np::view[index=":$0"](%l, %i)
+      %e : Float32[n] = prim::ListGet(%v, %i)
+      return (%e)
+    """)
+    v = values(graph)
+    analysis = AliasAnalysis(graph, distinct_inputs=True)
+    assert analysis.may_alias(v["v"], v["l"])
+    assert not analysis.may_alias(v["v"], v["x"])
+    assert analysis.may_contain_alias(v["v"], v["x"])
+    assert analysis.may_alias(v["e"], v["x"])
+
+
 def test_unknown_code_knows_what_it_was_given() -> None:
     graph = parse("""
     graph(%x : Float32[n], %f : Any):

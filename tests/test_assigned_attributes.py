@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from script_modules import assert_same
 
-from jitcore import freeze, nn, script
+from jitcore import ScriptModule, freeze, ignore, nn, script
 
 
 class Remembering(nn.Module):
@@ -156,3 +156,196 @@ def test_attributes_that_others_assign(way):
         eager = Mover()
         for _ in range(3):
             assert_same(scripted(step), eager(step))
+
+
+class Placed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.place = np.zeros(2)
+        self.steps = 0
+
+    def go(self, step):
+        self.place = self.place + step
+        self.steps += 1
+
+    @classmethod
+    def push(cls, one, step):
+        one.place = one.place + step
+
+
+class Pusher:
+    def __init__(self, held):
+        self.held = held
+
+    def touch(self, step):
+        self.held.place = self.held.place + step
+
+    def __len__(self):
+        self.held.steps += 1
+        return 1
+
+
+HELD = [Placed()]
+
+
+def changed_in_a_list(self, step):
+    for one in self.listed:
+        one.go(step)
+
+
+def changed_in_a_dict(self, step):
+    self.named["inner"].go(step)
+
+
+def changed_in_an_object(self, step):
+    self.pusher.held.go(step)
+
+
+def changed_by_an_object(self, step):
+    self.pusher.touch(step)
+
+
+def changed_by_a_length(self, step):
+    return len(self.pusher) * step
+
+
+def changed_by_a_bound_method(self, step):
+    self.bound(step)
+
+
+def changed_in_a_global(self, step):
+    HELD[0].go(step)
+
+
+def changed_after_a_walrus(self, step):
+    (one := self.inner).go(step)
+    return one.steps
+
+
+def changed_by_a_class_method(self, step):
+    self.inner.push(self.inner, step)
+
+
+def changed_by_a_class_method_of_a_choice(self, step):
+    name = "push" if step.sum() > 0 else "go"
+    getattr(self.inner, name)(self.inner, step)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        changed_in_a_list,
+        changed_in_a_dict,
+        changed_in_an_object,
+        changed_by_an_object,
+        changed_by_a_length,
+        changed_by_a_bound_method,
+        changed_in_a_global,
+        changed_after_a_walrus,
+        changed_by_a_class_method,
+        changed_by_a_class_method_of_a_choice,
+    ],
+)
+def test_attributes_of_modules_that_are_also_elsewhere(way):
+    class Outer(nn.Module):
+        change = way
+
+        def __init__(self):
+            super().__init__()
+            self.inner = HELD[0] = Placed()
+            self.listed = [self.inner]
+            self.named = {"inner": self.inner}
+            self.pusher = Pusher(self.inner)
+            self.bound = self.inner.go
+
+        def forward(self, step):
+            before = self.inner.place * 1, self.inner.steps
+            self.change(step)
+            return before, self.inner.place * 2, self.inner.steps
+
+    class Scripted(Outer, ScriptModule):
+        pass
+
+    step, found = np.ones(2), []
+    for made in (Outer, Scripted):
+        module = made()
+        found.append([module(step) for _ in range(3)])
+    assert_same(found[1], found[0])
+
+
+class Tally:
+    total = 0
+
+
+def tallied(step):
+    Tally.total += step
+    return Tally.total
+
+
+def tallied_by_name(step):
+    setattr(Tally, "total", Tally.total + step)  # noqa: B010
+    return Tally.total
+
+
+@ignore
+def tally(step):
+    Tally.total += step
+
+
+def tallied_by_ignored_code(step):
+    before = Tally.total
+    tally(step)
+    return before, Tally.total
+
+
+@pytest.mark.parametrize("function", [tallied, tallied_by_name, tallied_by_ignored_code])
+def test_attributes_of_classes_that_functions_assign(function):
+    found = []
+    for called in (function, script(function)):
+        Tally.total = 0
+        found.append([called(step) for step in (1, 2, 3)])
+    assert found[1] == found[0]
+
+
+class Tallying(nn.Module):
+    total = 0
+
+    def by_class(self, step):
+        type(self).total += step
+
+    @classmethod
+    def by_class_method(cls, step):
+        cls.total += step
+
+
+def added_by_name_of_the_class(self, step):
+    Tallying.total += step
+
+
+def added_by_type(self, step):
+    self.by_class(step)
+
+
+def added_by_a_class_method(self, step):
+    self.by_class_method(step)
+
+
+@pytest.mark.parametrize(
+    "way", [added_by_name_of_the_class, added_by_type, added_by_a_class_method]
+)
+def test_attributes_of_their_classes_that_modules_assign(way):
+    class Adding(Tallying):
+        add = way
+
+        def forward(self, step):
+            before = self.total
+            self.add(step)
+            return before, self.total, Tallying.total
+
+    found = []
+    for made in (Adding(), script(Adding())):
+        Tallying.total = 0
+        if "total" in vars(Adding):
+            del Adding.total
+        found.append([made(step) for step in (1, 2, 3)])
+    assert found[1] == found[0]

@@ -5,6 +5,8 @@
 
 import copy
 import random
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -230,3 +232,56 @@ def test_errors_are_numpy_s(scale):
         return
     with pytest.raises(ValueError, match="scale < 0"):
         scripted(np.random.default_rng(0), scale)
+
+
+ODD_CALLS = [
+    ("np.ix_(a)", np.array([True, False, True]), 0),
+    ("np.ix_(a, a)", np.array([True, False, False]), 0),
+    ("np.triu_indices(n, 62)", np.arange(3), 70),
+    ("np.linalg.matrix_power(a, n)", np.eye(3, dtype=int) * 2, -1),
+    ("np.linalg.matrix_power(a, n)", np.eye(3, dtype=int) * 2, 2),
+    ("np.polyint(a, n)", np.arange(4), 0),
+    ("np.polyint(a, n)", np.arange(4), 1),
+    ("np.fft.fftshift(a)", np.arange(96.0).reshape(2, 3, 2, 2, 2, 2), 0),
+]
+
+
+@pytest.mark.parametrize(("text", "argument", "number"), ODD_CALLS)
+@pytest.mark.parametrize("kind", ["STATIC", "DYNAMIC"])
+def test_what_small_samples_do_not_show(text, argument, number, kind):
+    """Samples of a call are small: what it gives may be of another dtype, or of other extents."""
+    plain = define(
+        f"import numpy as np\ndef f(a, n):\n    found = {text}\n    return found, a + 1\n"
+    )
+    scripted = script(plain)
+    with fusion_strategy([(kind, 2)]):
+        for _ in range(2):
+            result, expected = scripted(argument, number), plain(argument, number)
+            np.testing.assert_equal(result, expected)
+            assert form_of(result) == form_of(expected)
+            extents: dict[str, int] = {}
+            graph = scripted.graph_for(argument, number)
+            calls = [node for node in graph.nodes() if node.kind == "np::call"]
+            if calls and calls[0].output.type != ANY:
+                check_type(calls[0].output.type, expected[0], extents)
+
+
+def form_of(value):
+    if isinstance(value, tuple):
+        return tuple(map(form_of, value))
+    return type(value), getattr(value, "dtype", None), np.shape(value)
+
+
+def test_samples_of_many_axes_are_small():
+    def noise(rng, a, b, c, d, e):
+        return rng.normal(size=(a, b, c, d, e)) + 1
+
+    scripted = script(noise)
+    tracemalloc.start()
+    before = time.process_time()
+    result = scripted(np.random.default_rng(0), 1, 2, 3, 4, 5)
+    assert time.process_time() - before < 1
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 50_000_000
+    np.testing.assert_array_equal(result, noise(np.random.default_rng(0), 1, 2, 3, 4, 5))

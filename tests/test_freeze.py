@@ -2,15 +2,17 @@
 """freeze: results stay, parameters go, and what a program may change stays an attribute."""
 
 import copy
+import functools
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from saving import reloaded
 from script_modules import LAYERS, Residual, array, assert_same, lenet, mlp, native
 
 import jitcore
-from jitcore import Error, dump_alias_db, freeze, nn, script
+from jitcore import Error, dump_alias_db, export, freeze, nn, script
 
 
 def frozen_copy(module, *args, preserved_attrs=None):
@@ -307,3 +309,87 @@ def test_properties_keep_what_they_may_use():
         assert_same(frozen(x), module(x))
     assert frozen.seen == module.seen
     assert "weight: its module's property level is used" in dump_alias_db(frozen)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 1
+        self.inner = Stepped()
+
+    def forward(self, x):
+        self.scale += 1
+        return self.inner(x) * self.scale
+
+    @export
+    def read(self, x):
+        return x + self.scale + self.inner.steps
+
+
+class Stepped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+
+    def forward(self, x):
+        self.steps += 1
+        return x * self.steps
+
+
+def test_what_another_method_of_a_loaded_module_assigns():
+    def results(module):
+        return [one(X) for one in (module.read, module, module.read, module, module.read)]
+
+    expected = results(Scaled().eval())
+    scripted = script(Scaled().eval())
+    assert_same(results(reloaded(freeze(scripted, ["read"]))), expected)
+    with pytest.raises(Error, match="'scale' is a constant in what the module was loaded from"):
+        freeze(reloaded(scripted), ["read"])
+
+
+class Lengthy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.length = 1
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return self.length + index
+
+    def __add__(self, other):
+        return self.length + other
+
+    def __contains__(self, one):
+        return self.length == one
+
+    def forward(self, x):
+        return len(self) * x, self[0], self + 1, 1 in self, not self
+
+
+def test_operators_of_modules_run_when_the_module_is_called():
+    eager, frozen = Lengthy().eval(), freeze(script(Lengthy().eval()), ["length"])
+    for length in (1, 0, 2):
+        eager.length = frozen.length = length
+        assert_same(frozen(X), eager(X))
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = np.arange(3.0)
+
+    @functools.cached_property
+    def norm(self):
+        return float(np.sqrt((self.weight**2).sum()))
+
+    def forward(self, x):
+        return x / self.norm
+
+
+def test_cached_properties():
+    x = np.ones(3)
+    expected = Normed()(x)
+    assert_same(script(Normed())(x), expected)
+    assert_same(freeze(script(Normed().eval()))(x), expected)

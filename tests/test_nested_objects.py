@@ -191,6 +191,42 @@ def moved_on(n):
     return place.x, place.y, start.x
 
 
+def cycle_in_a_branch(body, n):
+    if n > 1:
+        body.parent = body
+    body.steps += 1
+    return body.steps
+
+
+def cycle_in_a_loop(body, n):
+    for _ in range(n):
+        body.parent = body
+    body.steps += 1
+    return body
+
+
+def cycle_of_two(body, n):
+    for _ in range(n):
+        body.position.parent = body.velocity
+        body.velocity.parent = body.position
+    return n
+
+
+def cycle_made_here(n):
+    vector = Vector(1.0, 2.0)
+    while n > 0:
+        vector.y = vector
+        n -= 1
+    return vector.x
+
+
+class Odd:
+    """Its ``__init__`` gives something, which Python refuses."""
+
+    def __init__(self):
+        return 5
+
+
 def picture(value, seen):
     """What objects hold, and which of them are the same."""
     if isinstance(value, tuple):
@@ -232,6 +268,33 @@ def test_made_here(program):
     for n in (0, 1, 5):
         assert outcome(compiled, (n,)) == outcome(program, (n,))
     assert isinstance(compiled.specializations[0].plan, NativePlan)
+
+
+@pytest.mark.parametrize("program", [cycle_in_a_branch, cycle_in_a_loop, cycle_of_two])
+def test_cycles(program):
+    compiled = script(program)
+    for n in (0, 1, 2, 3):
+        for one, other in zip(bodies(), bodies(), strict=True):
+            for body in (one, other):
+                body.parent = Vector(3.0, 4.0)
+                body.position.parent = body.velocity.parent = None
+            assert outcome(compiled, (one, n)) == outcome(program, (other, n))
+
+
+def test_cycles_made_here():
+    compiled = script(cycle_made_here)
+    for n in (0, 1, 3):
+        assert compiled(n) == cycle_made_here(n)
+
+
+def test_an_init_that_gives_something():
+    def made_odd(n):
+        Odd()
+        return n
+
+    for function in (script(made_odd), made_odd):
+        with pytest.raises(TypeError, match=r"__init__\(\) should return None, not 'int'"):
+            function(1)
 
 
 def test_dataclasses():

@@ -308,7 +308,54 @@ def longer_tuples(x, level):
     return found
 
 
-@pytest.mark.parametrize("program", [more_axes, longer_tuples])
+def deeper_tuples(x, level):
+    found: Any = level
+    for i in range(int(level)):
+        found = (found, i)
+    return found
+
+
+def deeper_tuples_for_nothing(x, level):
+    found: Any = x[0]
+    for i in range(int(level)):
+        found = (found, i)
+    return len(x)
+
+
+@pytest.mark.parametrize(
+    "program", [more_axes, longer_tuples, deeper_tuples, deeper_tuples_for_nothing]
+)
 def test_types_without_end(program):
     for level in (0.0, 2.0, 6.0):
         check(program, np.arange(4.0), level)
+
+
+def ands_a_float(x, level):
+    x[0] += 1
+    below = x[0] - 0.5
+    unused = level & 3  # noqa: F841
+    return below
+
+
+def beyond_a_text(x, level):
+    x[0] += 1
+    if level > 5:
+        return "s"[3]
+    return x[0]
+
+
+@pytest.mark.parametrize("program", [ands_a_float, beyond_a_text])
+def test_what_raises_is_kept(program):
+    for level in (0.5, 7.5):
+        check(program, np.arange(4.0), level)
+
+
+def first_item(x, y):
+    x[0] = y
+    return x
+
+
+@pytest.mark.parametrize("given", [(), (1,), (1, 1), (2,)])
+def test_arrays_go_where_items_are(given):
+    for x in (np.arange(3.0), np.ones((3, 2)), np.ones((2, 1))):
+        check(first_item, x, np.full(given, 5.0))

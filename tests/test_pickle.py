@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from saving import reloaded
 from script_modules import array, assert_same, mlp
 
 import jitcore
@@ -294,3 +295,30 @@ def test_ray_tasks(tmp_path):
     source.write_text(RAY, encoding="utf-8")
     output = run(f"import runpy; runpy.run_path({str(source)!r}, run_name='__main__')")
     assert b"ray has computed 3" in output
+
+
+class Modal(nn.Module):
+    def forward(self, x):
+        return x + 1 if self.training else x * 10
+
+
+class Around(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x) * 2
+
+
+@pytest.mark.parametrize("copied", [lambda one: pickle.loads(pickle.dumps(one)), reloaded])
+def test_modes_of_unpickled_layers_in_scripted_modules(copied):
+    x = array(3)
+    eager, scripted = Around(Modal()), script(Around(copied(script(Modal()))))
+    for training in (True, False, True, False):
+        eager.train(training)
+        scripted.train(training)
+        assert_same(scripted(x), eager(x))
+    assert_same(freeze(scripted)(x), eager(x))
+    whole = copied(script(Around(Modal()))).eval()
+    assert_same(freeze(whole)(x), eager(x))

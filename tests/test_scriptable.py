@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import io
 import pickle
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,12 @@ def test_the_class_of_an_object_is_checked():
     with pytest.raises(CompilationError, match="'yield from' is not supported"):
         script(streams)
 
+    class Derived(Streams):
+        pass
+
+    with pytest.raises(CompilationError, match="'yield from' is not supported"):
+        script(Derived())  # type: ignore[call-overload]
+
 
 @pytest.mark.parametrize("value", [3, 2.5, "text", (1, 2), np.ones(2), io.BytesIO()])
 def test_what_is_nothing_to_compile(value):
@@ -137,11 +144,42 @@ def test_modules_whose_base_is_not_initialized():
         def __init__(self):
             self.k = 1
 
-    with pytest.raises(CompilationError, match=r"Early: .*\nCall super\(\).__init__\(\)"):
-        script(Early())
+    class EarlyScript(ScriptModule):
+        def __init__(self):
+            self.k = 1
+
+        def forward(self, x):
+            return x * self.k
+
+    for early in (Early(), EarlyScript()):
+        with pytest.raises(CompilationError, match=r"Early.*\nCall super\(\).__init__\(\)"):
+            script(early)
+    with pytest.raises(AttributeError, match=r"__init__ has not called super\(\).__init__"):
+        EarlyScript()(1)
 
 
 # Classes that derive from ScriptModule
+
+
+def test_the_numerics_of_script_modules_are_not_ignored():
+    with pytest.raises(CompilationError, match="Shifted numerics='contract': it is a script mod"):
+        script(Shifted(2), numerics="contract")
+    module = script(Holder(), numerics="contract")
+    assert script(module, numerics="contract") is script(module) is module
+    with pytest.raises(CompilationError, match="numerics='strict'"):
+        script(module, numerics="strict")
+
+
+def test_without_the_compiler_their_methods_are_plain(monkeypatch):
+    module = Shifted(2)
+    expected, loaded = module(ROWS), reloaded(module)
+    monkeypatch.setenv("JITCORE_JIT", "0")
+    plain = Shifted(2)
+    assert isinstance(plain.forward, MethodType)
+    assert_array_equal(expected_of(plain, ROWS), plain(ROWS))
+    assert_array_equal(plain.backward(ROWS), ROWS - 1)
+    assert plain.calls == 1
+    assert_array_equal(loaded(ROWS), expected)
 
 
 class Scaled(ScriptModule):
@@ -220,3 +258,63 @@ def test_layers_that_are_set_later_are_saved():
     module = Scaled(2)
     module.inner = nn.Linear(2, 2)
     assert_array_equal(reloaded(module)(ROWS), module(ROWS))
+
+
+MADE: list[str] = []
+
+
+class Registered(nn.Module):
+    tag = 0
+
+    def __init_subclass__(cls, tag=1, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.tag = tag
+        MADE.append(cls.__name__)
+
+
+class RegisteredScript(ScriptModule):
+    tag = 0
+
+    def __init_subclass__(cls, tag, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.tag = tag
+        MADE.append(cls.__name__)
+
+
+def test_init_subclass_runs_for_the_users_classes_only():
+    MADE.clear()
+
+    class Plain(Registered, tag=4):
+        def forward(self, x):
+            return x * self.tag, type(self).tag
+
+    class Derived(RegisteredScript, tag=5):
+        def forward(self, x):
+            return x * self.tag, type(self).tag
+
+    assert script(Plain())(2) == freeze(script(Plain().eval()))(2) == Plain()(2) == (8, 4)
+    assert Derived()(2) == (10, 5)
+    assert MADE == ["Plain", "Derived"]
+
+
+class Adding:
+    @classmethod
+    def plus(cls, x):
+        return x + 1
+
+    def forward(self, x):
+        return self.plus(x), self.__class__.plus(x)
+
+
+class Doubling(Adding):
+    @classmethod
+    def plus(cls, x):
+        return super().plus(x) * 2
+
+
+@pytest.mark.parametrize("base", [nn.Module, ScriptModule])
+def test_class_methods_of_modules(base):
+    first = type("First", (Adding, base), {})
+    second = type("Second", (Doubling, first), {})
+    assert script(first())(1) == (2, 2)
+    assert script(second())(1) == (4, 4)

@@ -98,12 +98,13 @@ def test_numbers_of_rows(rows: int) -> None:
     check(scaled, *_arguments(rows=rows, columns=2011), reduction=True)
 
 
-def test_float32_is_added_up_in_float64() -> None:
+def test_float32_is_added_up_more_exactly_than_by_blas() -> None:
     args = _arguments("float32", 4001, 2011)
     exact = scaled(*(one.astype("float64") for one in args))
     found = script(scaled)(*args)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-5)
+    ours, theirs = (np.abs(one - exact).max() for one in (found, scaled(*args)))
+    assert ours < theirs / 2
 
 
 def test_small_matrices_and_other_numbers_go_to_blas() -> None:

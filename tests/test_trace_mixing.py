@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from saving import reloaded
 
 import jitcore
-from jitcore import TracerWarning, ignore, nn, script, script_if_tracing, trace
+from jitcore import TracerWarning, freeze, ignore, nn, script, script_if_tracing, trace
 
 
 def array(*shape):
@@ -505,3 +505,33 @@ def test_what_graphs_assign_is_read_after_their_calls(made):
     for _ in range(3):
         for actual, expected in zip(scripted(x), eager(x), strict=True):
             assert_allclose(actual, expected)
+
+
+class Weighted(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(np.full(3, weight))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+class OfTwo(nn.Module):
+    def __init__(self, first, second):
+        super().__init__()
+        self.first = first
+        self.second = second
+
+    def forward(self, x):
+        return self.first(x) + 10 * self.second(x)
+
+
+@pytest.mark.parametrize(
+    "made", [lambda one: trace(one, np.ones(3)), lambda one: reloaded(script(one))]
+)
+def test_two_graphs_in_a_frozen_module_keep_their_own_weights(made):
+    x, expected = array(3), array(3) * (2.0 + 10 * 5.0)
+    scripted = script(OfTwo(made(Weighted(2.0)), made(Weighted(5.0))).eval())
+    frozen = freeze(scripted)
+    for one in (scripted, frozen, reloaded(frozen), freeze(reloaded(scripted))):
+        assert_allclose(one(x), expected)
