@@ -16,7 +16,6 @@ The library is loaded at the first product that is compiled.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from jitcore.codegen.cuda.vendor import (
     NOT_TAKEN,
     PRODUCT_PARAMETERS,
     REFUSED,
+    Library,
     MatrixBatch,
     Vendor,
     add_function,
@@ -43,34 +43,12 @@ _ANY_ALGORITHM = -1  # cublasGemmAlgo_t
 _PTR, _I32, _I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 
 
-class Cublas:
-    """The library.
+class Cublas(Library):
+    """The library."""
 
-    Parameters
-    ----------
-    library : object
-        With cuBLAS's functions as attributes, as ctypes has them.
-    name : str
-        What reports call it.
-    """
-
-    def __init__(self, library: Any, name: str) -> None:
-        self.name = name
-        self._library = library
-        self._handles: dict[int, int] = {}
-        self._lock = threading.Lock()
-
-    def begin(self, device: int) -> int:
-        """Make a handle for the thread's current device; cuBLAS's status."""
-        with self._lock:
-            if device in self._handles:
-                return 0
-            handle = _PTR()
-            status: int = self._library.cublasCreate_v2(ctypes.byref(handle))
-            status = status or self._library.cublasSetMathMode(handle, _EXACT_SUMS)
-            if not status:
-                self._handles[device] = handle.value or 0
-            return status
+    def _create(self, handle: Any) -> int:
+        status: int = self._library.cublasCreate_v2(ctypes.byref(handle))
+        return status or self._library.cublasSetMathMode(handle, _EXACT_SUMS)
 
     def multiply(
         self, dtype: str, x: MatrixBatch, y: MatrixBatch, z: MatrixBatch, batches: int
@@ -85,7 +63,7 @@ class Cublas:
             return NOT_TAKEN
         kind = DTYPES[dtype]
         one, zero = kind.factor(1), kind.factor(0)
-        handle = _PTR(self._handles[driver.current().device()])
+        handle = self._handle(driver.current().device())
         stream = calls.running_call().stream
         self._check(self._library.cublasSetStream_v2(handle, _PTR(stream)), dtype)
         # cuBLAS counts by columns: matrices by rows are their transposes to it.

@@ -15,7 +15,6 @@ How the library goes about a product it chooses once for each form, by its own h
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from jitcore.codegen.cuda.vendor import (
     PRODUCT_PARAMETERS,
     REFUSED,
     Kind,
+    Library,
     MatrixBatch,
     Vendor,
     add_function,
@@ -80,34 +80,16 @@ class _Plan:
     choice: _Choice
 
 
-class CublasLt:
-    """The library.
-
-    Parameters
-    ----------
-    library : object
-        With cuBLASLt's functions as attributes, as ctypes has them.
-    name : str
-        What reports call it.
-    """
+class CublasLt(Library):
+    """The library."""
 
     def __init__(self, library: Any, name: str) -> None:
-        self.name = name
-        self._library = library
-        self._handles: dict[int, int] = {}
+        super().__init__(library, name)
         self._plans: dict[tuple[Any, ...], _Plan | None] = {}
-        self._lock = threading.Lock()
 
-    def begin(self, device: int) -> int:
-        """Make a handle for the thread's current device; the library's status."""
-        with self._lock:
-            if device in self._handles:
-                return 0
-            handle = _PTR()
-            status: int = self._library.cublasLtCreate(ctypes.byref(handle))
-            if not status:
-                self._handles[device] = handle.value or 0
-            return status
+    def _create(self, handle: Any) -> int:
+        status: int = self._library.cublasLtCreate(ctypes.byref(handle))
+        return status
 
     def multiply(
         self, dtype: str, x: MatrixBatch, y: MatrixBatch, z: MatrixBatch, batches: int, bias: int
@@ -119,7 +101,7 @@ class CublasLt:
         if not all(0 < one <= LARGEST for one in (*distances, *extents, batches)):
             return NOT_TAKEN
         device = driver.current().device()
-        handle = _PTR(self._handles[device])
+        handle = self._handle(device)
         aligned = (_aligned(y.address), _aligned(x.address), _aligned(z.address))
         apart = y.batch, x.batch, z.batch
         key = (device, dtype, left, right, extents, z.row_distance, batches, apart, aligned)

@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitcore.codegen.cuda import calls, driver
-from jitcore.codegen.cuda.vendor import DONE, LARGEST, NOT_TAKEN, Vendor, add_function
+from jitcore.codegen.cuda.vendor import DONE, LARGEST, NOT_TAKEN, Library, Vendor, add_function
 from jitcore.codegen.targets import CONVOLUTION
 from jitcore.ir import log
 from jitcore.ir.dataclass import dataclass
@@ -111,34 +110,16 @@ class _Plan:
         return self.images, self.kernels, self.convolution, self.results
 
 
-class Cudnn:
-    """The library.
-
-    Parameters
-    ----------
-    library : object
-        With cuDNN's functions as attributes, as ctypes has them.
-    name : str
-        What reports call it.
-    """
+class Cudnn(Library):
+    """The library."""
 
     def __init__(self, library: Any, name: str) -> None:
-        self.name = name
-        self._library = library
-        self._handles: dict[int, int] = {}
+        super().__init__(library, name)
         self._plans: dict[tuple[Any, ...], _Plan | None] = {}
-        self._lock = threading.Lock()
 
-    def begin(self, device: int) -> int:
-        """Make a handle for the thread's current device; the library's status."""
-        with self._lock:
-            if device in self._handles:
-                return 0
-            handle = _PTR()
-            status: int = self._library.cudnnCreate(ctypes.byref(handle))
-            if not status:
-                self._handles[device] = handle.value or 0
-            return status
+    def _create(self, handle: Any) -> int:
+        status: int = self._library.cudnnCreate(ctypes.byref(handle))
+        return status
 
     def convolve(self, dtype: str, memory: Sequence[int], shape: Sequence[int]) -> int:
         """Convolve on the running call's stream and the thread's current device.
@@ -152,7 +133,7 @@ class Cudnn:
             The numbers that `CONVOLUTION_PARAMETERS` lists behind these.
         """
         device = driver.current().device()
-        handle = _PTR(self._handles[device])
+        handle = self._handle(device)
         key = (device, dtype, *shape)
         if key not in self._plans:
             self._plans[key] = self._planned(handle, dtype, shape)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.callbacks import Callback, add_callback
@@ -125,13 +127,40 @@ def read_as(matrices: MatrixBatch) -> tuple[int, int]:
     return _TRANSPOSED, matrices.transposed.row_distance
 
 
-class Library(Protocol):
-    """One of the libraries, as native code goes by it."""
+class Library(ABC):
+    """One of the libraries, with a handle for each device.
 
-    name: str
+    Parameters
+    ----------
+    library : object
+        With the library's functions as attributes, as ctypes has them.
+    name : str
+        What reports call it.
+    """
+
+    def __init__(self, library: Any, name: str) -> None:
+        self.name = name
+        self._library = library
+        self._handles: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def _create(self, handle: Any) -> int:
+        """Make a handle where a pointer is; the library's status."""
 
     def begin(self, device: int) -> int:
         """Make a handle for the thread's current device; the library's status."""
+        with self._lock:
+            if device in self._handles:
+                return 0
+            handle = ctypes.c_void_p()
+            status = self._create(handle)
+            if not status:
+                self._handles[device] = handle.value or 0
+            return status
+
+    def _handle(self, device: int) -> Any:
+        return ctypes.c_void_p(self._handles[device])
 
 
 L = TypeVar("L", bound=Library)
