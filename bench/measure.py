@@ -165,7 +165,8 @@ def _time_limit(seconds: int) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Again each second, since an exception that is raised inside a callback is ignored.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
     try:
         yield
     finally:
@@ -211,6 +212,10 @@ def _difference(
     return ""
 
 
+_LONG_CALL = 0.1
+"""Seconds; beside them it does not count that a call is the first one of its turn."""
+
+
 def _in_turns(calls: dict[str, Call], settings: Settings) -> dict[str, list[float]]:
     """Seconds a call, by peer: in every round each has its turn, in another order."""
     repeats = {name: _repeats(call, settings) for name, call in calls.items()}
@@ -230,16 +235,21 @@ def _in_turns(calls: dict[str, Call], settings: Settings) -> dict[str, list[floa
 
 def _repeats(call: Call, settings: Settings) -> int:
     """How many calls fill a turn."""
-    call()
-    start = time.perf_counter()
-    call()
-    return max(1, round(settings.sample_seconds / (time.perf_counter() - start)))
+    seconds = _seconds_of(call)
+    if seconds < settings.sample_seconds:
+        seconds = _seconds_of(call)
+    return max(1, round(settings.sample_seconds / seconds))
 
 
 def _sample(call: Call, repeats: int, pause: float) -> float:
     time.sleep(pause)
     # The first call wakes threads and fills caches that the peer before has emptied.
-    call()
+    first = _seconds_of(call)
+    return first if first > _LONG_CALL else _seconds_of(call, repeats)
+
+
+def _seconds_of(call: Call, repeats: int = 1) -> float:
+    """What a call takes, on average."""
     start = time.perf_counter()
     for _ in range(repeats):
         call()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
+from functools import cached_property
 
 from jitcore.ir.alias import AliasAnalysis, Locations
 from jitcore.ir.dataclass import dataclass
@@ -61,8 +62,6 @@ class BlockClusters:
         self.analysis = analysis
         self.order = {node: number for number, node in enumerate(block.nodes)}
         self.cluster_of: list[Cluster] = []
-        touched = (analysis.reads(node) | analysis.writes(node) for node in block.nodes)
-        self._escaping = frozenset(one for places in touched for one in places if one.escapes)
         self.edges = self._dependencies()
 
     def add(self, node: Node, *, fusible: bool, space: tuple[Dim, ...] | None = None) -> Cluster:
@@ -109,6 +108,13 @@ class BlockClusters:
                 last_effect = number
             edges.append(before)
         return edges
+
+    @cached_property
+    def _escaping(self) -> Locations:
+        """The memory outside that nodes of the block read or write."""
+        found = self.analysis
+        touched = (found.reads(node) | found.writes(node) for node in self.block.nodes)
+        return frozenset(one for places in touched for one in places if one.escapes)
 
     def _places(self, places: Locations) -> Locations:
         """What is in lists that are arguments may be any other argument."""

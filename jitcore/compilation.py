@@ -19,6 +19,7 @@ from jitcore.description_keys import dynamic_key
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.fusers.regions import is_light, takes_lists, waits_for_types, works_on_arrays
 from jitcore.ir import log
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.extent_inputs import extent_inputs
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.passes.objects import OBJECT_TYPES
@@ -73,86 +74,130 @@ def attempt(
     known : tuple, optional
         The descriptions, where it was compiled for them before; ``args`` is not looked at then.
     """
-    names = [_symbol_prefix(value.name) for value in executor.graph.inputs]
-    dynamic = kind == "DYNAMIC"
-    while True:
-        descriptions = known or executor.describe(args, static=not dynamic)
-        pairs = [
-            type_and_param(one, name, dynamic=dynamic and number not in executor.exact)
-            for number, (one, name) in enumerate(zip(descriptions, names, strict=True))
-        ]
-        params: list[Param | None] = [param for _, param in pairs]
-        constants = dict(_constants(params))
-        for number, value in constants.items():
-            params[number] = ConstantParam(value)
-        wanted: set[int] = set()
-        refusals: list[str] = []
-        typed = specialize(
-            executor.graph,
-            [type_ for type_, _ in pairs],
-            constants,
-            executor.compile_function,
-            wanted,
-            layer_functions=_layer_functions(executor),
-            is_native=is_native,
-            refusals=refusals,
-        )
-        more = {
-            n for n in wanted - executor.constants if describe_constant(args[n]) != descriptions[n]
-        }
-        executor.constants |= more
-        extents = frozenset() if dynamic or executor.depth else extent_inputs(typed)
-        if not more and extents <= executor.extents:
-            break
-        executor.extents |= extents
-    optimize(typed)
+    signature, typed, refusals = _typed(executor, args, kind, known, is_native=is_native)
     log.graph_dump("specialize", f"{executor.name} specialized", lambda: str(typed))
     assumed = typed.captures[len(executor.graph.captures) :]
     plan: NativePlan | HostPlan | None = None
-
-    def typed_again(types: Sequence[Type], *, notes_attributes: bool = False) -> Graph:
-        made = specialize(
-            executor.graph,
-            types,
-            constants,
-            executor.compile_function,
-            set(),
-            layer_functions=_layer_functions(executor),
-            is_native=is_native,
-            notes_attributes=notes_attributes,
-        )
-        optimize(made)
-        return made
-
-    def native(graph: Graph, types: Sequence[Type]) -> NativePlan | None:
-        try:
-            return executor._native_plan(graph, params, assumed)
-        except AttributesNotNoted:
-            return executor._native_plan(typed_again(types, notes_attributes=True), params, assumed)
-
-    given = [type_ for type_, _ in pairs]
     same = same_extents(typed)
     if same:
-        types = [renamed(type_, same) for type_ in given]
-        narrow = typed_again(types)
-        plan = native(narrow, types)
-    takes_apart = any(isinstance(type_, (ListType, *OBJECT_TYPES)) for type_ in given)
+        types = [renamed(type_, same) for type_ in signature.types]
+        narrow = signature.specialize(types)
+        optimize(narrow)
+        plan = signature.native_plan(narrow, types, assumed)
+    takes_apart = any(isinstance(one, (ListType, *OBJECT_TYPES)) for one in signature.types)
     if plan is not None:
         typed = narrow
     elif takes_apart or typed.must_be_native:
-        plan = native(typed, given)
+        plan = signature.native_plan(typed, signature.types, assumed)
     else:
-        executor.lists = _lists_of_pythons(given, args)
-        plan = executor._plan(typed, params, assumed)
+        executor.lists = _lists_of_pythons(signature.types, args)
+        plan = executor._plan(typed, signature.params, assumed)
     if plan is None:
         executor.refusal = next(chain(refusals, _reasons(typed)), "")
         return None
     if isinstance(plan, HostPlan):
         plan.refusal = next(chain(filter(None, [executor.refusal]), refusals), "")
         executor.refusal = ""
-    key = dynamic_key(descriptions, executor.exact) if dynamic else descriptions
+    descriptions = signature.descriptions
+    key = dynamic_key(descriptions, executor.exact) if kind == "DYNAMIC" else descriptions
     form = tuple(map(structure, descriptions if known else executor.describe(args)))
     return Specialization(kind, key, form, typed, plan, assumed, descriptions)
+
+
+@dataclass(slots=True)
+class _Signature:
+    """What the inputs of an executor's graph are in a specialization.
+
+    ``params`` tells how a native entry reads each of them, and ``constants`` has those that are
+    what they were in the first call.
+    """
+
+    executor: Executor
+    is_native: bool
+    descriptions: tuple[Description, ...]
+    types: list[Type]
+    params: list[Param | None]
+    constants: dict[int, Any]
+
+    def specialize(
+        self,
+        types: Sequence[Type],
+        wanted: set[int] | None = None,
+        refusals: list[str] | None = None,
+        *,
+        notes_attributes: bool = False,
+    ) -> Graph:
+        """The graph with the types that follow from those of its inputs."""
+        executor = self.executor
+        return specialize(
+            executor.graph,
+            types,
+            self.constants,
+            executor.compile_function,
+            set() if wanted is None else wanted,
+            layer_functions=_layer_functions(executor),
+            is_native=self.is_native,
+            notes_attributes=notes_attributes,
+            refusals=refusals,
+        )
+
+    def native_plan(
+        self, graph: Graph, types: Sequence[Type], assumed: Sequence[Capture]
+    ) -> NativePlan | None:
+        """One native function of a graph that was made for these types, or None."""
+        try:
+            return self.executor._native_plan(graph, self.params, assumed)
+        except AttributesNotNoted:
+            noted = self.specialize(types, notes_attributes=True)
+            optimize(noted)
+            return self.executor._native_plan(noted, self.params, assumed)
+
+
+def _signature(
+    executor: Executor, descriptions: tuple[Description, ...], kind: str, *, is_native: bool
+) -> _Signature:
+    names = [_symbol_prefix(value.name) for value in executor.graph.inputs]
+    dynamic = kind == "DYNAMIC"
+    pairs = [
+        type_and_param(one, name, dynamic=dynamic and number not in executor.exact)
+        for number, (one, name) in enumerate(zip(descriptions, names, strict=True))
+    ]
+    params: list[Param | None] = [param for _, param in pairs]
+    constants = dict(_constants(params))
+    for number, value in constants.items():
+        params[number] = ConstantParam(value)
+    types = [type_ for type_, _ in pairs]
+    return _Signature(executor, is_native, descriptions, types, params, constants)
+
+
+def _typed(
+    executor: Executor,
+    args: tuple[Any, ...],
+    kind: str,
+    known: tuple[Description, ...] | None,
+    *,
+    is_native: bool,
+) -> tuple[_Signature, Graph, list[str]]:
+    """The typed graph, what it is typed for, and why it takes no lists apart.
+
+    Typing finds out which inputs have to be constants and which extents known; it starts anew then.
+    """
+    dynamic = kind == "DYNAMIC"
+    while True:
+        descriptions = known or executor.describe(args, static=not dynamic)
+        signature = _signature(executor, descriptions, kind, is_native=is_native)
+        wanted: set[int] = set()
+        refusals: list[str] = []
+        typed = signature.specialize(signature.types, wanted, refusals)
+        more = {
+            n for n in wanted - executor.constants if describe_constant(args[n]) != descriptions[n]
+        }
+        executor.constants |= more
+        extents = frozenset() if dynamic or executor.depth else extent_inputs(typed)
+        if not more and extents <= executor.extents:
+            optimize(typed)
+            return signature, typed, refusals
+        executor.extents |= extents
 
 
 def _lists_of_pythons(types: Sequence[Type], args: Sequence[Any]) -> frozenset[int]:

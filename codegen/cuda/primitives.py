@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba.cuda
@@ -212,89 +213,76 @@ def store_vector(_context: Any, address: Any, index: Any, values: Any) -> Any:
     return types.void(types.int64, types.int64, values), code
 
 
-@intrinsic(prefer_literal=True)
-def load_halves(_context: Any, address: Any, index: Any, width: Any) -> Any:
-    """Like `load_vector`, of float16: an even number of them, as float32."""
-    if not isinstance(width, types.IntegerLiteral):
-        return None
-    count = width.literal_value
-    result: Any = types.UniTuple(types.float32, count)  # type: ignore[no-untyped-call]
+def _load_pairs(split: Callable[[Any, Any], list[Any]]) -> Any:
+    """Like `load_vector`, of numbers of two bytes: an even number of them, as float32.
 
-    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
-        loaded = builder.load(pointer, align=2 * count, typ=vector)
-        lanes = []
-        for number in range(count // 2):
-            word = builder.extract_element(loaded, _WORD(number))
-            pair = builder.bitcast(word, _PAIR)
-            halves = (builder.extract_element(pair, _WORD(lane)) for lane in range(2))
-            lanes += [builder.fpext(half, ir.FloatType()) for half in halves]
-        return context.make_tuple(builder, result, lanes)
+    ``split`` makes two float32 of a word that was loaded.
+    """
 
-    return result(types.int64, types.int64, width), code
+    def typer(_context: Any, address: Any, index: Any, width: Any) -> Any:
+        if not isinstance(width, types.IntegerLiteral):
+            return None
+        count = width.literal_value
+        result: Any = types.UniTuple(types.float32, count)  # type: ignore[no-untyped-call]
 
+        def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
+            loaded = builder.load(pointer, align=2 * count, typ=vector)
+            words = (builder.extract_element(loaded, _WORD(n)) for n in range(count // 2))
+            lanes = [lane for word in words for lane in split(builder, word)]
+            return context.make_tuple(builder, result, lanes)
 
-@intrinsic
-def store_halves(_context: Any, address: Any, index: Any, values: Any) -> Any:
-    """Like `store_vector`, of float32 that float16 represents: an even number of them."""
-    count = values.count
+        return result(types.int64, types.int64, width), code
 
-    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
-        whole = vector(ir.Undefined)
-        for number in range(count // 2):
-            pair = _PAIR(ir.Undefined)
-            for lane in range(2):
-                value = builder.extract_value(args[2], 2 * number + lane)
-                half = builder.fptrunc(value, ir.HalfType())
-                pair = builder.insert_element(pair, half, _WORD(lane))
-            whole = builder.insert_element(whole, builder.bitcast(pair, _WORD), _WORD(number))
-        builder.store(whole, pointer, align=2 * count)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, values), code
+    return intrinsic(prefer_literal=True)(typer)
 
 
-@intrinsic(prefer_literal=True)
-def load_bfloats(_context: Any, address: Any, index: Any, width: Any) -> Any:
-    """Like `load_vector`, of bfloat16: an even number of them, as float32."""
-    if not isinstance(width, types.IntegerLiteral):
-        return None
-    count = width.literal_value
-    result: Any = types.UniTuple(types.float32, count)  # type: ignore[no-untyped-call]
+def _store_pairs(joined: Callable[[Any, Any, Any], Any]) -> Any:
+    """Like `store_vector`, of float32 that two bytes represent: an even number of them.
 
-    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
-        loaded = builder.load(pointer, align=2 * count, typ=vector)
-        lanes = []
-        for number in range(count // 2):
-            word = builder.extract_element(loaded, _WORD(number))
-            pair = builder.shl(word, _WORD(16)), builder.and_(word, _WORD(0xFFFF0000))
-            lanes += [builder.bitcast(one, ir.FloatType()) for one in pair]
-        return context.make_tuple(builder, result, lanes)
+    ``joined`` makes the word to store of two of them.
+    """
 
-    return result(types.int64, types.int64, width), code
+    def typer(_context: Any, address: Any, index: Any, values: Any) -> Any:
+        count = values.count
+
+        def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
+            whole = vector(ir.Undefined)
+            for number in range(count // 2):
+                pair = (builder.extract_value(args[2], 2 * number + lane) for lane in range(2))
+                word = joined(builder, *pair)
+                whole = builder.insert_element(whole, word, _WORD(number))
+            builder.store(whole, pointer, align=2 * count)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, values), code
+
+    return intrinsic(typer)
 
 
-@intrinsic
-def store_bfloats(_context: Any, address: Any, index: Any, values: Any) -> Any:
-    """Like `store_vector`, of float32 that bfloat16 represents: an even number of them."""
-    count = values.count
+def _split_halves(builder: Any, word: Any) -> list[Any]:
+    pair = builder.bitcast(word, _PAIR)
+    halves = (builder.extract_element(pair, _WORD(lane)) for lane in range(2))
+    return [builder.fpext(half, ir.FloatType()) for half in halves]
 
-    def code(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        pointer, vector = _pairs_pointer(builder, args[0], args[1], count)
-        whole = vector(ir.Undefined)
-        for number in range(count // 2):
-            low, high = (
-                builder.bitcast(builder.extract_value(args[2], 2 * number + lane), _WORD)
-                for lane in range(2)
-            )
-            word = builder.or_(builder.lshr(low, _WORD(16)), high)
-            whole = builder.insert_element(whole, word, _WORD(number))
-        builder.store(whole, pointer, align=2 * count)
-        return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, values), code
+def _joined_halves(builder: Any, low: Any, high: Any) -> Any:
+    pair = _PAIR(ir.Undefined)
+    for lane, value in enumerate((low, high)):
+        half = builder.fptrunc(value, ir.HalfType())
+        pair = builder.insert_element(pair, half, _WORD(lane))
+    return builder.bitcast(pair, _WORD)
+
+
+def _split_bfloats(builder: Any, word: Any) -> list[Any]:
+    pair = builder.shl(word, _WORD(16)), builder.and_(word, _WORD(0xFFFF0000))
+    return [builder.bitcast(one, ir.FloatType()) for one in pair]
+
+
+def _joined_bfloats(builder: Any, low: Any, high: Any) -> Any:
+    low, high = builder.bitcast(low, _WORD), builder.bitcast(high, _WORD)
+    return builder.or_(builder.lshr(low, _WORD(16)), high)
 
 
 def _pairs_pointer(builder: Any, address: Any, index: Any, count: int) -> Any:
@@ -303,6 +291,12 @@ def _pairs_pointer(builder: Any, address: Any, index: Any, count: int) -> Any:
     place = builder.gep(pointer, [index], inbounds=True, source_etype=ir.HalfType())
     vector = ir.VectorType(_WORD, count // 2)
     return builder.bitcast(place, vector.as_pointer()), vector
+
+
+load_halves = _load_pairs(_split_halves)
+store_halves = _store_pairs(_joined_halves)
+load_bfloats = _load_pairs(_split_bfloats)
+store_bfloats = _store_pairs(_joined_bfloats)
 
 
 # Blocks -----------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ comes after is compiled with the rest:
 
 The function is called twice, and extents are different numbers each time: a result's extent that
 was that of an operand both times is the operand's, and one that stayed the same is known, unless it
-is 0, which may be what is left of a difference.  Then it is called with extents of 0 and with ints
-that are 0 or negative; where the class, dtype or rank of a result is another one for these, nothing
-is known of it.
+is 0, which may be what is left of a difference.  Where extents or ints are known only to the run,
+it is then called with extents of 0 and with ints that are 0 or negative for these; where the class,
+dtype or rank of a result is another one then, nothing is known of it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.bfloat16 import is_stored
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops.op import Untypable, tensor
 from jitcore.ir.passes.typed_builder import TypedBuilder
@@ -126,15 +127,17 @@ def foreign_result(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Type
     made = _made(inputs) if node.kind == "prim::Call" else None
     if made is not None:
         return made
-    first, second = (_called(b, node, inputs, _Extents(numbers)) for numbers in _EXTENTS)
-    found = _common_type(b, first, second)
+    function = _function(node, inputs)
+    first, second = (_samples(b, node, inputs, _Extents(numbers)) for numbers in _EXTENTS)
+    result = first.result(function)
+    found = _common_type(b, (result, first.extents), (second.result(function), second.extents))
     for number in (0, -1):
-        odd = _Extents(_EXTENTS[0], number)
         try:
-            result, _ = _called(b, node, inputs, odd)
+            odd = _samples(b, node, inputs, _Extents(_EXTENTS[0], number))
+            is_alike = not odd.extents.was_asked or _is_alike(result, odd.result(function))
         except Untypable:
             continue
-        if odd.was_asked and not _is_alike(first[0], result):
+        if not is_alike:
             raise Untypable("the type of a result depends on the values of arguments")
     return found
 
@@ -163,23 +166,33 @@ class _Extents:
         return self.found[extent]
 
 
-def _called(
-    b: TypedBuilder, node: Node, inputs: Sequence[Value], extents: _Extents
-) -> tuple[Any, _Extents]:
-    """What the function gives for small arguments, and the extents of these."""
-    function = _function(node, inputs)
+@dataclass(slots=True)
+class _Samples:
+    """Small arguments for a call, and the extents of these."""
+
+    positional: list[Any]
+    keywords: dict[str, Any]
+    extents: _Extents
+
+    def result(self, function: Callable[..., Any]) -> Any:
+        """What the function gives for them."""
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return function(*self.positional, **self.keywords)
+            except _ERRORS as error:
+                raise Untypable(f"{NO_ROW} ({error})") from None
+
+
+def _samples(b: TypedBuilder, node: Node, inputs: Sequence[Value], extents: _Extents) -> _Samples:
     arguments = inputs if node.kind == "np::call" else inputs[1:]
     samples = [_sample(b, value, extents) for value in arguments]
     if node.attributes.get("name") == "ix_" and any(map(_is_mask, samples)):
         raise Untypable("as many places as a mask has true elements")
     split = len(samples) - len(node.keywords)
-    keywords = dict(zip(node.keywords, samples[split:], strict=True))
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return function(*samples[:split], **keywords), extents
-        except _ERRORS as error:
-            raise Untypable(f"{NO_ROW} ({error})") from None
+    return _Samples(
+        samples[:split], dict(zip(node.keywords, samples[split:], strict=True)), extents
+    )
 
 
 def _function(node: Node, inputs: Sequence[Value]) -> Callable[..., Any]:

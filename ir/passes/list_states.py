@@ -36,7 +36,7 @@ from jitcore.ir.passes.list_parts import (
     parts_of,
     store,
 )
-from jitcore.ir.passes.list_uses import JOINING_KINDS
+from jitcore.ir.passes.list_uses import AS_ARRAY, JOINING_KINDS
 from jitcore.ir.passes.listed_arrays import (
     common_element,
     has_references,
@@ -74,23 +74,6 @@ __all__ = [
     "remove_list_states",
 ]
 
-_AS_ARRAY = frozenset(
-    f"np::{name}"
-    for name in [
-        "array",
-        "asarray",
-        "sum",
-        "prod",
-        "mean",
-        "std",
-        "var",
-        "min",
-        "max",
-        "argmin",
-        "argmax",
-        "cumsum",
-    ]
-)
 _ARRAYS = frozenset({"np::array", "np::asarray"})
 _LENGTHS = {"prim::len": "", "prim::bool": "prim::ne", "prim::not_": "prim::eq"}
 """What only asks for the length, and how that is compared with 0."""
@@ -122,7 +105,7 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
         if _is_new_array(node, first):
             return _stacked(worker, first)
     for number in found:
-        as_array = number == 0 and node.kind in _AS_ARRAY
+        as_array = number == 0 and node.kind in AS_ARRAY
         inputs[number] = _array(worker, first) if as_array else python_list(worker, inputs[number])
     return None
 

@@ -9,6 +9,7 @@ from jitcore.ir.graph import LOOPS, Block, Node, Use, Value
 from jitcore.ir.passes.changing_lists import READERS
 
 __all__ = [
+    "AS_ARRAY",
     "CHANGES",
     "JOINING_KINDS",
     "MEMBERSHIP",
@@ -44,25 +45,16 @@ _ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
 JOINING_KINDS = frozenset(
     f"np::{name}" for name in ("concatenate_function", "stack", "vstack", "hstack", "column_stack")
 )
-READING_KINDS = (
-    _ITERATORS
-    | JOINING_KINDS
-    | {
-        f"np::{name}"
-        for name in (
-            "array",
-            "asarray",
-            "sum",
-            "prod",
-            "mean",
-            "std",
-            "var",
-            "min",
-            "max",
-            "argmin",
-        )
-    }
+AS_ARRAY = frozenset(
+    f"np::{name}"
+    for name in (
+        *("array", "asarray", "sum", "prod", "mean", "std", "var", "min", "max"),
+        *("argmin", "argmax", "cumsum"),
+    )
 )
+"""Kinds whose first input, where it is a list, is an array of its elements to them."""
+
+READING_KINDS = _ITERATORS | JOINING_KINDS | AS_ARRAY
 CHANGES = {
     "prim::setitem": "prim::ListSet",
     "prim::delitem": "prim::ListDelete",
