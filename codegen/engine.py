@@ -66,16 +66,14 @@ class Source:
 
     text: str
     effort: Effort
+    beside: tuple[tuple[str, Effort], ...] = ()
 
     def module(self, name: str) -> Any:
-        """The module for this machine, optimized as far as that is asked for."""
-        text = self.text if has_feature("avx512f") else self.text.replace(MASKED, UNMASKED)
-        module = _parse(text, name)
-        machine = _target_machine()
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
-        if self.effort in ("registers", "loops"):
-            _run_passes(module, machine, self.effort)
+        """The module for this machine, each part optimized as far as that is asked for."""
+        context = llvm.create_context()
+        module = _optimized(self.text, self.effort, name, context)
+        for text, effort in self.beside:
+            module.link_in(_optimized(text, effort, name, context))
         return module
 
     def machine(self) -> Any:
@@ -85,8 +83,9 @@ class Source:
     def key(self) -> str:
         """A hash of all that the object code depends on."""
         levels = (_SPEED_LEVEL, _CODE_LEVELS)
-        options = repr((_TARGET, self.effort, *levels, *_TUNING, *_OF_REGISTERS))
-        parts = (options, cpu_identity(), _target_machine().triple, self.text)
+        texts, efforts = zip((self.text, self.effort), *self.beside, strict=True)
+        options = repr((_TARGET, efforts, *levels, *_TUNING, *_OF_REGISTERS))
+        parts = (options, cpu_identity(), _target_machine().triple, *texts)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -168,7 +167,13 @@ class CompiledModule:
         return self._source
 
 
-def compile_module(llvm_text: str, *, name: str, effort: Effort = "loops") -> CompiledModule:
+def compile_module(
+    llvm_text: str,
+    *,
+    name: str,
+    effort: Effort = "loops",
+    beside: Iterable[tuple[str, Effort]] = (),
+) -> CompiledModule:
     """Compile a module for this machine.
 
     Parameters
@@ -179,13 +184,16 @@ def compile_module(llvm_text: str, *, name: str, effort: Effort = "loops") -> Co
         For messages.
     effort : str
         What is optimized.
+    beside : iterable of tuple of str, optional
+        More texts of the module, with declarations of their own, and what is optimized in them.
+        Machine code is made of all of them in the same way.
 
     Raises
     ------
     EngineError
         When the text is malformed (the message has the line) or a symbol is not known.
     """
-    return _compile(Source(llvm_text, effort), name)
+    return _compile(Source(llvm_text, effort, tuple(beside)), name)
 
 
 def _compile(source: Source, name: str) -> CompiledModule:
@@ -410,13 +418,26 @@ def _linker() -> Any:
     return _STATE["linker"]
 
 
-def _parse(text: str, name: str) -> Any:
+def _optimized(text: str, effort: Effort, name: str, context: Any) -> Any:
+    """The module of a text, after the passes that are asked for."""
+    known = text if has_feature("avx512f") else text.replace(MASKED, UNMASKED)
+    module = _parse(known, name, context)
+    if effort in ("registers", "loops"):
+        _run_passes(module, _target_machine(), effort)
+    return module
+
+
+def _parse(text: str, name: str, context: Any) -> Any:
+    """The module of a text, for this machine."""
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())
+        module = llvm.parse_assembly(text, context)
         module.verify()
     except RuntimeError as error:
         raise EngineError(_describe(str(error), text, name)) from error
     module.name = name
+    machine = _target_machine()
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
     return module
 
 

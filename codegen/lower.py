@@ -14,6 +14,7 @@ from jitcore.codegen.lowering import (
     attention,
     attributes,
     control,
+    draws,
     elementwise,
     groups,
     interleaving,
@@ -68,6 +69,7 @@ RULES: dict[str, Rule] = {
     **references.RULES,
     **attributes.RULES,
     **control.RULES,
+    **draws.RULES,
     **requirements.RULES,
 }
 """How each kind of node lowers; a node of any other kind belongs to the host program."""
@@ -94,6 +96,8 @@ class Lowered:
         The attributes of objects in lists that the function writes.
     referenced : frozenset of int
         The (flattened) inputs that lists may refer to.
+    draws_globally : bool
+        The function draws from NumPy's own random generator, its last parameter.
     """
 
     function: Function
@@ -104,6 +108,7 @@ class Lowered:
     noted: tuple[NotedAttribute, ...] = ()
     element_writes: tuple[FieldWrite, ...] = ()
     referenced: frozenset[int] = frozenset()
+    draws_globally: bool = False
 
     @property
     def slots(self) -> int:
@@ -150,7 +155,9 @@ def lower(
     if not target.is_device:
         body = block_steps(body, lowering.notes)
         body = share_matrices(body, lowering.notes)
-    function = Function(name, [*parameters.params, RESULTS], body, doc=graph.doc or "")
+    drawn = [] if lowering.global_generator is None else [lowering.global_generator]
+    params = [*parameters.params, *drawn, RESULTS]
+    function = Function(name, params, body, doc=graph.doc or "")
     return Lowered(
         function,
         result,
@@ -160,4 +167,5 @@ def lower(
         noted,
         tuple(lowering.element_writes),
         frozenset(lowering.listed_inputs),
+        bool(drawn),
     )

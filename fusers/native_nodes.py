@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitcore.ir.bfloat16 import is_bfloat16, is_stored
+from jitcore.ir.draws import is_draw
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import (
@@ -13,6 +14,7 @@ from jitcore.ir.types import (
     DTYPE,
     ELLIPSIS,
     FLOAT,
+    GENERATORS,
     INT,
     NONE,
     REFERENCE,
@@ -58,7 +60,7 @@ _LIST_KINDS = frozenset(
     f"prim::List{name}"
     for name in (
         *("Items", "Length", "Write", "Make", "Room", "Get", "Put", "Move", "View"),
-        *("TakeShared", "Memo", "WriteShared", "MakeShared"),
+        *("TakeShared", "Memo", "WriteShared", "MakeShared", "MakeRows"),
     )
 )
 """What takes numbers out of lists and puts them in: only in graphs that are all native."""
@@ -75,7 +77,9 @@ def is_native_type(type_: Type) -> bool:
     if isinstance(type_, UnionType):
         # The texts among them are constants.
         return all(one == STR or is_native_type(one) for one in type_.alternatives)
-    return isinstance(type_, KnownType | ObjectListType) or type_ in _PLAIN or type_ in INTERNAL
+    if isinstance(type_, KnownType | ObjectListType):
+        return True
+    return type_ in _PLAIN or type_ in INTERNAL or type_ in GENERATORS.values()
 
 
 def _values(node: Node) -> list[Value]:
@@ -101,10 +105,16 @@ def _reads_refused_constant(node: Node) -> bool:
     return any(one is not None and one.host_reason is not None for one in constants)
 
 
+def _chooses_generator(node: Node) -> bool:
+    params = (param for block in node.blocks for param in block.params)
+    chosen = (*node.outputs, *params) if node.blocks else ()
+    return any(value.type in GENERATORS.values() for value in chosen)
+
+
 Refusal = tuple[str, Callable[[Node], bool]]
 
 REFUSALS: tuple[Refusal, ...] = (
-    ("it calls Python", lambda node: node.kind in HOST_KINDS),
+    ("it calls Python", lambda node: node.kind in HOST_KINDS and not is_draw(node)),
     ("it has no native form: NumPy computes it", lambda node: is_hosted(node)),
     ("exceptions are caught in Python", lambda node: node.kind == "prim::Try"),
     ("it changes how NumPy treats floating-point errors", lambda node: node.kind == "prim::With"),
@@ -113,6 +123,7 @@ REFUSALS: tuple[Refusal, ...] = (
         _has_foreign_type,
     ),
     ("it reads a constant that compiled code cannot hold", _reads_refused_constant),
+    ("a variable may be one of several random generators", _chooses_generator),
     (
         "a node inside it runs in the host program",
         lambda node: any(map(_block_refusal, node.blocks)),

@@ -19,6 +19,7 @@ from jitcore.fusers.native_nodes import (
     is_only_constant,
     native_refusal,
 )
+from jitcore.ir.draws import is_draw
 from jitcore.ir.effects import node_effects
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.ops import TABLE
@@ -26,6 +27,8 @@ from jitcore.ir.types import ANY, NONE, SLICE, ListType, TensorType, TupleType
 
 __all__ = [
     "MIN_WEIGHT",
+    "form_region",
+    "is_inside",
     "is_light",
     "partition",
     "takes_lists",
@@ -135,8 +138,10 @@ def _weight(node: Node) -> float:
     type_ = node.outputs[0].type
     if type_ == ANY:
         return 1.0
+    if is_draw(node):
+        return 1.0
     if isinstance(type_, TensorType) and not type_.scalar:
-        return 0.0 if TABLE.get(node.kind) is not None and TABLE[node.kind].view else 1.0
+        return 0.0 if _is_view(node) else 1.0
     single = is_elementwise(node) or node.kind == "np::item"
     if (node.inputs and single) or node.kind.startswith("prim::"):
         return 0.25
@@ -158,11 +163,16 @@ def works_on_arrays(graph: Graph) -> bool:
     return any(map(_works_on_arrays, graph.nodes()))
 
 
+def _is_view(node: Node) -> bool:
+    """Whether a node may give a view; of methods draws are known not to."""
+    op = TABLE.get(node.kind)
+    return op is not None and op.view and not is_draw(node)
+
+
 def _works_on_arrays(node: Node) -> bool:
     if node.kind in _LOOPS or node.kind.startswith("nn::"):
         return True
-    op = TABLE.get(node.kind)
-    if op is not None and op.view:
+    if _is_view(node):
         return False
     values = (*node.outputs, *node.inputs[:1]) if node.kind == "np::store" else node.outputs
     types = (value.type for value in values)
@@ -286,7 +296,7 @@ def _form_region(block: Block, nodes: list[Node], least_weight: float) -> None:
     if sum(map(_weight, kept)) < least_weight:
         block.nodes.extend([*nodes, *(node for node in after if node not in nodes)])
         return
-    _make_region(block, kept)
+    form_region(block, kept)
     block.nodes.extend(after)
 
 
@@ -300,7 +310,7 @@ def _without_escaping_views(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
     for node in reversed(nodes):
         if not node.outputs or not _leaves(node, inside) or not _stays_host(node):
             continue
-        if any(_is_inside(use.user, inside) for value in node.outputs for use in value.uses):
+        if any(is_inside(use.user, inside) for value in node.outputs for use in value.uses):
             if not node.blocks:
                 after.insert(0, _made_again(node, inside))
             continue
@@ -316,7 +326,7 @@ def _made_again(node: Node, inside: set[Node]) -> Node:
     twin = copy_node(node, node.block, mapping)
     node.block.nodes.remove(twin)
     for old, new in mapping.items():
-        for use in [use for use in old.uses if not _is_inside(use.user, inside)]:
+        for use in [use for use in old.uses if not is_inside(use.user, inside)]:
             if isinstance(use.user, Node):
                 use.user.set_input(use.index, new)
             else:
@@ -325,7 +335,7 @@ def _made_again(node: Node, inside: set[Node]) -> Node:
 
 
 def _leaves(node: Node, inside: set[Node]) -> bool:
-    return any(not _is_inside(use.user, inside) for value in node.outputs for use in value.uses)
+    return any(not is_inside(use.user, inside) for value in node.outputs for use in value.uses)
 
 
 def _stays_host(node: Node) -> bool:
@@ -333,11 +343,11 @@ def _stays_host(node: Node) -> bool:
     type_ = node.outputs[0].type
     if isinstance(type_, (TupleType, ListType)) or type_ in (SLICE, *INTERNAL):
         return True
-    op = TABLE.get(node.kind)
-    return op is not None and op.view and isinstance(type_, TensorType) and not type_.scalar
+    return _is_view(node) and isinstance(type_, TensorType) and not type_.scalar
 
 
-def _make_region(block: Block, nodes: list[Node]) -> None:
+def form_region(block: Block, nodes: list[Node], kind: str = "prim::NativeGroup") -> Node:
+    """Append one node to a block that has these nodes in a graph of its own."""
     inside = set(nodes)
     graph = Graph()
     mapping: dict[Value, Value] = {}
@@ -354,12 +364,12 @@ def _make_region(block: Block, nodes: list[Node]) -> None:
         value
         for node in nodes
         for value in node.outputs
-        if any(not _is_inside(use.user, inside) for use in value.uses)
+        if any(not is_inside(use.user, inside) for use in value.uses)
     ]
     packed = _packed(graph, [mapping[value] for value in outputs])
     graph.block.add_return(packed)
     region = block.append(
-        "prim::NativeGroup",
+        kind,
         inputs,
         {"graph": graph},
         outputs=[packed.type],
@@ -373,13 +383,14 @@ def _make_region(block: Block, nodes: list[Node]) -> None:
         names = [value.name for value in outputs]
         made = block.append("prim::Unpack", made, count, outputs=types, names=names).outputs
     for old, new in zip(outputs, made, strict=bool(outputs)):
-        for use in [use for use in old.uses if not _is_inside(use.user, inside)]:
+        for use in [use for use in old.uses if not is_inside(use.user, inside)]:
             if isinstance(use.user, Node):
                 use.user.set_input(use.index, new)
             else:
                 use.user.set_return(use.index, new)
     for node in nodes:
         node.drop_inputs()
+    return region
 
 
 def _packed(graph: Graph, values: list[Value]) -> Value:
@@ -392,7 +403,7 @@ def _packed(graph: Graph, values: list[Value]) -> Value:
     return graph.block.append("prim::TupleConstruct", values, outputs=(type_,)).output
 
 
-def _is_inside(user: Node | Block, inside: set[Node]) -> bool:
+def is_inside(user: Node | Block, inside: set[Node]) -> bool:
     """Whether a user is one of these nodes, or lies in a block of one."""
     node = user if isinstance(user, Node) else user.owner
     while node is not None:

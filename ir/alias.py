@@ -242,11 +242,16 @@ class AliasAnalysis:
 
     def _escape(self, locations: Iterable[Location]) -> None:
         """Note that code outside of the graph may know these, and keep anything in them."""
-        for location in _closure(locations):
-            if not location.escapes:
-                location.escapes = True
-                location.contents.add(self.wildcard)
-                self._changed = True
+        # What is kept in a location that escapes has escaped before.
+        waiting = [location for location in locations if not location.escapes]
+        while waiting:
+            location = waiting.pop()
+            if location.escapes:
+                continue
+            location.escapes = True
+            self._changed = True
+            waiting += [inner for inner in location.contents if not inner.escapes]
+            location.contents.add(self.wildcard)
 
     def _walk_block(self, block: Block) -> None:
         for node in block.nodes:

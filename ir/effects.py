@@ -16,6 +16,7 @@ import numpy as np
 
 from jitcore.ir import types as t
 from jitcore.ir.dataclass import dataclass
+from jitcore.ir.draws import is_draw
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.ops.special import SpecialFunction
@@ -281,6 +282,10 @@ def _list_make(node: Node) -> Effects:
     return Effects(reads=(0,), passes=(0,))
 
 
+def _list_make_rows(node: Node) -> Effects:
+    return Effects(reads=_all(node)[:-1])
+
+
 def _list_get(node: Node) -> Effects:
     return Effects(reads=(0,), aliases=(0,), fresh=False)
 
@@ -354,6 +359,8 @@ def _call_method(node: Node) -> Effects:
     name = node.attributes["name"]
     if is_plain_array(target):
         return _array_method(node, name)
+    if is_draw(node):
+        return Effects(every, (0,), observable=True)
     if target in t.GENERATORS.values():
         fills = name in _FILLING
         return Effects(every, every if fills else (0,), every[1:] if fills else (), observable=True)
@@ -559,6 +566,7 @@ _RULES: dict[str, Callable[[Node], Effects]] = {
     "prim::ListLength": _list_items,
     "prim::ListGet": _list_get,
     "prim::ListMake": _list_make,
+    "prim::ListMakeRows": _list_make_rows,
     "prim::ListMakeShared": _list_make_shared,
     "prim::ListMemo": _list_items,
     "prim::ListMove": _list_move,

@@ -396,13 +396,16 @@ class Graph:
     """A function in SSA form.
 
     The inputs are the parameters in order, then one input for each capture that has one.  A graph
-    that ``must_be_native`` says of lists or objects what holds only in one native function.  Its
-    last results belong to its ``field_writes``.
+    that ``must_be_native`` says of lists or objects what holds only in one native function.  One
+    that is ``only_compiled`` does not stand for what the function does in plain Python, because
+    that asks whether it is compiled.  Its last results belong to its ``field_writes``.  What code
+    on its way may assign, attributes and variables from outside, is ``assigned``: functions that
+    come in as arguments have to read it when they run.
     """
 
     __slots__ = (
         *("_counts", "_names", "block", "captures", "doc", "field_writes"),
-        *("must_be_native", "name"),
+        *("assigned", "must_be_native", "name", "only_compiled"),
     )
 
     def __init__(self, name: str = "") -> None:
@@ -410,7 +413,9 @@ class Graph:
         self.doc: str | None = None
         self.captures: list[Capture] = []
         self.must_be_native = False
+        self.only_compiled = False
         self.field_writes: tuple[FieldWrite, ...] = ()
+        self.assigned: frozenset[str] = frozenset()
         self._counts: dict[str, int] = {}
         self._names: set[str] = set()
         self.block = Block(self, None)
@@ -458,6 +463,10 @@ class Graph:
         for node in self.nodes():
             yield from node.blocks
 
+    def find_node(self, kind: str) -> Node | None:
+        """The first node of a kind, in the order of `nodes`; None where there is none."""
+        return next((node for node in self.nodes() if node.kind == kind), None)
+
     def find_all_nodes(self, kind: str) -> list[Node]:
         """All nodes of a kind, nested ones too."""
         return [node for node in self.nodes() if node.kind == kind]
@@ -466,7 +475,9 @@ class Graph:
         """A graph that shares nothing with this one but constants and captures' values."""
         twin = Graph(self.name)
         twin.doc = self.doc
+        twin.assigned = self.assigned
         twin.must_be_native = self.must_be_native
+        twin.only_compiled = self.only_compiled
         twin.field_writes = self.field_writes
         mapping: dict[Value, Value] = {}
         copy_block(self.block, twin.block, mapping)

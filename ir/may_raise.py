@@ -310,6 +310,7 @@ _ALWAYS_SAFE = frozenset(
         "prim::ListLength",
         "prim::ListGet",
         "prim::ListMake",
+        "prim::ListMakeRows",
         "prim::ListMakeShared",
         "prim::ListMemo",
         "prim::ListMove",

@@ -475,6 +475,12 @@ def scalars_of(array: Array) -> list[Any]:
 
 
 @_left_to_python
+def tuples_of(*columns: list[Any]) -> list[tuple[Any, ...]]:
+    """The tuples whose elements are in these lists."""
+    return list(zip(*columns, strict=True))
+
+
+@_left_to_python
 def mapping_values(mapping: Any, keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The values of a mapping for the keys of a pattern; None where it lacks one of them."""
     if len(mapping) < len(keys):

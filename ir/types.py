@@ -110,7 +110,7 @@ GENERATORS: dict[type, PrimType] = {
     np.random.Generator: GENERATOR,
     np.random.RandomState: RANDOM_STATE,
 }
-"""The types of NumPy's random generators, from which only the host program draws."""
+"""The types of NumPy's random generators."""
 ANY = PrimType("Any")
 """A value nothing is known about until the program runs; only the host program touches it."""
 

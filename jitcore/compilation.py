@@ -22,9 +22,9 @@ from jitcore.ir import log
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.extent_inputs import extent_inputs
 from jitcore.ir.graph import Capture, Graph
-from jitcore.ir.passes.objects import OBJECT_TYPES
 from jitcore.ir.passes.same_extents import renamed, same_extents
-from jitcore.ir.passes.specialize import LayerFunctions, specialize
+from jitcore.ir.specialize.objects.objects import OBJECT_TYPES
+from jitcore.ir.specialize.specialize import LayerFunctions, specialize
 from jitcore.ir.types import ANY, ListType, Type
 from jitcore.pipeline import compile_host, compile_native, optimize, without_idle_regions
 from jitcore.plans import HostPlan, NativePlan
@@ -254,7 +254,9 @@ def plan(
             # A region is as small as it gets: there is no part to take out.
             return HostPlan(typed, build_host(typed), {})
         native = None
-    return native or compile_host(
+    if native is not None:
+        return native
+    host = compile_host(
         typed,
         functools.partial(region, executor),
         name=executor.name,
@@ -262,6 +264,20 @@ def plan(
         exact=executor.exact,
         lists=executor.lists,
     )
+    _leave_to_python(executor, host)
+    return host
+
+
+def _leave_to_python(executor: Executor, plan: HostPlan) -> None:
+    """Have the plain function run where nothing is compiled: no program does the same faster.
+
+    It reads by itself what the graph captures.
+    """
+    if executor.depth or plan.regions or executor.graph.only_compiled:
+        return
+    plain, captured = executor.fallback, executor._captured_inputs
+    own = len(executor.graph.inputs) - captured
+    plan.run = (lambda *values: plain(*values[:own])) if captured else plain
 
 
 def region(
@@ -283,6 +299,7 @@ def region(
 def take_idle_regions_out(executor: Executor, plan: HostPlan) -> None:
     """Put regions that turned out to be of no use back into the host program around them."""
     without_idle_regions(plan, functools.partial(region, executor), name=executor.name)
+    _leave_to_python(executor, plan)
 
 
 def is_fruitless(plan: NativePlan | HostPlan) -> bool:

@@ -24,7 +24,7 @@ from jitcore.codegen.host.places import at_place
 from jitcore.collector import waiting_collector
 from jitcore.description_keys import Apart, as_python_s, dynamic_key, taken_apart
 from jitcore.devices import device_number
-from jitcore.host_entries import bind_host_entries, comes_again, host_entry
+from jitcore.host_entries import bind_host_entries, comes_again, host_entry, is_all_seen
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph
@@ -46,7 +46,7 @@ from jitcore.signatures import (
 from jitcore.tracebacks import for_user
 
 if TYPE_CHECKING:
-    from jitcore.ir.passes.specialize import CompileFunction
+    from jitcore.ir.specialize.specialize import CompileFunction
 
 __all__ = ["Executor", "Specialization", "capture_guard"]
 
@@ -260,7 +260,8 @@ class Executor:
             if found.plan.idle:
                 compilation().take_idle_regions_out(self, found.plan)
                 self._chain()
-            if not self.place and comes_again(found.plan, args):
+            may_enter = not self.place and is_all_seen(self.graph, args)
+            if may_enter and comes_again(found.plan, args):
                 self._enter_directly(found, found.plan, (*args, *captured))
             return found.plan.run(*args, *captured)
         # The entry has refused this call, or is new.

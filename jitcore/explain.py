@@ -137,12 +137,20 @@ def _place(executor: Executor, found: Specialization | None) -> Iterator[str]:
         library = " and ".join(dict.fromkeys(found.plan.library_calls))
         if library:
             yield f"{library} by CuPy, on the device"
-        if found.plan.regions or library:
+        if found.plan.reason:
+            yield from wrapped("runs on the host, on copies of the arrays: ", found.plan.reason)
+        elif _has_host_parts(found.plan):
             yield "runs in parts: on the device the regions that have a form for it,"
             yield "all others on the host, on copies of the arrays"
-            return
-        reason = found.plan.reason or "not all of it has a form for the device"
-        yield from wrapped("runs on the host, on copies of the arrays: ", reason)
+        else:
+            yield "runs on the device, in parts; Python makes views, and what is no array"
+
+
+def _has_host_parts(plan: HostPlan) -> bool:
+    """Whether some of a device's program runs on copies: parts, or regions without another form."""
+    places = (place for region in plan.regions.values() for place in region.everywhere())
+    inner = (one.plan for place in places for one in place.specializations)
+    return bool(plan.host_parts) or any(isinstance(one, HostPlan) and one.reason for one in inner)
 
 
 def _changed_captures(function: ScriptFunction) -> list[str]:

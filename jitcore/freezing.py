@@ -17,9 +17,16 @@ from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Constants, Graph
 from jitcore.ir.passes.canonicalize import canonicalize
 from jitcore.ir.passes.dce import dead_code_elimination
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY, type_of_constant
-from jitcore.module import ScriptModule, compiled_names, expose_methods, interface_of, twin
+from jitcore.module import (
+    ScriptModule,
+    compiled_names,
+    expose_methods,
+    interface_of,
+    set_state,
+    twin,
+)
 from jitcore.nn.module import Module
 from jitcore.nn.registry import joined
 from jitcore.optimizing import run_frozen_optimizations
@@ -72,12 +79,12 @@ def freeze(
     _copy_containers(copied)
     if "forward" in copied.__dict__:
         raise Error(
-            f"freeze: 'forward' was set on the {copied.original_name} itself, and is not the "
+            f"freeze: 'forward' was set on the {_original(copied).__name__} itself, and is not the "
             "method of its class; derive a class that has this forward"
         )
     kept: Kept = {}
     for one in copied.modules():
-        if one.training:
+        if one.__dict__.get("training"):
             kept[id(one.__dict__), "training"] = "its module is in training mode"
     if any(getattr(copied, name) for name in HOOKS):
         kept |= dict.fromkeys(all_attributes(copied), "its module has hooks, which may use it")
@@ -90,7 +97,7 @@ def freeze(
             kept |= dict.fromkeys(_preserved(copied, name), PRESERVED)
     if not methods:
         raise Error(
-            f"freeze: {copied.original_name} has no forward; name methods in preserved_attrs"
+            f"freeze: {_original(copied).__name__} has no forward; name methods in preserved_attrs"
         )
     graphs = method_graphs(copied, methods, kept, _replaceable(copied, kept))
     _fold(copied, graphs, kept, {path: _numerics(mod, path) for path in graphs})
@@ -137,7 +144,7 @@ def _checked(mod: Module) -> ScriptModule:
     if mod.training:
         raise Error(
             "Freezing is currently only implemented for modules in eval mode. Please call .eval() "
-            f"on your module before freezing: this {mod.original_name} is in training mode"
+            f"on your module before freezing: this {_original(mod).__name__} is in training mode"
         )
     return mod
 
@@ -237,8 +244,9 @@ def _replaceable(root: ScriptModule, kept: Kept) -> Iterator[tuple[int, str]]:
 def _numerics(root: Module, path: str) -> str | None:
     """What `script` was told about the arithmetic of a method."""
     place, _, name = path.rpartition(".")
-    method = _script_module(root, place)._compiled_methods.get(name)
-    return None if method is None else method.numerics
+    owner = _script_module(root, place)
+    method = owner._compiled_methods.get(name)
+    return owner._numerics if method is None else method.numerics
 
 
 def _fold(
@@ -272,7 +280,7 @@ def _fold(
             methods[path], flat_graph(graph), graph, numerics[path]
         )
         expose_methods(owner, [name])
-    root._frozen_reasons = reasons
+    set_state(root, _frozen_reasons=reasons)
 
 
 def _method(owner: Module, name: str) -> Any:
@@ -310,7 +318,7 @@ def _chain(root: ScriptModule, path: str) -> Iterator[Module]:
 
 def _strip(module: ScriptModule, kept: Kept, staying: set[int]) -> None:
     held = module.__dict__
-    module._frozen_summary = module._summary()
+    set_state(module, _frozen_summary=module._summary())
     gone = [
         name
         for name, value in held.items()
@@ -320,6 +328,6 @@ def _strip(module: ScriptModule, kept: Kept, staying: set[int]) -> None:
     held["_registered"] = {name: kind for name, kind in register.items() if name not in gone}
     for name in gone:
         del held[name]
-    module._folded = frozenset(gone)
+    set_state(module, _folded=frozenset(gone))
     if gone:  # methods that are graphs would ask for what has gone
-        module._compiled_methods = {}
+        module._compiled_methods.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -15,13 +16,22 @@ from jitcore.ir.types import OpenFunction
 __all__ = ["compile_argument", "graph_of"]
 
 
-def graph_of(function: FunctionType | MethodType | OpenFunction) -> Graph:
+def graph_of(
+    function: FunctionType | MethodType | OpenFunction, assigned: Collection[str] = ()
+) -> Graph:
     """The graph of a function's source; `CompilationError` where it cannot be compiled."""
-    return compile_function(function, lookup_op=kind_of)
+    return compile_function(function, lookup_op=kind_of, assigned=assigned)
 
 
-def compile_argument(function: Any) -> Graph | None:
-    """The graph of a Python function that came in as an argument; None of what is left alone."""
+def compile_argument(function: Any, assigned: Collection[str] = ()) -> Graph | None:
+    """The graph of a Python function that came in as an argument; None of what is left alone.
+
+    Parameters
+    ----------
+    function : callable or OpenFunction
+    assigned : collection of str
+        The attributes and variables that its caller may assign before it calls the function.
+    """
     is_open = isinstance(function, OpenFunction)
     plain = function.template if is_open else wrapped_function(function)
     if plain is None or is_library(plain.__code__.co_filename) or function_mark(plain) == "ignore":
@@ -31,7 +41,7 @@ def compile_argument(function: Any) -> Graph | None:
         graph: Graph = program.graph()
         return graph
     try:
-        return graph_of(function if is_open else plain)
+        return graph_of(function if is_open else plain, assigned)
     except CompilationError:
         # Nobody asked for it to be compiled: Python calls it.
         return None

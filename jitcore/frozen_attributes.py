@@ -21,7 +21,7 @@ from jitcore.ir.effects import Effects, node_effects
 from jitcore.ir.graph import LOOPS, Graph, Node, Value
 from jitcore.ir.ops import TABLE, kind_of
 from jitcore.ir.passes.frozen.ranks import is_in_place
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY, type_of_constant
 from jitcore.module import ScriptModule
 from jitcore.nn.module import Module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from jitcore.codegen.host import build_host, print_host
 from jitcore.explain import Explanation
+from jitcore.graph_function import rebound_graph
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Graph
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY, TensorType
 from jitcore.script import ScriptFunction
 
@@ -90,6 +91,11 @@ class FrozenFunction(ScriptFunction):
         return self._final.copy()
 
     @property
+    def __jitcore_graph__(self) -> Graph:
+        """What a call in another compiled function runs: it is for all arguments."""
+        return self._exact
+
+    @property
     def is_final(self) -> bool:
         """Whether the graph cannot be made anew from the source."""
         return True
@@ -97,6 +103,23 @@ class FrozenFunction(ScriptFunction):
     def current_graph(self) -> Graph:
         """The graph as it was frozen."""
         return self._exact
+
+    def rebound(self, modules: Mapping[int, Any]) -> FrozenFunction:
+        """The same method for other modules."""
+        exact = rebound_graph(self._exact, modules)
+        generic = rebound_graph(self.generic, modules)
+        made = FrozenFunction(self._rebound_method(modules), exact, generic, self._numerics)
+        if self.steps:
+            made.is_for_this_machine = self.is_for_this_machine
+            made.optimize(rebound_graph(self._final, modules), self.steps[-1])
+            made.steps = list(self.steps)
+        return made
+
+    def _rebound_method(self, modules: Mapping[int, Any]) -> FunctionType | MethodType:
+        method: Any = self.__wrapped_function__
+        if not isinstance(method, MethodType):
+            return method  # type: ignore[no-any-return]
+        return MethodType(method.__func__, modules[id(method.__self__)][1])
 
     @property
     def code(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from jitcore.codegen.host import build_host
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Graph
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY
 from jitcore.script import ScriptFunction
 
@@ -87,17 +87,24 @@ def rebound_graph(graph: Graph, modules: Mapping[int, Any]) -> Graph:
     places = {id(old.__dict__): new.__dict__ for old, new in modules.values()}
     for capture in twin.captures:
         place = places.get(id(capture.container))
-        if place is not None and capture.key is not None:
-            capture.container = place
-            capture.read = functools.partial(place.get, capture.key, MISSING)
-            capture.value = capture.read()
+        if place is None or capture.key is None:
+            continue
+        holds = capture.read() is capture.value
+        capture.container = place
+        capture.read = functools.partial(place.get, capture.key, MISSING)
+        # What a graph for another mode takes for granted stays what it was.
+        capture.value = capture.read() if holds else _replaced(capture.value, modules)
     for node in twin.nodes():
         for name, held in node.attributes.items():
             if id(held) in modules:
-                node.attributes[name] = modules[id(held)][1]
+                node.attributes[name] = _replaced(held, modules)
             elif isinstance(held, Graph):
                 node.attributes[name] = rebound_graph(held, modules)
     return twin
+
+
+def _replaced(value: Any, modules: Mapping[int, Any]) -> Any:
+    return modules[id(value)][1] if id(value) in modules else value
 
 
 def _plain_form(graph: Graph, signature: inspect.Signature) -> FunctionType:

@@ -24,7 +24,7 @@ def _graph_of(plan: NativePlan | HostPlan) -> Graph:
     nodes = zip(plan.graph.find_all_nodes(kind), graph.find_all_nodes(kind), strict=True)
     for node, shown in nodes:
         region = plan.regions.get(node)
-        inner = grouped_graph(region) if isinstance(region, Executor) else None
-        if inner is not None:
+        places = region.everywhere() if isinstance(region, Executor) else []
+        for inner in filter(None, map(grouped_graph, places)):
             shown.attributes["graph"] = inner
     return graph

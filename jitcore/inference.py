@@ -37,7 +37,7 @@ def optimize_for_inference(mod: Module, other_methods: Sequence[str] | None = No
     Returns
     -------
     ScriptModule
-        It cannot be saved, pickled or copied: save the module that it was made of.  Optimizing it
+        It can be neither saved nor pickled: save the module that it was made of.  Optimizing it
         once more changes nothing.
 
     Raises

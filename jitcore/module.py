@@ -6,6 +6,7 @@ import copy
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from types import FunctionType, MethodType, ModuleType
 from typing import IO, Any, ClassVar, Final, Self, get_origin
@@ -15,6 +16,7 @@ from jitcore.errors import CompilationError
 from jitcore.frontend.constants import function_mark
 from jitcore.frontend.layers import layer_class
 from jitcore.markers import Attribute
+from jitcore.nn.hooks import Hook
 from jitcore.nn.module import Module
 from jitcore.script import ScriptFunction
 
@@ -26,23 +28,31 @@ __all__ = [
     "interface_of",
     "script_module",
     "set_graph_methods",
+    "set_state",
     "take_graph_methods",
     "twin",
 ]
 
-_LOOKED_THROUGH = (
-    "graph",
-    "inlined_graph",
-    "code",
-    "code_with_constants",
-    "schema",
-    "graph_for",
-    "explain",
-    "kernels",
-    "save_html",
-    "_repr_html_",
-)
-"""What a module has of its compiled ``forward``."""
+
+class _OfForward:
+    """What a module has of its compiled ``forward``, unless it has that name itself."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        if "forward" in vars(type(instance)) or "forward" in instance._compiled_methods:
+            return getattr(instance.forward, self.name)
+        raise AttributeError(_missing(instance, self.name))
+
+
+class _OriginalName:
+    """The name of the class, unless the module has an attribute of that name."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else instance.__jitcore_original__.__name__
 
 
 class ScriptModule(Module):
@@ -53,7 +63,8 @@ class ScriptModule(Module):
     parameters and buffers are the same arrays as those of the module it was made of, and modules
     inside are script modules.  A method is compiled for this
     very module: what it reads of the attributes is guarded, so that another array, another mode
-    or another module in one of them is seen at the next call.
+    or another module in one of them is seen at the next call.  Where the class has a name of those
+    below, or a method such as ``__repr__`` or ``__getattr__``, its own counts.
 
     Attributes
     ----------
@@ -63,9 +74,11 @@ class ScriptModule(Module):
         Those of ``forward``; other compiled methods have their own, as in ``m.method.graph``.
     """
 
-    __slots__ = ("_compiled_methods", "_folded", "_frozen_reasons", "_frozen_summary")
+    __slots__ = ("_compiled_methods", "_folded", "_frozen_reasons", "_frozen_summary", "_numerics")
     __jitcore_original__: ClassVar[type] = Module
     _compiled_methods: dict[str, ScriptFunction]
+    _numerics: str | None
+    """What `script` was told about arithmetic."""
     _folded: frozenset[str]
     """The attributes that `freeze` has taken away."""
     _frozen_reasons: dict[str, str] | None
@@ -82,32 +95,36 @@ class ScriptModule(Module):
     def __new__(cls, *args: Any, **kwargs: Any) -> ScriptModule:
         is_plain = cls.__jitcore_original__ is cls
         new = super().__new__(_script_class(cls) if is_plain else cls)
-        new._compiled_methods = {}
-        new._folded, new._frozen_reasons, new._frozen_summary = frozenset(), None, ""
+        set_state(
+            new,
+            _compiled_methods={},
+            _folded=frozenset(),
+            _frozen_reasons=None,
+            _frozen_summary="",
+            _numerics=None,
+        )
         return new
 
-    @property
-    def original_name(self) -> str:
-        """The name of the class of the module that this one was made of."""
-        return self.__jitcore_original__.__name__
+    original_name = _OriginalName()
+    graph = _OfForward("graph")
+    inlined_graph = _OfForward("inlined_graph")
+    code = _OfForward("code")
+    code_with_constants = _OfForward("code_with_constants")
+    schema = _OfForward("schema")
+    graph_for = _OfForward("graph_for")
+    explain = _OfForward("explain")
+    kernels = _OfForward("kernels")
+    save_html = _OfForward("save_html")
+    _repr_html_ = _OfForward("_repr_html_")
 
     def __getattr__(self, name: str) -> Any:
-        if name in _LOOKED_THROUGH and self._has_forward():
-            return getattr(self.forward, name)
-        defined = inspect.getattr_static(type(self), name, None)
-        reason = _FOLDED if name in self._folded else getattr(defined, "__jitcore_left_out__", "")
-        if "_registered" not in self.__dict__:
-            reason = f": {_NOT_INITIALIZED}"
-        raise AttributeError(f"module '{self.original_name}' has no attribute '{name}'{reason}")
+        raise AttributeError(_missing(self, name), name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ScriptModule.__slots__:
-            object.__setattr__(self, name, value)
-            return
         if name == "training" and value is False and name in self._folded:
             return  # only modules in eval mode lose it
         if name in self._folded:
-            what = f"cannot set '{name}' of module '{self.original_name}'"
+            what = f"cannot set '{name}' of module '{_name(self)}'"
             raise AttributeError(what + _FOLDED)
         if isinstance(value, Attribute):
             value = value.value
@@ -116,37 +133,39 @@ class ScriptModule(Module):
         held = self.__dict__.get(name)
         is_inlined = isinstance(held, Module) and not interface_of(self.__jitcore_original__, name)
         if self._frozen_summary and is_inlined and held is not value:
-            what = f"cannot set '{name}' of module '{self.original_name}'"
+            what = f"cannot set '{name}' of module '{_name(self)}'"
             raise AttributeError(what + _INLINED)
         super().__setattr__(name, value)
-
-    def _has_forward(self) -> bool:
-        return "forward" in vars(type(self)) or "forward" in self._compiled_methods
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As graphs: whoever unpickles it needs neither the source nor the same machine.
         reduced: tuple[Any, ...] = _serialization().reduced(self)
         return reduced
 
-    def _is_final(self) -> bool:
-        """Whether methods are graphs that cannot be made anew from the class."""
-        functions = self._compiled_methods.values()
-        return any(one.is_final for one in functions) or self._frozen_reasons is not None
-
     def __copy__(self) -> Self:
-        if not self._is_final():
-            return super().__copy__()
-        copied: Self = _serialization().copied(self, deep=False)
-        return copied
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptModule:
-        if self._is_final():
-            new: ScriptModule = _serialization().copied(self, deep=True)
-            memo[id(self)] = new
-            return new
-        new = memo[id(self)] = empty_module(self.__jitcore_original__)
-        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        new = self._without_attributes()
+        new.__dict__.update(self.__dict__)
+        new._compiled_methods.update(_rebound_methods(self, {id(self): (self, new)}))
         return new
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = memo[id(self)] = self._without_attributes()
+        is_plain = type(self).__getstate__ is object.__getstate__
+        state: Any = copy.deepcopy(self.__dict__ if is_plain else self.__getstate__(), memo)
+        if hasattr(new, "__setstate__"):
+            new.__setstate__(state)
+        else:
+            new.__dict__.update(state)
+        pairs = {id(one): (one, memo[id(one)]) for one in self.modules() if id(one) in memo}
+        new._compiled_methods.update(_rebound_methods(self, pairs))
+        return new
+
+    def _without_attributes(self) -> Self:
+        """A new module of the same class, frozen if this one is."""
+        new: Any = ScriptModule.__new__(type(self))
+        kept = ("_folded", "_frozen_reasons", "_frozen_summary", "_numerics")
+        set_state(new, **{name: getattr(self, name) for name in kept})
+        return new  # type: ignore[no-any-return]
 
     def save(
         self,
@@ -166,7 +185,7 @@ class ScriptModule(Module):
 
     def __repr__(self) -> str:
         inside = [f"({name}): {one!r}" for name, one in self.named_children()]
-        lines = [f"original_name={self.original_name}", *inside]
+        lines = [f"original_name={_name(self)}", *inside]
         body = "\n".join(lines).replace("\n", "\n  ")
         return f"ScriptModule({body}\n)" if inside else f"ScriptModule({body})"
 
@@ -176,8 +195,28 @@ class ScriptModule(Module):
             function: Any = inspect.getattr_static(self.__jitcore_original__, name)
             if not isinstance(function, FunctionType):
                 raise AttributeError(name)  # the module's own error says why
-            self._compiled_methods[name] = ScriptFunction(MethodType(function, self))
+            method = MethodType(function, self)
+            self._compiled_methods[name] = ScriptFunction(method, self._numerics)
         return self._compiled_methods[name]
+
+
+def set_state(module: ScriptModule, **state: Any) -> None:
+    """Set what a script module has besides its attributes, past ``__setattr__`` of its class."""
+    for name, value in state.items():
+        object.__setattr__(module, name, value)
+
+
+def _name(module: ScriptModule) -> str:
+    return module.__jitcore_original__.__name__
+
+
+def _missing(module: ScriptModule, name: str) -> str:
+    """What the error says about an attribute that a module has not."""
+    defined = inspect.getattr_static(type(module), name, None)
+    reason = _FOLDED if name in module._folded else getattr(defined, "__jitcore_left_out__", "")
+    if "_registered" not in module.__dict__:
+        reason = f": {_NOT_INITIALIZED}"
+    return f"'{_name(module)}' object has no attribute '{name}'{reason}"
 
 
 _NOT_INITIALIZED = "its __init__ has not called super().__init__()"
@@ -217,7 +256,7 @@ class _CompiledMethod:
         is_plain = self.name not in instance._compiled_methods and not config.enabled()
         if is_plain and isinstance(self.function, FunctionType):
             return MethodType(self.function, instance)
-        return instance.compiled_method(self.name)
+        return ScriptModule.compiled_method(instance, self.name)
 
 
 def script_module(module: Module, numerics: str | None = None) -> ScriptModule:
@@ -232,18 +271,21 @@ def script_module(module: Module, numerics: str | None = None) -> ScriptModule:
     _check_initialized(module)
     if isinstance(module, ScriptModule):
         methods = module._compiled_methods.values()
-        if numerics is not None and {one.numerics for one in methods} != {numerics}:
+        known = {one.numerics for one in methods} or {module._numerics}
+        if numerics is not None and known != {numerics}:
             raise CompilationError(
-                f"script() cannot give the {module.original_name} numerics={numerics!r}: "
+                f"script() cannot give the {_name(module)} numerics={numerics!r}: "
                 "it is a script module already",
                 hint="Call set_numerics() before the module's methods are called.",
             )
         return module
-    made = twin(module, {})
+    memo: dict[int, Any] = {}
+    made = twin(module, memo)
+    for new in memo.values():
+        if isinstance(new, ScriptModule):
+            set_state(new, _numerics=numerics)
     for name in compiled_names(type(module)):
-        made._compiled_methods[name] = ScriptFunction(
-            MethodType(inspect.getattr_static(type(module), name), made), numerics
-        )
+        made.compiled_method(name)
     return made
 
 
@@ -256,7 +298,7 @@ def _check_initialized(module: Module) -> None:
         )
 
 
-def twin(module: Module, memo: dict[int, ScriptModule], *, always: bool = False) -> ScriptModule:
+def twin(module: Module, memo: dict[int, Any], *, always: bool = False) -> ScriptModule:
     """A script module with the attributes of a module, which stays as it is.
 
     Parameters
@@ -264,7 +306,7 @@ def twin(module: Module, memo: dict[int, ScriptModule], *, always: bool = False)
     module : Module
         A script module is given as it is, unless ``always``.
     memo : dict
-        What has been made of which module; takes the new ones.
+        What has been made of which module, and of containers with modules; takes the new ones.
     always : bool
     """
     made = _twin(module, memo, always=always)
@@ -274,19 +316,66 @@ def twin(module: Module, memo: dict[int, ScriptModule], *, always: bool = False)
     return made
 
 
-def _twin(module: Module, memo: dict[int, ScriptModule], *, always: bool) -> ScriptModule:
+def _twin(module: Module, memo: dict[int, Any], *, always: bool) -> ScriptModule:
     if isinstance(module, ScriptModule) and not always:
         return module
     if id(module) not in memo:
         _check_initialized(module)
         new = empty_module(layer_class(module))
+        set_state(new, _numerics=getattr(module, "_numerics", None))
         memo[id(module)] = new
         for name, value in module.__dict__.items():
             if isinstance(value, Module):
                 _check_interface(layer_class(module), name, value)
-                value = _twin(value, memo, always=always)
-            new.__dict__[name] = value.value if isinstance(value, Attribute) else value
-    return memo[id(module)]
+            held = value.value if isinstance(value, Attribute) else value
+            new.__dict__[name] = _with_twins(held, memo, always=always)
+    found: ScriptModule = memo[id(module)]
+    return found
+
+
+def _with_twins(value: Any, memo: dict[int, Any], *, always: bool) -> Any:
+    """A value with script modules for the modules in it; the value itself where it has none."""
+    if isinstance(value, Module):
+        return _twin(value, memo, always=always)
+    twins = partial(_with_twins, memo=memo, always=always)
+    if isinstance(value, MethodType) and isinstance(value.__self__, Module):
+        return MethodType(value.__func__, twins(value.__self__))
+    if isinstance(value, Hook):
+        return Hook(twins(value.function), value.with_kwargs)
+    if type(value) not in _CONTAINERS or not _holds_modules(value):
+        return value
+    if type(value) is tuple:
+        return tuple(map(twins, value))
+    if id(value) not in memo:
+        memo[id(value)] = made = type(value)()
+        if isinstance(value, dict):
+            made.update((key, twins(one)) for key, one in value.items())
+        elif isinstance(value, list):
+            made.extend(map(twins, value))
+        else:
+            made.update(map(twins, value))
+    return memo[id(value)]
+
+
+def _holds_modules(container: Any) -> bool:
+    """Whether a container, or one in it, has a module, a method of one or a hook that is one."""
+    waiting, seen = [container], set()
+    while waiting:
+        one = waiting.pop()
+        one = one.function if isinstance(one, Hook) else one
+        if isinstance(one.__self__ if isinstance(one, MethodType) else one, Module):
+            return True
+        if type(one) in _CONTAINERS and id(one) not in seen:
+            seen.add(id(one))
+            held: Any = one.values() if isinstance(one, dict) else one
+            items = list(held)
+            if any(issubclass(kind, _MAY_HOLD) for kind in set(map(type, items))):
+                waiting += items
+    return False
+
+
+_CONTAINERS = (list, tuple, dict, set)
+_MAY_HOLD = (*_CONTAINERS, Module, MethodType, Hook)
 
 
 def take_graph_methods(old: Module, new: ScriptModule, pairs: Mapping[int, Any]) -> None:
@@ -298,30 +387,23 @@ def take_graph_methods(old: Module, new: ScriptModule, pairs: Mapping[int, Any])
     pairs : dict
         All modules that have been copied and their copies, by the identity of the first.
     """
-    if not isinstance(old, ScriptModule):
-        return
-    found = {name: method.rebound(pairs) for name, method in old._compiled_methods.items()}
-    methods = {name: method for name, method in found.items() if method is not None}
+    methods = _rebound_methods(old, pairs)
     if methods:
         set_graph_methods(new, methods)
 
 
+def _rebound_methods(old: Module, pairs: Mapping[int, Any]) -> dict[str, ScriptFunction]:
+    """Those methods of a module that are nothing but graphs, for its copy."""
+    if not isinstance(old, ScriptModule):
+        return {}
+    found = {name: method.rebound(pairs) for name, method in old._compiled_methods.items()}
+    return {name: method for name, method in found.items() if method is not None}
+
+
 def set_graph_methods(module: ScriptModule, methods: Mapping[str, ScriptFunction]) -> None:
     """Make graphs methods of a module, which gets a class of its own for that."""
-    class_ = _script_class(module.__jitcore_original__)
-    namespace: dict[str, Any] = {
-        name: _CompiledMethod(name, inspect.getattr_static(module.__jitcore_original__, name))
-        for name in methods
-    }
-    namespace |= {
-        "__slots__": (),
-        "__module__": class_.__module__,
-        "__qualname__": class_.__qualname__,
-        "__copy__": _copy_with_graphs,
-        "__deepcopy__": _deepcopy_with_graphs,
-    }
-    module.__class__ = type(class_.__name__, (class_,), namespace)
-    module._compiled_methods |= methods
+    expose_methods(module, methods)
+    module._compiled_methods.update(methods)
 
 
 def expose_methods(module: ScriptModule, names: Iterable[str]) -> None:
@@ -338,23 +420,7 @@ def expose_methods(module: ScriptModule, names: Iterable[str]) -> None:
             "__module__": class_.__module__,
             "__qualname__": class_.__qualname__,
         }
-        module.__class__ = type(class_.__name__, (class_,), namespace)
-
-
-def _copy_with_graphs(module: ScriptModule) -> ScriptModule:
-    new = empty_module(module.__jitcore_original__)
-    new.__dict__.update(module.__dict__)
-    take_graph_methods(module, new, {id(module): (module, new)})
-    return new
-
-
-def _deepcopy_with_graphs(module: ScriptModule, memo: dict[int, Any]) -> ScriptModule:
-    new = empty_module(module.__jitcore_original__)
-    memo[id(module)] = new
-    new.__dict__.update(copy.deepcopy(module.__dict__, memo))
-    pairs = {id(one): (one, memo[id(one)]) for one in module.modules()}
-    take_graph_methods(module, new, pairs)
-    return new
+        set_state(module, __class__=type(class_.__name__, (class_,), namespace))
 
 
 def empty_module(class_: type[Module]) -> ScriptModule:
@@ -378,7 +444,8 @@ def _script_class(class_: type[Module]) -> type[ScriptModule]:
         "__qualname__": class_.__qualname__,
         "__slots__": (),
     }
-    own = (class_,) if issubclass(class_, ScriptModule) else (ScriptModule, class_)
+    # The user's class comes first: whatever it defines counts.
+    own = (class_,) if issubclass(class_, ScriptModule) else (class_, ScriptModule)
     bases = (_Made, *own)
     return type(class_.__name__, bases, namespace)
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jitcore import config
-from jitcore.codegen.engine import add_symbol, compile_module, vector_bits
+from jitcore.codegen.engine import Effort, add_symbol, compile_module, vector_bits
 from jitcore.codegen.entries.entry import CaptureGuard, Entry, ReleaseGil, make_entry
 from jitcore.codegen.entries.signature import (
     ArrayParam,
@@ -31,13 +31,13 @@ from jitcore.codegen.entries.signature import (
 from jitcore.codegen.host import build_host
 from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
 from jitcore.codegen.loop_passes.outline import outline
+from jitcore.codegen.loop_passes.row_turns import let_rows_take_turns
 from jitcore.codegen.loop_passes.streaming import stream_results
-from jitcore.codegen.loop_passes.traversal import walk
-from jitcore.codegen.loops import For, While
+from jitcore.codegen.loop_passes.traversal import has_loops
 from jitcore.codegen.lower import Lowered, NotNative, UnknownOrder, lower
 from jitcore.codegen.onednn.constants import note_constant
 from jitcore.codegen.onednn.switch import onednn_fusion_enabled
-from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_module
+from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_parts
 from jitcore.codegen.runtime.streams import largest_cache
 from jitcore.codegen.targets import CPU, Target
 from jitcore.fusers.dissolve import dissolve
@@ -55,17 +55,19 @@ from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.equal_extents import join_equal_extents
 from jitcore.ir.passes.expand_layers import expand_layers
 from jitcore.ir.passes.library_convolutions import has_convolutions, use_library_convolutions
-from jitcore.ir.passes.list_results import list_results
 from jitcore.ir.passes.loop_products import multiply_before_loops
 from jitcore.ir.passes.plain_linears import use_plain_linears
 from jitcore.ir.passes.plain_windows import use_plain_windows
 from jitcore.ir.passes.selected import compute_selected_in_place
+from jitcore.ir.passes.short_reductions import expand_short_reductions
 from jitcore.ir.passes.summed_products import sum_computed_products
 from jitcore.ir.passes.transposed_convolutions import expand_transposed
 from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.passes.unroll import unroll_array_loops
+from jitcore.ir.passes.whole_powers import multiply_whole_powers
 from jitcore.ir.passes.whole_views import use_whole_arrays
 from jitcore.ir.passes.wrapped_rolls import wrap_rolled_arrays
+from jitcore.ir.specialize.lists.list_results import list_results
 from jitcore.plans import HostPlan, Kernel, NativePlan
 from jitcore.strict import check_strict_fusion
 
@@ -146,12 +148,15 @@ def compile_native(
         multiply_before_loops(fused)
         sum_computed_products(fused)
     join_equal_extents(fused)
+    multiply_whole_powers(fused)
     use_whole_arrays(fused)
     read_stored_values(fused)
     reshape_results(fused)
     if compute_selected_in_place(fused):
         common_subexpression_elimination(fused)
     unroll_array_loops(fused)
+    if not backend.target.is_device and expand_short_reductions(fused):
+        common_subexpression_elimination(fused)
     if not backend.target.is_device and wrap_rolled_arrays(fused):
         dead_code_elimination(fused)
     decisions: list[Decision] = []
@@ -205,7 +210,15 @@ def _signature(
         result, *values = result.elements
         set_at_end += zip(writes, values, strict=True)
     late = tuple(number for number, one in enumerate(lowered.sites, start=1) if one.after_write)
-    return Signature(marked, result, tuple(set_at_end), lowered.noted, lowered.element_writes, late)
+    return Signature(
+        marked,
+        result,
+        tuple(set_at_end),
+        lowered.noted,
+        lowered.element_writes,
+        late,
+        lowered.draws_globally,
+    )
 
 
 def _note_constants(captures: Sequence[CaptureGuard]) -> None:
@@ -226,7 +239,7 @@ def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> Rel
     """
     if graph.field_writes or lowered.element_writes or _writes_lists(graph) or lowered.referenced:
         return "never"
-    if not any(isinstance(one, For | While) for one in walk(lowered.function.body)):
+    if not has_loops(lowered.function.body):
         return "never"
     has_arrays = any(isinstance(one, ArrayParam | TupleParam | ObjectParam) for one in params)
     return "large" if has_arrays and not graph.find_all_nodes("prim::Loop") else "always"
@@ -286,14 +299,20 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         numba_printer = import_module("jitcore.codegen.printers.numba_cpu")
         address, owner, _ = numba_printer.compile_numba(lowered.function, contract=contract)
         add_symbol(lowered.function.name, address)
-        text = print_declaration(lowered.function)
+        parts: list[tuple[str, Effort]] = [(print_declaration(lowered.function), "loops")]
     else:
         function = stream_results(add_by_lanes(lowered.function), largest_cache())
-        text = print_module(outline(function), contract, vector_bits())
-    declared = [line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text]
-    text = "\n".join([text, *declared, entry.definitions])
-    log.dump(name, text, ".ll")
-    module = compile_module(text, name=name)
+        function = let_rows_take_turns(function)
+        parts = print_parts(outline(function), contract, vector_bits())
+    (text, effort), *beside = parts
+    if has_loops(lowered.function.body):
+        beside.append((print_declaration(lowered.function) + entry.text, "code"))
+    else:
+        # LLVM copies the function into its entry.
+        declared = [one for symbol, one in entry.declarations.items() if f"@{symbol}(" not in text]
+        text, effort = "\n".join([text, *declared, entry.definitions]), "loops"
+    log.dump(name, "\n".join([text, *(one for one, _ in beside)]), ".ll")
+    module = compile_module(text, name=name, effort=effort, beside=beside)
     entry.fill(module)
     return Kernel(name, lowered, module, owner)
 

@@ -152,6 +152,8 @@ class HostPlan:
         Why the whole has no form for a device, where that is the reason.
     library_calls : tuple of str
         The functions that a device's library computes.
+    host_parts : dict from Node to callable
+        What of a device's program runs on the host, on copies.
     refusal : str
         Why lists, texts and objects that compiled code might have taken are Python's.
     calls : dict
@@ -168,6 +170,7 @@ class HostPlan:
     idle: set[Any] = field(default_factory=set)
     reason: str = ""
     library_calls: tuple[str, ...] = ()
+    host_parts: dict[Node, Callable[..., Any]] = field(default_factory=dict)
     refusal: str = ""
     calls: dict[tuple[type, ...], int] = field(default_factory=dict)
     entries: list[HostEntry] = field(default_factory=list)

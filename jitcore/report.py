@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitcore.fusers.elementwise import iteration_dims
+from jitcore.ir.draws import is_draw
 from jitcore.ir.graph import Graph, Node, SourceRange, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import TensorType
@@ -33,8 +34,12 @@ _SILENT = frozenset(
     f"prim::{name}"
     for name in ("Constant", "TupleConstruct", "Unpack", "UnionConstruct", "Uninitialized")
 )
-_GROUPS = ("prim::FusionGroup", "prim::NativeGroup", "prim::oneDNNFusionGroup")
+_GROUPS = (
+    *("prim::FusionGroup", "prim::NativeGroup", "prim::oneDNNFusionGroup"),
+    "prim::HostGroup",
+)
 _VIEW = "a view: it costs nothing, as its array is read in place"
+_DRAW = "it draws by NumPy's own function, one number after the other"
 _NUMBER = "it works on single numbers, which needs no loop"
 
 
@@ -132,6 +137,13 @@ def _host_lines(plan: HostPlan, indent: int) -> Iterator[str]:
         if node.kind not in (*_SILENT, *_GROUPS)
     ]
     yield from _refused(f"{margin}in Python and NumPy", outside, indent)
+    for number, node in enumerate(plan.host_parts):
+        inside = [
+            (one, one.host_reason or _why_host(one))
+            for one in node.attributes["graph"].nodes()
+            if one.kind not in _SILENT
+        ]
+        yield from _refused(f"{margin}on the host, on copies, part {number}", inside, indent)
     for number, (node, region) in enumerate(plan.regions.items()):
         yield ""
         yield from _region_lines(f"{margin}native region {number}", node, region, indent)
@@ -141,11 +153,12 @@ def _region_lines(title: str, node: Node, region: Executor, indent: int) -> Iter
     graph: Graph = node.attributes["graph"]
     inside = [one for one in graph.nodes() if one.kind not in _SILENT]
     lines = _lines(one.source for one in inside)
-    if not region.specializations:
+    specializations = [one for place in region.everywhere() for one in place.specializations]
+    if not specializations:
         yield f"{title}, {lines}: {_count(inside, 'operation')}; it has not run yet"
         return
-    youngest = region.specializations[-1]
-    variants = len(region.specializations)
+    youngest = specializations[-1]
+    variants = len(specializations)
     which = "" if variants == 1 else f"; the youngest of {variants} specializations"
     yield f"{title}, {lines}{which}"
     yield from plan_lines(youngest.plan, indent + 2)
@@ -227,6 +240,8 @@ def _meets_scalar(cast: Node) -> bool:
 def _why_native(node: Node, reasons: dict[tuple[str, str], str | None]) -> str:
     if node.kind in _CONTROL_FLOW:
         return "control flow, compiled as such"
+    if is_draw(node):
+        return _DRAW
     op = TABLE.get(node.kind)
     if op is not None and op.view and not op.writes:
         return _VIEW

@@ -19,13 +19,14 @@ from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.explain import Explanation, explain_call
+from jitcore.forms import Form, calls, holds, taken
 from jitcore.front_end import compile_argument, graph_of
+from jitcore.frontend.assignments import assigned_by, is_among
 from jitcore.frontend.constants import (
     is_layer,
     saved_program,
 )
 from jitcore.grouped import grouped_graph
-from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph
 from jitcore.markers import ScriptIfTracing
 from jitcore.plans import Kernel, NativePlan
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ScriptFunction",
-    "holds",
     "last_executed_optimized_graph",
     "script",
     "warmup",
@@ -63,27 +63,8 @@ def _kernels(specializations: Iterable[Specialization]) -> Iterator[Kernel]:
             yield one.plan.kernel
             continue
         for region in one.plan.regions.values():
-            yield from _kernels(region.specializations)
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """The graph for some values of what a function captures, and how its calls begin.
-
-    Parameters
-    ----------
-    graph : Graph
-    executor : Executor
-    is_guarded : bool
-        Entries check all that the graph assumes.
-    is_recursive : bool
-        The graph calls the function itself.
-    """
-
-    graph: Graph
-    executor: Executor
-    is_guarded: bool
-    is_recursive: bool
+            for place in region.everywhere():
+                yield from _kernels(place.specializations)
 
 
 class ScriptFunction:
@@ -128,9 +109,10 @@ class ScriptFunction:
             one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in self._parameters
         )
         self._reference = weakref.ref(self)
-        _alive.add(self)
-        self._forms: list[_Form] = []
+        self._forms: list[Form] = []
+        self._assigned = set[str]()
         self._reset()
+        _alive.add(self)  # from now on other threads may publish it anew
 
     def _reset(self) -> None:
         """Build the graph, and an executor for it, with the globals as they are now."""
@@ -142,17 +124,17 @@ class ScriptFunction:
             name=self.__name__,
             fallback=self._plain,
             captures=guards,
-            compile_function=compile_argument,
+            compile_function=functools.partial(compile_argument, assigned=graph.assigned),
             numerics=lambda: self._numerics or config.numerics(),
             miss=self._miss if self._is_simple else self._run,
             publish=self._publish,
         )
         is_guarded = len(guards) == len(graph.captures)
-        form = _Form(graph, executor, is_guarded, _calls(graph, self))
+        form = Form(graph, executor, is_guarded, calls(graph, self), taken(graph))
         self._forms = [*self._forms[1 - MAX_FORMS :], form]
         self._take_up(form)
 
-    def _take_up(self, form: _Form) -> None:
+    def _take_up(self, form: Form) -> None:
         """Run the graph of a form from now on."""
         self._form, self._graph, self._executor = form, form.graph, form.executor
         self._publish()
@@ -168,7 +150,7 @@ class ScriptFunction:
 
     def _build(self) -> Graph:
         """The graph of the source."""
-        return graph_of(self.__wrapped_function__)
+        return graph_of(self.__wrapped_function__, self._assigned)
 
     def _choose(self) -> None:
         """Take up the graph that fits the globals as they are now; build one if none does."""
@@ -200,9 +182,25 @@ class ScriptFunction:
 
     def _run(self, *parameters: Any) -> Any:
         """Run a call, whose parameters are in order, that no compiled entry has taken."""
-        captured = self._captured()
+        captured = self._taken_up(parameters)
         # The line above may have made a new executor.
         return self._executor.run(parameters, captured)
+
+    def _taken_up(self, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The captured inputs as they are now, with a graph that is right for these arguments.
+
+        It is built anew where their code may assign what it takes for granted.
+        """
+        captured = self._captured()
+        if self.is_final or not self._form.taken:
+            return captured
+        found = assigned_by(parameters) - self._assigned
+        if not any(is_among(name, found) for name in self._form.taken):
+            return captured
+        self._assigned |= found
+        self._forms = []
+        self._reset()
+        return self._captured()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -289,7 +287,8 @@ class ScriptFunction:
         TypeError
             The arguments do not fit, as Python words it.
         """
-        return self._ordered(args, keywords), self._captured()
+        ordered = self._ordered(args, keywords)
+        return ordered, self._taken_up(ordered)
 
     def _is_in_order(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Whether arguments are the parameters in order."""
@@ -333,7 +332,7 @@ class ScriptFunction:
     @property
     def graph(self) -> Graph:
         """The graph before any call, with the declared types."""
-        specialize = import_module("jitcore.ir.passes.specialize").specialize
+        specialize = import_module("jitcore.ir.specialize.specialize").specialize
         typed: Graph = specialize(self._graph, [value.type for value in self._graph.inputs])
         return typed
 
@@ -403,23 +402,6 @@ class ScriptFunction:
             Prints as a report; ``result`` is what the call gave.
         """
         return explain_call(self, args, kwargs)
-
-
-def holds(graph: Graph) -> bool:
-    """Whether all that a graph takes for constant is as it was."""
-    return all(one.input is not None or one.read() is one.value for one in graph.captures)
-
-
-def _calls(graph: Graph, function: ScriptFunction) -> bool:
-    """Whether a graph, or what it calls, calls a function as recursion does."""
-    for node in graph.nodes():
-        held = node.attributes.get("value")
-        if isinstance(held, functools.partial) and held.func is function:
-            return True
-        called = node.attributes.get("graph")
-        if isinstance(called, Graph) and _calls(called, function):
-            return True
-    return False
 
 
 def warmup(function: Any, *args: Any, **kwargs: Any) -> None:
@@ -518,7 +500,8 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
     numerics : {"strict", "contract"}, optional
         ``"strict"`` gives NumPy's arithmetic bit for bit; ``"contract"`` lets the compiler fuse
         multiplications and additions.  By default what `set_numerics` says at the first call.
-        A script module keeps what it has; asking for another is an error.
+        All that the function calls is compiled with it, and with its arithmetic.  What is scripted
+        keeps what it has; to ask for another is an error, as it is for classes and objects.
 
     Returns
     -------
@@ -541,19 +524,20 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
     >>> scaled(np.arange(3.0), 2.0)
     array([-2.,  0.,  2.])
     """
+    if numerics is not None:
+        config.checked_numerics(numerics)
     if function is None:
         return functools.partial(script, numerics=numerics)
     if isinstance(function, ScriptFunction):
+        _check_numerics(function, numerics, function.numerics)
         return function
     if not config.enabled():
         return function
     if isinstance(function, ScriptIfTracing):
         function = function.__wrapped_function__
-    if isinstance(function, type):
-        check_class(function)
-        return function
-    if is_shared(function):
-        check_class(type(function))
+    if isinstance(function, type) or is_shared(function):
+        _check_numerics(function, numerics, None)
+        check_class(function if isinstance(function, type) else type(function))
         return function
     if is_layer(function):
         # Whoever has a layer has imported the layers.
@@ -569,3 +553,19 @@ def script(function: Any = None, *, numerics: str | None = None) -> Any:
             hint=instead_of(function),
         )
     return ScriptFunction(function, numerics)
+
+
+def _check_numerics(function: Any, wanted: str | None, known: str | None) -> None:
+    """Raise where `script` is asked for another arithmetic than something has."""
+    if wanted in (None, known):
+        return
+    if isinstance(function, ScriptFunction):
+        raise CompilationError(
+            f"script() cannot give '{function.__name__}' numerics={wanted!r}: "
+            "it is a script function already",
+            hint="Script the plain function, its __wrapped__, once more.",
+        )
+    raise CompilationError(
+        f"script() cannot give a {type(function).__name__} numerics={wanted!r}",
+        hint="Methods have the arithmetic of the function that calls them: script that with it.",
+    )

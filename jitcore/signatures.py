@@ -27,6 +27,7 @@ from jitcore.codegen.entries.signature import (
     ArrayParam,
     ArraysKind,
     ConstantParam,
+    GeneratorParam,
     Layout,
     ListParam,
     ObjectListParam,
@@ -281,7 +282,7 @@ def _describe_attributes(
     around: tuple[Any, ...],
 ) -> Description:
     if type(value) is list:
-        return _describe_objects(value, names_of)
+        return _describe_objects(value, names_of, around)
     class_ = type(value)
     is_cycle = any(value is one for one in around)
     if is_cycle or len(around) >= MAX_NESTING or not has_plain_attributes(class_):
@@ -313,13 +314,15 @@ def _describe_attributes(
     return ("object", _Identity(class_), tuple(found), tuple(inherited), *found.values())
 
 
-def _describe_objects(values: list[Any], names_of: Callable[[type], Sequence[str]]) -> Description:
+def _describe_objects(
+    values: list[Any], names_of: Callable[[type], Sequence[str]], around: tuple[Any, ...]
+) -> Description:
     """A list of objects of one class by the first: whether others are like it, the entry sees."""
     if not values or not has_plain_attributes(type(values[0])):
         return _FOREIGN
     if any(type(one) is not type(values[0]) for one in values):
         return _FOREIGN
-    one = _describe_attributes(values[0], names_of, False, ())
+    one = _describe_attributes(values[0], names_of, False, around)
     if one == _FOREIGN:
         return _FOREIGN
     _, held, names, inherited, *parts = one
@@ -482,7 +485,7 @@ def type_and_param(
         shape = held.function if isinstance(held, _Code) else held
         return _object(shape, shape.names, description[2:], (), name, dynamic)
     if kind == "generator":
-        return PrimType(description[1]), None
+        return PrimType(description[1]), GeneratorParam(description[1])
     if kind == "any":
         return ANY, None
     type_, python_name, dtype = next(row for row in _NUMBERS.values() if row[1] == kind)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +23,18 @@ from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.entries.entry import bind
 from jitcore.codegen.lower import NotNative
 from jitcore.cuda.compile import DeviceCode, compile_device
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.pipeline import NativePlan, optimize
 from jitcore.signatures import describe_all, type_and_param
 
-__all__ = ["DeviceRun", "NotOnDevice", "compile_on_device", "run_on_device"]
+__all__ = [
+    "DeviceRun",
+    "NotOnDevice",
+    "assert_same_bits",
+    "check_bits",
+    "compile_on_device",
+    "run_on_device",
+]
 
 
 class NotOnDevice(Exception):
@@ -42,6 +50,16 @@ class DeviceRun:
     code: DeviceCode
 
 
+class _Block:
+    """Memory of a temporary, in which nothing lies any more when it is free."""
+
+    def __init__(self, fake: FakeDriver, address: int, size: int) -> None:
+        self._fake, self._address, self._size = fake, address, size
+
+    def __del__(self) -> None:
+        ctypes.memset(self._fake.host_address(self._address, self._size), 0xFF, self._size)
+
+
 class _Pool:
     """Allocates on a fake device."""
 
@@ -54,7 +72,7 @@ class _Pool:
 
     def block(self, size):
         address = self._fake.allocate(size)
-        return address, address
+        return address, _Block(self._fake, address, size)
 
 
 def _to_device(fake: FakeDriver, value: Any) -> Any:
@@ -177,3 +195,41 @@ def _call(fake: FakeDriver, entry: Callable[..., Any], args: tuple[Any, ...]) ->
     finally:
         # Whoever shows a traceback must not look into them.
         del shadows, result
+
+
+def check_bits(
+    function: Callable[..., Any], args: tuple[Any, ...], *, dynamic: bool, nan_signs: bool = True
+) -> None:
+    """Compare a function on a device with NumPy to the bit, its effects on arguments included.
+
+    Parameters
+    ----------
+    function : callable
+    args : tuple
+    dynamic : bool
+    nan_signs : bool
+        Whether the signs of NaN count.
+    """
+    host = tuple(one.copy() for one in args)
+    wanted = function(*host)
+    run = run_on_device(function, args, dynamic=dynamic)
+    assert_same_bits(run.result, wanted, nan_signs=nan_signs)
+    assert_same_bits(run.args, host, nan_signs=nan_signs)
+
+
+def assert_same_bits(found: Any, wanted: Any, *, nan_signs: bool = True) -> None:
+    """Check that arrays, or tuples of them, are the same to the bit."""
+    if isinstance(wanted, tuple):
+        for one, other in zip(found, wanted, strict=True):
+            assert_same_bits(one, other, nan_signs=nan_signs)
+        return
+    if wanted is None:
+        assert found is None
+        return
+    wanted = np.asarray(wanted)
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    # NumPy's functions for tests know no bfloat16; float64 has all of its numbers.
+    exact = [one.astype(np.float64) for one in (found, wanted)]
+    np.testing.assert_array_equal(exact[0], exact[1])
+    signs = [np.signbit(one if nan_signs else np.nan_to_num(one)) for one in exact]
+    np.testing.assert_array_equal(signs[0], signs[1], err_msg="signs")

@@ -13,7 +13,7 @@ from jitcore.frontend import compile_function
 from jitcore.ir import interpreter
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import kind_of
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type, UnionType
 from jitcore.ir.verifier import verify
 from jitcore.signatures import describe, type_and_param

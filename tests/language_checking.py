@@ -136,6 +136,8 @@ class _Walk:
             return value.dtype, value.shape, value.flags.writeable, shown
         if isinstance(value, dict):
             return tuple((self.seen(key), self.seen(one)) for key, one in value.items())
+        if isinstance(value, np.random.Generator):
+            return self.seen(value.bit_generator.state)
         if isinstance(value, set):
             return tuple(sorted(map(repr, value)))
         if isinstance(value, list):

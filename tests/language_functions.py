@@ -250,6 +250,20 @@ def native_with_import(x):
     return total
 
 
+def random_walk(rng, n):
+    place = 0.0
+    for _ in range(n):
+        place += rng.normal(0.0, 0.5) if rng.random() < 0.9 else rng.choice([-3.0, 3.0])
+    return place, rng.permutation(n), rng.integers(5)
+
+
+def random_counts(rng, n):
+    total = 0
+    for _ in range(n):
+        total += rng.binomial(9, 0.5) + rng.integers(3)
+    return total
+
+
 def math_functions(a):
     return (
         math.floor(a),
@@ -413,6 +427,10 @@ PROGRAMS: Table = {
     "`math`": [
         (math_functions, [(2.5,), (0.25,)]),
         (math_errors, [(-1.0,), (4.0,)]),
+    ],
+    "random numbers": [
+        (random_walk, [(np.random.default_rng(1), 9)]),
+        (random_counts, [(np.random.default_rng(1), 9)]),
     ],
     "`hasattr`, `getattr`": [(has_and_get_attributes, [(X, "size"), (X, "zz")])],
     "attributes of arrays": [(attributes_of_objects, [(X,), (np.zeros((2, 3), "f4"),)])],

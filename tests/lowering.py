@@ -31,7 +31,7 @@ from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import BOOL, COMPLEX, FLOAT, INT, TensorType, Type, scalar_type
 
 __all__ = [

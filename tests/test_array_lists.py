@@ -322,3 +322,14 @@ def test_what_is_compiled_for_is_told() -> None:
     scripted = script(steps_down)
     text = str(scripted.explain([np.ones(2)], [np.ones(2)]))
     assert "any list of float64 arrays of rank 1" in text
+
+
+def test_elements_are_told_apart_by_identity() -> None:
+    def same(arrays, one):
+        pairs = sum([p is q for p in arrays for q in arrays])
+        first = arrays[0] is arrays[0], arrays[0] is arrays[1], arrays[1] is not arrays[-1]
+        return pairs, first, [one is each for each in arrays]
+
+    scripted, x = script(same), np.arange(3.0)
+    for arrays in ([x, x], [x, x.copy()], [x.copy(), x, x], [x[:2], x], [x, x + 1, x * 2]):
+        assert scripted(arrays, x) == same(arrays, x)

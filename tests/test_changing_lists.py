@@ -15,7 +15,7 @@ from language_checking import observed
 import jitcore
 from jitcore.ir.graph import Graph, Value
 from jitcore.ir.parser import parse_graph
-from jitcore.ir.passes.changing_lists import is_changing
+from jitcore.ir.specialize.lists.changing_lists import is_changing
 
 READS = (
     "np.array(values).sum()",

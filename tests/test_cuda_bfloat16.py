@@ -10,7 +10,7 @@ import array_libraries
 import numpy as np
 import pytest
 from cuda_machine import fake_machine
-from device_runs import NotOnDevice, run_on_device
+from device_runs import NotOnDevice, assert_same_bits, check_bits, run_on_device
 from fake_cublas import FakeCublas
 from op_samples import samples
 from scipy import special
@@ -22,7 +22,7 @@ from jitcore import cuda
 from jitcore.codegen.cuda import cublas
 from jitcore.cuda import libraries, numpy_calls
 from jitcore.ir.bfloat16 import bfloat16
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import array_type
 from opinfos import OPINFOS
 
@@ -111,22 +111,6 @@ EXACT = [
 ]
 
 
-def same(found: Any, wanted: Any) -> None:
-    if isinstance(wanted, tuple):
-        for one, other in zip(found, wanted, strict=True):
-            same(one, other)
-        return
-    if wanted is None:
-        assert found is None
-        return
-    wanted = np.asarray(wanted)
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    exact = [one.astype(np.float64) for one in (found, wanted)]
-    np.testing.assert_array_equal(exact[0], exact[1])
-    signs = [np.signbit(np.nan_to_num(one)) for one in exact]
-    np.testing.assert_array_equal(signs[0], signs[1], err_msg="signs")
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize(
@@ -136,11 +120,7 @@ def same(found: Any, wanted: Any) -> None:
 def test_bits(function, args, dynamic):
     if function is casts:
         args = tuple(np.nan_to_num(one, posinf=1, neginf=1) for one in args)
-    host = tuple(one.copy() for one in args)
-    wanted = function(*host)
-    run = run_on_device(function, args, dynamic=dynamic)
-    same(run.result, wanted)
-    same(run.args, host)
+    check_bits(function, args, dynamic=dynamic, nan_signs=False)
 
 
 def every_function(x, y):
@@ -348,14 +328,14 @@ def test_libraries_get_their_own_bfloat16(name, monkeypatch):
         for function in (scaled, lambda x: np.cumsum(x, axis=1)):
             found = jitcore.script(function)(x)
             assert type(found) is library.array
-            same(found.numpy(), function(X))
+            assert_same_bits(found.numpy(), function(X), nan_signs=False)
 
 
 def test_dlpack_says_bfloat16():
     with fake_machine():
         x = cuda.from_numpy(X)
         held = array_libraries.DlpackArray(x)
-        same(cuda.as_array(held).numpy(), X)
+        assert_same_bits(cuda.as_array(held).numpy(), X, nan_signs=False)
         assert jitcore.script(scaled)(held).dtype == BFLOAT16
 
 
@@ -365,7 +345,7 @@ def test_what_has_no_form_runs_in_ml_dtypes():
 
     with fake_machine():
         found = jitcore.script(odd)(cuda.from_numpy(X))
-        same(tuple(one.numpy() for one in found), odd(X))
+        assert_same_bits(tuple(one.numpy() for one in found), odd(X), nan_signs=False)
 
 
 def test_a_specialization_for_each_dtype():
@@ -374,7 +354,7 @@ def test_a_specialization_for_each_dtype():
         for dtype in (BFLOAT16, np.uint16, np.float16, BFLOAT16):
             x = X.astype(np.float32).astype(dtype)
             with np.errstate(all="ignore"):
-                same(compiled(cuda.from_numpy(x)).numpy(), scaled(x))
+                assert_same_bits(compiled(cuda.from_numpy(x)).numpy(), scaled(x), nan_signs=False)
         device = compiled._executor.everywhere()[1]
         assert len(device.specializations) == 3
         assert "BFloat16" in str(compiled.explain(cuda.from_numpy(X)))
@@ -386,13 +366,13 @@ def test_the_processor_leaves_it_to_ml_dtypes():
 
     y = Y.astype(np.float32)
     compiled = jitcore.script(mixed)
-    same(compiled(X, y), mixed(X, y))
-    same(jitcore.script(scaled)(X), scaled(X))
+    assert_same_bits(compiled(X, y), mixed(X, y), nan_signs=False)
+    assert_same_bits(jitcore.script(scaled)(X), scaled(X), nan_signs=False)
 
     def narrowed(y):
         return (np.exp(y) * 2 + 1).astype(ml_dtypes.bfloat16)
 
-    same(jitcore.script(narrowed)(y), narrowed(y))
+    assert_same_bits(jitcore.script(narrowed)(y), narrowed(y), nan_signs=False)
 
 
 def test_without_ml_dtypes(monkeypatch):

@@ -259,10 +259,14 @@ def test_views_that_are_returned_need_no_copy(
     assert function is part or len(fake.launches) > launches
 
 
-@pytest.mark.parametrize("function", [sorted_rows, opaque])
-def test_what_is_not_native_runs_on_the_host(fake: FakeDriver, function: Any) -> None:
-    compiled = check(function, M, native=False)
-    assert isinstance(compiled.specializations[-1].plan, HostPlan)
+@pytest.mark.parametrize("function", [np.linalg.pinv, lambda x: np.sort(np.sort(x), axis=0)])
+def test_what_has_nothing_native_runs_on_the_host(fake: FakeDriver, function: Any) -> None:
+    @script
+    def called(x):
+        return function(x)
+
+    same(called(jitcore.to(M, "cuda")), function(M))
+    assert isinstance(called.specializations[-1].plan, HostPlan)
     assert not fake.launches
 
 
@@ -402,10 +406,15 @@ def test_explain(fake: FakeDriver) -> None:
     assert report.lines[1] == "arrays on cuda:0, fake device"
     assert report.bytes_moved == 2 * X.nbytes
     assert "x   Float32[10], C-contiguous" in str(report)
-    compiled = script(opaque)
+    compiled = script(sorted_rows)
     said = str(compiled.explain(jitcore.to(M, "cuda")))
     assert "others on the host, on copies of the arrays" in said
+    assert "on the host, on copies, part 0\n" in said and "np::sort" in said
+    assert "one native function, sorted_rows_region0" in said and "has not run" not in said
     assert "arrays on" not in str(compiled.explain(M))
+    assert "cuda.jit" in compiled.kernels[-1].source
+    said = str(script(several_views).explain(jitcore.to(M, "cuda"), True))
+    assert "runs on the device, in parts; Python makes views" in said
 
 
 def test_graphs_of_calls(fake: FakeDriver) -> None:
@@ -436,9 +445,9 @@ def test_strict_fusion(fake: FakeDriver) -> None:
             y = x * 2 + 1
         return np.linalg.eigvals(y)
 
-    beside(np.eye(2))
-    with pytest.raises(jitcore.Error, match="np::multiply .*no form for the device as a whole"):
-        beside(jitcore.to(np.eye(2), "cuda"))
+    for launches in (0, 1):
+        same(beside(jitcore.to(np.eye(2), "cuda")), beside(np.eye(2)))
+        assert len(fake.launches) == launches + 1
 
 
 def test_without_compilation(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:

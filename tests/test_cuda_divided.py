@@ -26,6 +26,28 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(divided, "LEAST_COLUMN", 64)
 
 
+def check(function, x, *, dynamic):
+    """Compare a function of few long lines with NumPy's, and see that it runs in parts."""
+    host = x.copy("K")
+    wanted = function(host)
+    run = run_on_device(function, (x,), dynamic=dynamic)
+    same(run.result, wanted)
+    same(run.args[0], host)
+    assert "joining the parts" in str(run.code.lowered.notes)
+
+
+def same(found, wanted):
+    if isinstance(wanted, tuple):
+        for one, other in zip(found, wanted, strict=True):
+            same(one, other)
+    elif wanted is None:
+        assert found is None
+    else:
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        tolerance = 2e-3 if wanted.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
 def down(x):
     return x.sum(axis=0)
 
@@ -71,18 +93,7 @@ def some(x):
     ],
 )
 def test_results(function, x, dynamic):
-    host = x.copy("K")
-    wanted = function(host)
-    run = run_on_device(function, (x,), dynamic=dynamic)
-    pairs = zip(
-        *(one if isinstance(one, tuple) else (one,) for one in (run.result, wanted)), strict=True
-    )
-    for found, one in pairs:
-        assert (found.dtype, found.shape) == (one.dtype, one.shape)
-        tolerance = 2e-3 if one.dtype == np.float16 else 1e-5
-        np.testing.assert_allclose(found, one, rtol=tolerance, atol=tolerance)
-    np.testing.assert_array_equal(run.args[0], host)
-    assert "joining the parts" in str(run.code.lowered.notes)
+    check(function, x, dynamic=dynamic)
 
 
 @pytest.mark.usefixtures("short_parts")
@@ -112,8 +123,67 @@ def standardized(x):
     return (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
 
 
+def spread(x):
+    return x.var(axis=1), x.std(axis=0, ddof=1)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def in_place(x):
+    x -= x.mean(axis=-1, keepdims=True)
+    x /= np.abs(x).max(axis=-1, keepdims=True)
+
+
+def kept(x):
+    doubled = x * 2
+    return doubled, doubled.sum(axis=1), doubled.T.copy()
+
+
+def from_the_first(x):
+    shifted = x - x[:, :1]
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def of_middle_axis(x):
+    return (x - x.mean(axis=1, keepdims=True)).max(axis=1)
+
+
 @pytest.mark.usefixtures("short_parts")
-def test_rows_that_are_read_again_stay_one_kernel():
-    run = run_on_device(standardized, (ROWS,))
-    np.testing.assert_allclose(run.result, standardized(ROWS), rtol=1e-4, atol=1e-5)
-    assert "joining the parts" not in str(run.code.lowered.notes)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (standardized, ROWS),
+        (standardized, ROWS[:, ::2]),
+        (standardized, ROWS.astype(np.float64)),
+        (spread, ROWS),
+        (spread, COLUMNS),
+        (softmax, ROWS),
+        (softmax, ROWS.astype(np.float16)),
+        (softmax, ROWS[0]),
+        (in_place, ROWS),
+        (kept, ROWS),
+        (from_the_first, ROWS),
+        (of_middle_axis, CUBE),
+    ],
+)
+def test_lines_that_are_read_again(function, x, dynamic):
+    check(function, x, dynamic=dynamic)
+
+
+@pytest.mark.usefixtures("short_parts")
+def test_a_nest_for_each_time_that_lines_are_read():
+    notes = [one.mapping for one in compile_on_device(standardized, (ROWS,))]
+    assert [note.rpartition(", ")[2] for note in notes] == [
+        *("a part of each line", "joining the parts") * 2,
+        "a time of several",
+    ]
+
+
+def test_many_lines_that_are_read_again_stay_one_kernel():
+    assert len(mappings(softmax, 64, 1 << 17)) == 1
+    assert len(mappings(softmax, 4, 1 << 14)) == 1
+    assert len(mappings(softmax, 4, 1 << 17)) == 5

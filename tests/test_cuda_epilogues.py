@@ -50,7 +50,14 @@ def two_layers(x, w, b):
     return hidden @ w - 1
 
 
+def of_a_temporary(x, w):
+    frame = np.zeros((x.shape[0] + 2, x.shape[1]))
+    frame[1:-1] = x
+    return np.maximum(np.lib.stride_tricks.sliding_window_view(frame, 3, axis=0)[:, :, 0] @ w.T, 0)
+
+
 FUSED = [
+    (of_a_temporary, (X, W), 3),
     (linear, (X, W, BIAS), 1),
     (linear, (WIDE, TALL, TALL[:, 0].copy()), 1),
     (linear, (X[::2], W[:, ::-1], BIAS), 1),

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from cuda_machine import fake_machine
-from device_runs import run_on_device
+from device_runs import assert_same_bits, check_bits, run_on_device
 from fake_cublas import FakeCublas
 
 import jitcore
@@ -65,20 +63,6 @@ def in_place(x, y):
 EXACT = [chain, extrema, compared, roots, casts, from_wide, from_integers, transposed, in_place]
 
 
-def same(found: Any, wanted: Any) -> None:
-    if isinstance(wanted, tuple):
-        for one, other in zip(found, wanted, strict=True):
-            same(one, other)
-        return
-    if wanted is None:
-        assert found is None
-        return
-    wanted = np.asarray(wanted)
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    np.testing.assert_array_equal(found, wanted)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted), err_msg="signs")
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize(
@@ -88,11 +72,7 @@ def same(found: Any, wanted: Any) -> None:
 def test_bits(function, args, dynamic):
     if function is casts:
         args = tuple(np.nan_to_num(one, posinf=1, neginf=1) for one in args)
-    host = tuple(one.copy() for one in args)
-    wanted = function(*host)
-    run = run_on_device(function, args, dynamic=dynamic)
-    same(run.result, wanted)
-    same(run.args, host)
+    check_bits(function, args, dynamic=dynamic)
 
 
 def softmax(x):
@@ -160,7 +140,7 @@ def scaled(x, factor):
 
 def test_a_number_as_an_argument():
     run = run_on_device(scaled, (X, np.float16(1.7)))
-    same(run.result, X * np.float16(1.7))
+    assert_same_bits(run.result, X * np.float16(1.7))
 
 
 def matmul(x, y):

@@ -134,6 +134,9 @@ def test_layers(fake: FakeDriver, prepare: str) -> None:
     [
         nn.Sequential(nn.Conv2d(4, 3, 3, padding=1), nn.ReLU()),
         nn.Conv2d(4, 6, 2, stride=2, groups=2, bias=False),
+        nn.ConvTranspose2d(4, 3, 3),
+        nn.ConvTranspose2d(4, 6, (2, 3), (3, 2), 1, 1, groups=2, bias=False),
+        nn.Sequential(nn.ConvTranspose2d(4, 2, 2, 2, dilation=3, padding=2), nn.ReLU()),
         nn.MaxPool2d(2),
         nn.AvgPool2d(3, 1, 1),
         nn.AdaptiveAvgPool2d(1),
@@ -200,7 +203,7 @@ def test_attention_runs_in_parts_on_the_device(fake: FakeDriver) -> None:
     found, _ = frozen(given, given, given)
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
     assert fake.launches
-    assert "runs in parts: on the device" in str(frozen.explain(given, given, given))
+    assert "runs on the device, in parts" in str(frozen.explain(given, given, given))
 
 
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])

@@ -123,6 +123,47 @@ def squared(x):
     return x * x + x
 
 
+def of_rows(x, row):
+    return x * row + 1
+
+
+def of_columns(x):
+    return x.sum(axis=0)
+
+
+def every_second(x):
+    return x[:, ::2] * 2
+
+
+def of_neighbours(x):
+    return x[:, 1:-3] - x[:, :-4]
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=["sm_80", "sm_90"])
+def test_broadcasts_are_moved_by_vectors_without_a_division(capability):
+    (text,) = ptx_of((of_rows, (WIDE, WIDE[0])), capability)
+    assert count(r"ld\.global\.v4\.f32", [text]) == 4
+    assert count(r"st\.global\.v4\.f32", [text]) == 2
+    assert not count(r"\b(div|rem)\.|mul\.hi\.[su]64", [text])
+
+
+def test_what_lies_between_vectors_is_loaded_beside_them():
+    (text,) = ptx_of((of_neighbours, (WIDE,)), (9, 0))
+    # Two vectors, and next to each its four neighbours; then the elements that are left.
+    assert count(r"ld\.global\.v4\.f32", [text]) == count(r"st\.global\.v4\.f32", [text]) == 2
+    assert count(r"ld\.global\.f32", [text]) == 2 * 4 + 2
+
+
+def test_four_single_elements_are_on_their_way():
+    (text,) = ptx_of((every_second, (WIDE,)), (9, 0))
+    assert count(r"ld\.global\.f32", [text]) == 4 + 1
+
+
+def test_eight_rows_of_a_column_are_on_their_way():
+    parts, _ = ptx_of((of_columns, (np.ones((1 << 14, 64), np.float32),)), (9, 0))
+    assert count(r"ld\.global\.f32", [parts]) == 8 + 1
+
+
 def test_two_vectors_are_on_their_way():
     (text,) = ptx_of(case("chain", 3), (9, 0))
     assert count(r"ld\.global\.v4\.f32", [text]) == 4

@@ -152,3 +152,16 @@ def test_code_outlives_nothing_at_exit() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_parts_of_a_module_are_optimized_apart() -> None:
+    three = "  %one = add i64 1, 2\n  %two = mul i64 %one, 0\n"
+    beside = f"declare i64 @f(i64)\ndefine i64 @g(i64 %x) {{\n{three}  %y = call i64 @f(i64 %x)\n"
+    parts: list[tuple[str, Effort]] = [(f"{beside}  ret i64 %y\n}}\n", "code")]
+    module = compile_module(add_constant(3), name="pair", beside=parts)
+    assert UNARY(module.address("g"))(4) == UNARY(module.address("f"))(4) == 7
+    assert "mul i64 %one, 0" in module.llvm
+    better = compile_module(add_constant(3), name="better", beside=[(parts[0][0], "registers")])
+    assert "mul i64" not in better.llvm
+    single = compile_module(add_constant(3), name="single")
+    assert len({module.key, better.key, single.key}) == 3

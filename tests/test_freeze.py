@@ -303,12 +303,29 @@ class Levelled(nn.Module):
         self.seen.append(value)
 
 
-def test_properties_keep_what_they_may_use():
-    module, frozen = Levelled().eval(), freeze(script(Levelled()).eval())
+class LevelledInPython(Levelled):
+    @property
+    def level(self):
+        return self.held
+
+    @level.setter
+    @jitcore.ignore
+    def level(self, value):
+        self.held = value if value > 0 else 0
+        self.weight = self.weight + value
+        self.seen.append(value)
+
+
+@pytest.mark.parametrize(
+    ("class_", "reason"),
+    [(Levelled, "it may be assigned"), (LevelledInPython, "its module's property level is used")],
+)
+def test_properties_keep_what_they_may_use(class_, reason):
+    module, frozen = class_().eval(), freeze(script(class_()).eval())
     for x in (X, -X, X):
         assert_same(frozen(x), module(x))
     assert frozen.seen == module.seen
-    assert "weight: its module's property level is used" in dump_alias_db(frozen)
+    assert f"weight: {reason}" in dump_alias_db(frozen)
 
 
 class Scaled(nn.Module):

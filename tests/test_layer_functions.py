@@ -17,7 +17,7 @@ from jitcore import nn, script
 from jitcore.frontend import compile_function
 from jitcore.ir.ops import kind_of
 from jitcore.ir.ops.layers import OPS, layer_kind
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY, TensorType
 from jitcore.nn import functional as F
 

@@ -13,8 +13,8 @@ import pytest
 from checking import check
 from jitcore import script
 from jitcore.ir.parser import parse_graph
-from jitcore.ir.passes import list_extensions
-from jitcore.ir.passes.list_extensions import extend_lists_in_place
+from jitcore.ir.specialize.lists import list_extensions
+from jitcore.ir.specialize.lists.list_extensions import extend_lists_in_place
 from jitcore.pipeline import NativePlan
 
 

@@ -14,9 +14,9 @@ import jitcore
 from jitcore import script
 from jitcore.ir.graph import Graph
 from jitcore.ir.parser import parse_graph
-from jitcore.ir.passes import local_lists
-from jitcore.ir.passes.local_lists import with_local_lists
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.lists import local_lists
+from jitcore.ir.specialize.lists.local_lists import with_local_lists
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import FLOAT, INT, TensorType
 from jitcore.ir.verifier import verify
 from jitcore.pipeline import NativePlan

@@ -423,3 +423,31 @@ def test_random_programs(seed: int) -> None:
         one.y = 1.0
         assert outcome(compiled, make()) == expected, text
     assert isinstance(compiled.specializations[0].plan, NativePlan), text
+
+
+class Place:
+    """An object whose neighbours have it among theirs."""
+
+    def __init__(self, number):
+        self.number = number
+        self.weight = 0.5
+        self.neighbours: list[Place] = []
+        self.all: list[Place] = []
+
+
+def connect(places, a, b):
+    places[a].neighbours.append(places[b])
+    places[b].neighbours.append(places[a])
+    places[a].weight += places[b].number
+    return len(places[a].neighbours), places[b].weight
+
+
+def test_lists_of_objects_that_refer_to_each_other():
+    def numbers(function):
+        places = [Place(number) for number in range(4)]
+        for place in places:
+            place.all = places
+        given = [function(places, a, b) for a, b in ((0, 1), (0, 2), (1, 2), (0, 0), (3, 1))]
+        return given, [[one.number for one in place.neighbours] for place in places]
+
+    assert numbers(script(connect)) == numbers(connect)

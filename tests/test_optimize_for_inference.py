@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from script_modules import Residual, array, assert_same_error, lenet, mlp
+from script_modules import Residual, array, assert_same, assert_same_error, lenet, mlp
 
 from jitcore import Error, SerializationError, export, freeze, nn, optimize_for_inference, script
 
@@ -171,14 +171,18 @@ def test_it_takes_script_modules_only():
 
 def test_it_stays_on_this_machine():
     ready = optimize_for_inference(script(nn.Linear(4, 3)))
-    for attempt in (
-        lambda: ready.save(io.BytesIO()),
-        lambda: pickle.dumps(ready),
-        lambda: copy.copy(ready),
-        lambda: copy.deepcopy(ready),
-    ):
+    for attempt in (lambda: ready.save(io.BytesIO()), lambda: pickle.dumps(ready)):
         with pytest.raises(SerializationError, match=r"optimize_for_inference\(\) makes a module"):
             attempt()
+
+
+def test_copies_are_as_ready():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
+    ready, x = optimize_for_inference(script(model)), array(2, 3, 6, 6)
+    for made in (copy.copy(ready), copy.deepcopy(ready)):
+        assert "packed=" in str(made.graph)
+        assert_same(made(x), ready(x))
+        assert optimize_for_inference(made) is made
 
 
 def test_errors_are_those_of_the_model():

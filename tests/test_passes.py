@@ -770,6 +770,24 @@ def test_unroll_must_not_fire(parts: dict[str, str]) -> None:
     check_unchanged(unroll_array_loops, loop_text(**parts))
 
 
+def test_unroll_reads_numbers_of_arrays_from_outside() -> None:
+    text = """
+        graph(%x : Float32[n], %c : Float32[3]):
+          %0 : int = prim::Constant[value=3]()
+          %1 : bool = prim::Constant[value=True]()
+          %z : Float32[n] = prim::Loop(%0, %1, %x)
+            block0(%i : int, %a : Float32[n]):
+              %b : Float32[] = np::view[index="$0"](BASE, %i)
+              %d : Float32 = np::item(%b)
+              %e : Float32[n] = np::multiply(%a, %d)
+              -> (%1, %e)
+          return (%z)
+        """
+    result, changed = apply(unroll_array_loops, text.replace("BASE", "%c"))
+    assert changed and result.count("np::item") == 3 and "prim::Loop" not in result
+    check_unchanged(unroll_array_loops, text.replace("BASE", "%a"))
+
+
 def test_unroll_leaves_loops_of_numbers() -> None:
     check_unchanged(
         unroll_array_loops,

@@ -9,7 +9,7 @@ import pytest
 from checking import check
 from jitcore.script import script
 
-LENGTHS = [1, 3, 7, 8, 10, 33, 256, 257, 1025, 2050]
+LENGTHS = [1, 3, 7, 8, 10, 16, 33, 63, 64, 127, 128, 256, 257, 1025, 2050]
 
 
 def along_rows(x):

@@ -72,6 +72,8 @@ def test_round_trip() -> None:
     graph = parse_graph(TEXT)
     assert str(graph) == TEXT
     groups = graph.find_all_nodes("prim::FusionGroup")
+    assert graph.find_node("prim::FusionGroup") is groups[0]
+    assert graph.find_node("prim::Nothing") is None
     assert len(groups) == 2
     assert groups[0].attributes["graph"] is groups[1].attributes["graph"]
 

@@ -412,7 +412,7 @@ def test_what_a_script_module_is():
     assert "np::" in str(scripted.graph)
     assert "def forward" in scripted.code
     assert scripted[0].forward.graph.inputs[0].name == "input"
-    with pytest.raises(AttributeError, match="module 'Sequential' has no attribute 'nope'"):
+    with pytest.raises(AttributeError, match="'Sequential' object has no attribute 'nope'"):
         scripted.nope
     inside = nn.Sequential(scripted, nn.ReLU())
     assert_same(script(inside)(array(2, 8)), inside(array(2, 8)))

@@ -110,6 +110,15 @@ def test_what_is_not_written_past_the_caches() -> None:
     assert not is_streamed(check(lambda x: x.reshape(-1, 4) + np.arange(4), x))
 
 
+def test_arrays_of_which_the_cache_holds_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "largest_cache", lambda: 48 * 1024)
+    x, y = np.random.default_rng(4).random((2, 4096)).astype(np.float32)
+    assert not is_streamed(check(chain, x[:2048], y[:2048]))
+    assert not is_streamed(check(chain, x, y))
+    assert not is_streamed(check(chain, x.repeat(2), y.repeat(2)))
+    assert is_streamed(check(chain, x.repeat(3), y.repeat(3)))
+
+
 def test_time_loops_count_their_arrays_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def steps(x, y):
         for _ in range(50):

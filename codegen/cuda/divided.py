@@ -30,6 +30,7 @@ from dataclasses import replace
 import numpy as np
 
 from jitcore.codegen.cuda.kernels import WARP
+from jitcore.codegen.cuda.linear import stride_along
 from jitcore.codegen.cuda.nests import chain, extent_of, is_independent
 from jitcore.codegen.cuda.reductions import Reduced, reductions_of
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
@@ -62,7 +63,7 @@ from jitcore.codegen.lowering.arithmetic import (
 )
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Divided", "divided"]
+__all__ = ["Several", "divided", "is_reduction", "least_part", "line_blocks", "line_number"]
 
 ENOUGH_BLOCKS = 512
 """What keeps a large device busy."""
@@ -72,28 +73,28 @@ LEAST_ROW, LEAST_COLUMN = 16384, 512
 
 
 @dataclass(frozen=True, slots=True)
-class Divided:
-    """A reduction in two nests.
+class Several:
+    """Several nests in the place of one.
 
     Parameters
     ----------
     bindings : list of Let
-        Of the host: how many parts there are, and how long they are.
+        Numbers that the host needs.
     pays : Expr
-        Whether there is more than one part.
+        Whether they are better than the one.
     memory : list of (Var, Expr)
-        What the parts lie in, and how many bytes that takes.
-    parts, whole : For
+        What they leave for each other lies in, and how many bytes that takes.
+    nests : list
+        Nests, each with what it does, and what is several nests itself.
     """
 
     bindings: list[Let]
     pays: Expr
     memory: list[tuple[Var, Expr]]
-    parts: For
-    whole: For
+    nests: list[tuple[For, str] | Several]
 
 
-def divided(nest: For, is_column: Callable[[For, For], bool], names: set[str]) -> Divided | None:
+def divided(nest: For, is_column: Callable[[For, For], bool], names: set[str]) -> Several | None:
     """A nest that reduces lines, in two; None where that is not all it does, or never pays.
 
     Parameters
@@ -110,7 +111,7 @@ def divided(nest: For, is_column: Callable[[For, For], bool], names: set[str]) -
     inner = [one for one in body if isinstance(one, For)]
     if len(inner) != 1 or not _is_plain(loops, body, inner[0]):
         return None
-    found = reductions_of(inner[0])
+    found = reductions_of(inner[0]) if is_reduction(inner[0]) else ()
     begun = {one.var.name: one for one in body if isinstance(one, Let) and one.mutable}
     if not found or any(one.var.name not in begun for one in found):
         return None
@@ -118,11 +119,36 @@ def divided(nest: For, is_column: Callable[[For, For], bool], names: set[str]) -
     return None if made.pays == Const(False, "bool") else made.result()
 
 
+def is_reduction(loop: For) -> bool:
+    """Whether a loop reduces what iterations have apart, each of which may write elements, too."""
+    stores = (one for one in loop.body if isinstance(one, Store))
+    steps = (stride_along(one.index, loop.var.name) for one in stores)
+    return bool(reductions_of(loop)) and all(step not in (None, ZERO) for step in steps)
+
+
+def line_blocks(lines: Expr, is_column: bool) -> Expr:
+    """How many blocks there are where each takes a row, or as many columns as a warp has lanes."""
+    return _quotient(add(lines, integer(WARP - 1)), WARP) if is_column else lines
+
+
+def least_part(is_column: bool) -> int:
+    """How many elements of a line are worth blocks of their own."""
+    return LEAST_COLUMN if is_column else LEAST_ROW
+
+
+def line_number(loops: Sequence[For]) -> Expr:
+    """The number of a line."""
+    line: Expr = ZERO
+    for loop in loops:
+        line = add(multiply(line, extent_of(loop)), _counted(loop))
+    return line
+
+
 def _is_plain(loops: Sequence[For], body: Sequence[Stmt], inner: For) -> bool:
     """Whether extents are the host's, and the inner loop does nothing but reduce."""
     if not all(isinstance(one, Let | Assign | Store | Comment | For) for one in body):
         return False
-    if not all(isinstance(one, Let | Assign | Comment) for one in inner.body):
+    if not all(isinstance(one, Let | Assign | Store | Comment) for one in inner.body):
         return False
     own = bound_names([*body, *loops]) | {one.var.name for one in loops}
     return inner.step == 1 and not own & {*variables(inner.start), *variables(inner.stop)}
@@ -143,10 +169,9 @@ class _Division:
         self._loops, self._body, self._inner, self._found = loops, body, inner, found
         self._names = names
         self._lines = product(map(extent_of, loops))
-        blocks = _quotient(add(self._lines, integer(WARP - 1)), WARP) if is_column else self._lines
-        least = LEAST_COLUMN if is_column else LEAST_ROW
+        blocks = line_blocks(self._lines, is_column)
         extent = extent_of(inner)
-        most = _quotient(extent, least)
+        most = _quotient(extent, least_part(is_column))
         wanted = _quotient_of(integer(ENOUGH_BLOCKS), maximum(blocks, ONE))
         parts = maximum(minimum(wanted, most), ONE)
         # Whole vectors of each dtype begin at the multiples of this.
@@ -164,7 +189,7 @@ class _Division:
         self._bindings.append(Let(var, value))
         return var
 
-    def result(self) -> Divided:
+    def result(self) -> Several:
         """Both nests."""
         memory = {
             one.var.name: Var(numbered(f"{one.var.name}_parts", self._names), "ptr")
@@ -179,18 +204,14 @@ class _Division:
             )
             for one in self._found
         ]
-        first, whole = self._nest_of_parts(memory), self._nest_of_wholes(memory)
-        return Divided(self._bindings, self.pays, sizes, first, whole)
-
-    def _line(self) -> Expr:
-        """The number of a line."""
-        line: Expr = ZERO
-        for loop in self._loops:
-            line = add(multiply(line, extent_of(loop)), _counted(loop))
-        return line
+        nests: list[tuple[For, str] | Several] = [
+            (self._nest_of_parts(memory), "a part of each line"),
+            (self._nest_of_wholes(memory), "joining the parts"),
+        ]
+        return Several(self._bindings, self.pays, sizes, nests)
 
     def _part(self, memory: dict[str, Var], one: Reduced, part: Expr) -> tuple[Var, Expr]:
-        return memory[one.var.name], add(multiply(part, self._lines), self._line())
+        return memory[one.var.name], add(multiply(part, self._lines), line_number(self._loops))
 
     def _nest_of_parts(self, memory: dict[str, Var]) -> For:
         part = Var(numbered("part", self._names), "int64")

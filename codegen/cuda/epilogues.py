@@ -22,11 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitcore.codegen.cuda.host_part import HOST_CALLS
-from jitcore.codegen.cuda.linear import simplified, stride_along
+from jitcore.codegen.cuda.host_part import HOST_CALLS, before_returns
+from jitcore.codegen.cuda.linear import stride_along
 from jitcore.codegen.cuda.nests import chain, is_independent
 from jitcore.codegen.cuda.products import element_of, extents, is_product, matrices
-from jitcore.codegen.loop_passes.rewriting import replaced, with_blocks, with_expressions
+from jitcore.codegen.loop_passes.rewriting import (
+    replaced,
+    simplified,
+    with_blocks,
+    with_expressions,
+)
 from jitcore.codegen.loop_passes.traversal import expressions, loads_in, variables, walk
 from jitcore.codegen.loops import (
     Assign,
@@ -241,8 +246,13 @@ def _is_in_c_order(index: Expr, loops: Sequence[For]) -> bool:
 
 
 def _joined(statements: Sequence[Stmt], found: _Epilogue) -> list[Stmt]:
-    """The statements without the product and its temporary, and with its elements in the nest."""
+    """The statements without the product and its temporary, and with its elements in the nest.
+
+    What is free after the product is now free after the nest, and wherever the function is left in
+    between: the nest reads it.
+    """
     name = found.temporary.name
+    read = {x for arg in found.product.call.args for x in variables(arg)}
 
     def is_of_temporary(one: Stmt) -> bool:
         if one is found.product or (isinstance(one, Let) and one.var.name == name):
@@ -250,13 +260,28 @@ def _joined(statements: Sequence[Stmt], found: _Epilogue) -> list[Stmt]:
         is_freed = isinstance(one, Do) and _is_release(one) and found.temporary in one.call.args
         return is_freed or _is_check(one, found.temporary)
 
+    def is_held(one: Stmt) -> bool:
+        if not (isinstance(one, Do) and _is_release(one)):
+            return False
+        return any(x in read for arg in one.call.args for x in variables(arg))
+
     def block(inside: Sequence[Stmt]) -> list[Stmt]:
         made: list[Stmt] = []
+        held: list[Stmt] = []
+        is_between = False
         for one in inside:
             if one is found.nest:
-                made.append(found.joined())
-            elif not is_of_temporary(one):
-                made.append(with_blocks(one, block))
+                made += [found.joined(), *held]
+                held, is_between = [], False
+            elif is_of_temporary(one):
+                is_between = is_between or one is found.product
+            elif is_between and is_held(one):
+                held.append(one)
+            else:
+                left = [with_blocks(one, block)]
+                for release in held:
+                    left = before_returns(left, release)
+                made += left
         return made
 
     return block(statements)

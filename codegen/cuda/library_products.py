@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from jitcore.codegen.cuda.cublas import gemm_symbol
 from jitcore.codegen.cuda.cublaslt import BIASED, biased_symbol
-from jitcore.codegen.cuda.linear import simplified, stride_along
+from jitcore.codegen.cuda.linear import stride_along
 from jitcore.codegen.cuda.nests import chain, is_independent
 from jitcore.codegen.cuda.products import MATMUL, PRODUCT, extents, factors_of, product_in
 from jitcore.codegen.cuda.vendor import DTYPES
-from jitcore.codegen.loop_passes.rewriting import replaced
+from jitcore.codegen.loop_passes.rewriting import replaced, simplified
 from jitcore.codegen.loops import Binary, Call, Comment, Expr, For, Let, Load, Stmt, Store
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.ir.dataclass import dataclass

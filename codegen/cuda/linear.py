@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from jitcore.codegen.loop_passes.rewriting import replaced
+from jitcore.codegen.loop_passes.rewriting import replaced, simplified
 from jitcore.codegen.loop_passes.traversal import variables
 from jitcore.codegen.loops import Binary, Expr, Var
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, multiply, subtract
 
-__all__ = ["depends_on", "offset_from", "simplified", "stride_along"]
+__all__ = ["depends_on", "offset_from", "stride_along"]
 
 
 def depends_on(x: Expr, name: str) -> bool:
@@ -49,19 +49,3 @@ def offset_from(index: Expr, name: str) -> Expr | None:
     if stride_along(index, name) != ONE:
         return None
     return simplified(replaced(index, lambda one: ZERO if one == Var(name, "int64") else None))
-
-
-def simplified(x: Expr) -> Expr:
-    """An expression with what is constant in its int64 arithmetic folded."""
-
-    def change(one: Expr) -> Expr | None:
-        match one:
-            case Binary("add", x, y, "int64"):
-                return add(simplified(x), simplified(y))
-            case Binary("sub", x, y, "int64"):
-                return subtract(simplified(x), simplified(y))
-            case Binary("mul", x, y, "int64"):
-                return multiply(simplified(x), simplified(y))
-        return None
-
-    return replaced(x, change)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from jitcore.codegen.cuda.linear import depends_on, simplified, stride_along
-from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
+from jitcore.codegen.cuda.linear import depends_on, stride_along
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced, simplified, with_expressions
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     calls_c,
@@ -19,6 +19,7 @@ from jitcore.codegen.loops import (
     Assign,
     Binary,
     Break,
+    Cast,
     Comment,
     Const,
     Expr,
@@ -59,6 +60,8 @@ __all__ = [
 ELEMENT_THREADS = 256
 MAX_BLOCKS = 1 << 20
 """More iterations than that many blocks have threads are taken in turns."""
+
+MAX_WORD = (1 << 32) - 1
 
 
 def check_nest(nest: For) -> None:
@@ -177,13 +180,16 @@ def _without_indices(x: Expr) -> Expr:
     return replaced(x, change)
 
 
-def flat(loops: Sequence[For], names: set[str]) -> tuple[Expr, Var, list[Stmt]]:
+def flat(loops: Sequence[For], names: set[str]) -> tuple[Expr, Var, list[Let]]:
     """One count for several loops: how far, the counter, and what it means for theirs."""
     extents = [extent_of(loop) for loop in loops]
     if len(loops) == 1 and loops[0].start == ZERO:
         return extents[0], loops[0].var, []
+    size = product(extents)
     counter = Var(numbered("element", names), "int64")
-    bindings: list[Stmt] = []
+    if isinstance(size, Const) and 0 < size.value <= MAX_WORD:
+        return size, counter, list(_places_by_words(loops, counter, names))
+    bindings: list[Let] = []
     rest: Expr = counter
     for loop, extent in reversed(list(zip(loops, extents, strict=True))[1:]):
         whole = Var(numbered(f"{loop.var.name}_rows", names), "int64")
@@ -192,4 +198,21 @@ def flat(loops: Sequence[For], names: set[str]) -> tuple[Expr, Var, list[Stmt]]:
         bindings.append(Let(loop.var, add(loop.start, place)))
         rest = whole
     bindings.append(Let(loops[0].var, add(loops[0].start, rest)))
-    return product(extents), counter, bindings
+    return size, counter, bindings
+
+
+def _places_by_words(loops: Sequence[For], counter: Var, names: set[str]) -> Iterator[Let]:
+    """What a count means for loops of known extents, in words of 32 bits: half the instructions."""
+    rest = Var(numbered("rest", names), "uint32")
+    yield Let(rest, Cast(counter, "uint32"))
+    for loop in reversed(loops[1:]):
+        extent = extent_of(loop)
+        assert isinstance(extent, Const)
+        word = Const(extent.value, "uint32")
+        whole = Var(numbered(f"{loop.var.name}_rows", names), "uint32")
+        before = Binary("mul", whole, word, "uint32")
+        yield Let(whole, Binary("quot", rest, word, "uint32"))
+        place = Cast(Binary("sub", rest, before, "uint32"), "int64")
+        yield Let(loop.var, add(loop.start, place))
+        rest = whole
+    yield Let(loops[0].var, add(loops[0].start, Cast(rest, "int64")))

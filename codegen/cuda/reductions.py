@@ -33,7 +33,7 @@ from jitcore.codegen.cuda.nests import (
     jumps,
 )
 from jitcore.codegen.cuda.tuning import DEFAULT
-from jitcore.codegen.cuda.vectors import by_vectors
+from jitcore.codegen.cuda.vectors import by_elements, by_vectors
 from jitcore.codegen.loop_passes.rewriting import numbered, with_blocks
 from jitcore.codegen.loop_passes.traversal import bound_names, expressions, variables, walk
 from jitcore.codegen.loops import (
@@ -64,6 +64,9 @@ __all__ = [
 
 TOTAL_BLOCKS = 1024
 """The most parts of a total: enough to fill a large device."""
+
+ROWS = 8
+"""Elements of a column that a thread asks for before it waits: those of others are neighbours."""
 
 _ASSOCIATIVE = frozenset({"add", "mul", "min", "max", "and", "or"})
 
@@ -162,7 +165,8 @@ def share_reduction(
         end.append(Assign(one.var, Binary(one.op, one.var, part, part.dtype, reassoc=is_float)))
     if own_loops is not None:
         return [*begin, *own_loops(shared), *end]
-    return [*begin, *([shared] if team == PARTS else by_vectors(shared, names)[0]), *end]
+    loops = by_elements(shared, names, ROWS) if team == PARTS else by_vectors(shared, names)[0]
+    return [*begin, *loops, *end]
 
 
 def make_parts(

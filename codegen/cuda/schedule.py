@@ -21,6 +21,7 @@ total
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jitcore.codegen.cuda.kernels import (
     BLOCK,
@@ -50,7 +51,7 @@ from jitcore.codegen.cuda.scans import is_scan
 from jitcore.codegen.cuda.teams import TeamWork, is_shareable
 from jitcore.codegen.cuda.tiles import by_tiles
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
-from jitcore.codegen.cuda.vectors import by_vectors
+from jitcore.codegen.cuda.vectors import Lines, by_vectors
 from jitcore.codegen.loop_passes.rewriting import numbered
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
@@ -133,7 +134,8 @@ def map_nest(nest: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped | N
 def _elements(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:
     size, counter, bindings = flat(loops, names)
     loop = ThreadFor(counter, ZERO, size, [*bindings, *body], scope="grid", once=True)
-    statements, width = by_vectors(loop, names, tuning.vectors)
+    lines = Lines(loops[:-1], replace(loops[-1], body=body), bindings) if bindings else None
+    statements, width = by_vectors(loop, names, tuning.vectors, lines)
     threads = tuning.element_threads
     launch = Launch(blocks_for(size, threads * width), integer(threads))
     each = "a thread per element" if width == 1 else f"a thread per {width} elements"

@@ -31,8 +31,9 @@ import numpy as np
 
 from jitcore.codegen.cuda.chunks import CHUNKS, can_chunk, scan_by_chunks
 from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
-from jitcore.codegen.cuda.divided import Divided, divided
+from jitcore.codegen.cuda.divided import Several, divided
 from jitcore.codegen.cuda.epilogues import with_epilogues
+from jitcore.codegen.cuda.fission import fission
 from jitcore.codegen.cuda.host_part import (
     COUNTING,
     HOST_CALLS,
@@ -443,25 +444,30 @@ class _Splitter:
             yield from self._control(nest)
             return
         yield from self._flush()
-        few = divided(nest, is_by_columns, self._names)
-        if few is None:
+        several = fission(nest, is_by_columns, self._names)
+        several = several or divided(nest, is_by_columns, self._names)
+        if several is None:
             yield from self._launch(mapped)
-        elif few.pays == TRUE:
-            yield from self._by_parts(few)
+        elif several.pays == TRUE:
+            yield from self._launch_all(several)
         else:
-            by_parts = list(self._by_parts(few))
-            yield If(few.pays, by_parts, list(self._launch(mapped)))
+            launches = list(self._launch_all(several))
+            yield If(several.pays, launches, list(self._launch(mapped)))
 
-    def _by_parts(self, few: Divided) -> Iterator[Stmt]:
-        """A reduction of few lines, in two kernels."""
-        yield from few.bindings
-        for pointer, size in few.memory:
+    def _launch_all(self, several: Several) -> Iterator[Stmt]:
+        """Several kernels in the place of one."""
+        yield from several.bindings
+        for pointer, size in several.memory:
             yield from self._allocated(pointer, size)
-        for nest, what in ((few.parts, "a part of each line"), (few.whole, "joining the parts")):
+        for one in several.nests:
+            if isinstance(one, Several):
+                yield from self._launch_all(one)
+                continue
+            nest, what = one
             mapped = map_nest(nest, set(self._names), self._tuning)
             assert mapped is not None
             yield from self._launch(replace(mapped, mapping=f"{mapped.mapping}, {what}"))
-        for pointer, _ in few.memory:
+        for pointer, _ in several.memory:
             yield Do(Call("jc_cuda_free", (pointer,), "void", external=True))
 
     def _allocated(self, pointer: Var, size: Expr) -> Iterator[Stmt]:

@@ -25,6 +25,7 @@ import numpy as np
 from jitcore.codegen.entries import layout
 from jitcore.codegen.entries.boxing import box_results, count_slots
 from jitcore.codegen.entries.entry_code import EntryCode
+from jitcore.codegen.entries.generators import give_back_all, global_generator, interface
 from jitcore.codegen.entries.guards import (
     Arguments,
     check_different,
@@ -214,6 +215,7 @@ class EntryWriter:
             matters = code.call("i1", "jc_float_errors_matter")
             code.guard(code.value(f"xor i1 {matters}, true"))
         work = self._check_work()
+        self._take_generators()
         lists = read_lists(code, found, self._signature.element_writes)
         code.call("void", "jc_note_call", "ptr %self")
         noted = [one for note in self._signature.noted for one in (_TAG, *note.types)]
@@ -228,6 +230,7 @@ class EntryWriter:
         self._restore_thread(state)
         failed = self._write_elements(status)
         free_lists(code, lists)
+        self._give_generators_back(status)
         self._write_error(status, results, captured)
         self._write_failure(failed, captured)
         if work is not None:
@@ -332,6 +335,24 @@ class EntryWriter:
         balance.take(code, take)
         return balance
 
+    def _take_generators(self) -> None:
+        """Lock what the native function draws from."""
+        code, found = self._code, self._found
+        if self._signature.draws_globally:
+            found.generators.append(global_generator(code))
+            found.operands.append(interface(code, found.generators[-1]))
+        for one in found.generators:
+            one.take(code)
+
+    def _give_generators_back(self, status: str) -> None:
+        """Unlock it again, as it was before the call where Python begins anew."""
+        code, generators = self._code, self._found.generators
+        if not generators:
+            return
+        numbers = (0, *self._signature.late_errors)
+        is_done = code.any_of([code.same(status, str(one), "i64") for one in numbers])
+        give_back_all(code, generators, code.value(f"xor i1 {is_done}, true"))
+
     def _handled(self, status: str, results: str) -> str:
         """What the handler gives for a status of the native function, or another one."""
         code = self._code
@@ -411,8 +432,7 @@ class EntryWriter:
     def _write_error(self, status: str, results: str, captured: list[str]) -> None:
         code = self._code
         success, error = code.new_label("success"), code.new_label("error")
-        likely = code.value(f"call i1 @llvm.expect.i1(i1 {code.same(status, '0', 'i64')}, i1 true)")
-        code.effect(f"br i1 {likely}, label %{success}, label %{error}")
+        code.branch_as_usual(code.same(status, "0", "i64"), success, error)
         code.start(error)
         self._write_return(self._handled(status, results), captured)
         code.start(success)
@@ -431,6 +451,7 @@ class EntryWriter:
         """The lines of the block ``miss``."""
         code, written = self._code, len(self._code.lines)
         code.start("miss")
+        give_back_all(code, self._found.generators, "false")
         code.drop_held()
         lines = code.lines[written:]
         del code.lines[written:]

@@ -11,6 +11,8 @@ from jitcore.codegen.printers.llvm_instructions import Instructions
 
 __all__ = ["EntryCode"]
 
+_USUALLY = '!{!"branch_weights", i32 2000, i32 1}'
+
 
 class EntryCode(Instructions):
     """The lines of an entry function, what they declare, and the constants they read.
@@ -37,7 +39,8 @@ class EntryCode(Instructions):
         if id(value) not in self._places:
             self._places[id(value)] = len(self.constants)
             self.constants.append(value)
-        return self.load("ptr", f"@{self.table}", 8 * self._places[id(value)])
+        place = self.offset(f"@{self.table}", 8 * self._places[id(value)])
+        return self.value(f"load ptr, ptr {place}, !invariant.load !{{}}")
 
     def constant_name(self, name: str) -> str:
         """The address of the name of an attribute, as Python itself has it."""
@@ -130,9 +133,8 @@ class EntryCode(Instructions):
         holds = conditions[0]
         for condition in conditions[1:]:
             holds = self.value(f"and i1 {holds}, {condition}")
-        likely = self.value(f"call i1 @llvm.expect.i1(i1 {holds}, i1 true)")
         label = self.new_label("checked")
-        self.effect(f"br i1 {likely}, label %{label}, label %miss")
+        self.branch_as_usual(holds, label, "miss")
         self.start(label)
 
     def guard_type(self, value: str, type_: type) -> None:
@@ -154,6 +156,10 @@ class EntryCode(Instructions):
         """Begin a block; the one before must have ended."""
         self.lines.append(f"{label}:")
         self.block = label
+
+    def branch_as_usual(self, condition: str, usual: str, rare: str) -> None:
+        """End the block by a condition that nearly always holds."""
+        self.effect(f"br i1 {condition}, label %{usual}, label %{rare}, !prof {_USUALLY}")
 
     def jump(self, label: str) -> None:
         """End the block and go to another."""

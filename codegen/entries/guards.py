@@ -17,6 +17,7 @@ from jitcore.codegen.entries import layout
 from jitcore.codegen.entries.array_lists import read_arrays
 from jitcore.codegen.entries.callables import held_by_function, held_by_partial
 from jitcore.codegen.entries.entry_code import EntryCode
+from jitcore.codegen.entries.generators import TakenGenerator, check_generator, interface
 from jitcore.codegen.entries.object_lists import (
     ObjectListFields,
     check_object_list,
@@ -26,6 +27,7 @@ from jitcore.codegen.entries.object_lists import (
 from jitcore.codegen.entries.signature import (
     ArrayParam,
     ArraysKind,
+    GeneratorParam,
     KindParam,
     ListKind,
     ListParam,
@@ -109,6 +111,8 @@ class Arguments:
         All lists, whose numbers are read when everything else is known to fit.
     object_lists : list of ObjectListFields
         All lists of objects, in the order of `ir.graph.FieldWrite`.
+    generators : list of TakenGenerator
+        All random generators, which are locked when everything else is known to fit.
     """
 
     operands: list[str] = field(default_factory=list)
@@ -118,6 +122,7 @@ class Arguments:
     defaulted: list[_Defaulted] = field(default_factory=list)
     lists: list[_ListFields] = field(default_factory=list)
     object_lists: list[ObjectListFields] = field(default_factory=list)
+    generators: list[TakenGenerator] = field(default_factory=list)
 
 
 def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> None:
@@ -141,6 +146,9 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
         code.guard_type(value, param.class_)
     elif isinstance(param, ListParam):
         _check_list(code, param, value, found)
+    elif isinstance(param, GeneratorParam):
+        found.generators.append(check_generator(code, param, value))
+        found.operands.append(interface(code, found.generators[-1]))
     else:
         _check_constant(code, param.value, value)
 

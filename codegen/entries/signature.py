@@ -15,6 +15,7 @@ __all__ = [
     "ArraysKind",
     "ConstantParam",
     "ConstantResult",
+    "GeneratorParam",
     "InputResult",
     "KindParam",
     "Layout",
@@ -203,6 +204,16 @@ class ObjectListParam:
     inherited: tuple[tuple[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GeneratorParam:
+    """An object of exactly this class of ``numpy.random``, whose interface is passed on.
+
+    Its bit generator is locked while the function runs.
+    """
+
+    name: Literal["Generator", "RandomState"]
+
+
 Param = (
     ArrayParam
     | ScalarParam
@@ -212,6 +223,7 @@ Param = (
     | ObjectParam
     | ListParam
     | ObjectListParam
+    | GeneratorParam
 )
 
 
@@ -298,7 +310,10 @@ class Signature:
     element_writes : tuple of FieldWrite
         The attributes of objects in lists that are written; the lists have the numbers.
     late_errors : tuple of int
-        The statuses of exceptions after arrays were written: such attributes are set all the same.
+        The statuses of exceptions after arrays were written: such attributes are set all the same,
+        and generators are left as they are then.
+    draws_globally : bool
+        The function gets the interface of NumPy's own random generator after its parameters.
     """
 
     params: tuple[Param, ...]
@@ -307,3 +322,4 @@ class Signature:
     noted: tuple[NotedAttribute, ...] = ()
     element_writes: tuple[FieldWrite, ...] = ()
     late_errors: tuple[int, ...] = ()
+    draws_globally: bool = False

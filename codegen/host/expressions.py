@@ -23,7 +23,7 @@ from jitcore.codegen.host.text import Precedence, Text, is_identifier
 from jitcore.codegen.host.variables import is_literal, is_repeatable
 from jitcore.ir import interpreter
 from jitcore.ir.graph import Node, Value
-from jitcore.ir.types import TensorType
+from jitcore.ir.types import BOOL, FLOAT, INT, TensorType
 
 __all__ = ["Expressions", "Functions"]
 
@@ -203,7 +203,12 @@ class Expressions:
         return self.weak(node.inputs[number], node.inputs[:number] + node.inputs[number + 1 :])
 
     def weak(self, value: Value, others: Sequence[Value]) -> Text:
-        """A constant NumPy scalar beside values of its dtype as a Python number (NEP 50)."""
+        """A NumPy scalar beside values of its dtype as the Python number it is (NEP 50)."""
+        number = self._converted(value)
+        if number is not None and any(
+            _has_dtype(one, number[1]) and self._converted(one) is None for one in others
+        ):
+            return self.value(number[0])
         node = value.constant
         held = node.attributes["value"] if node is not None else None
         if isinstance(held, np.generic) and any(_has_dtype(one, held.dtype) for one in others):
@@ -212,10 +217,28 @@ class Expressions:
                 return digits
         return self.value(value)
 
-    def _power(self, node: Node) -> Text | None:
+    def _converted(self, value: Value) -> tuple[Value, np.dtype[Any]] | None:
+        """The Python number that is converted for one operation only, and what it becomes."""
+        node = value.node
+        if node is None or node.kind != "np::cast" or value not in self.plan.nested:
+            return None
+        (number,), dtype = node.inputs, node.attributes["dtype"]
+        is_weak = dtype.char in _WEAK_CONVERSIONS.get(str(number.type), "")
+        return (number, dtype) if is_weak and value not in self.overrides else None
+
+    def _scalar_power(self, node: Node) -> Text | None:
+        return self._power(node, weak=True) if _is_float_scalar(node) else None
+
+    def _scalar_absolute(self, node: Node) -> Text | None:
+        if not _is_float_scalar(node) or not _has_dtype(node.inputs[0], _dtype_of(node.output)):
+            return None
+        return Text(f"{self.globals.builtin('abs')}({self.at(node.inputs[0])})")
+
+    def _power(self, node: Node, *, weak: bool = False) -> Text | None:
         if node.keywords or len(node.inputs) != 2:
             return None
-        base, exponent = (self.value(value) for value in node.inputs)
+        operand = self._weak_operand if weak else self._operand
+        base, exponent = operand(node, 0), operand(node, 1)
         # On the left even a sign must be in parentheses, on the right it may stand as it is.
         return Text(f"{base.at(P.LITERAL)} ** {exponent.at(P.UNARY)}", P.POWER)
 
@@ -418,8 +441,24 @@ def _is_array(value: Value) -> bool:
     return is_typed(value) and value.constant is None
 
 
-def _has_dtype(value: Value, dtype: np.dtype[Any]) -> bool:
-    return _is_array(value) and isinstance(value.type, TensorType) and value.type.dtype == dtype
+def _has_dtype(value: Value, dtype: np.dtype[Any] | None) -> bool:
+    return _is_array(value) and _dtype_of(value) == dtype
+
+
+def _dtype_of(value: Value) -> np.dtype[Any] | None:
+    return value.type.dtype if isinstance(value.type, TensorType) else None
+
+
+def _is_float_scalar(node: Node) -> bool:
+    """Whether this gives a NumPy scalar, which has operators that are faster than ufuncs."""
+    type_ = node.output.type
+    if not isinstance(type_, TensorType) or not type_.scalar or type_.dtype is None:
+        return False
+    return type_.dtype.char in "df" and not node.attributes.keys() - interpreter.NOTES
+
+
+_WEAK_CONVERSIONS = {str(BOOL): "?", str(INT): "dlq", str(FLOAT): "df"}
+"""The dtypes that an operator converts Python's numbers to as their constructors do."""
 
 
 _Writer = Callable[[Expressions, Node], Text | None]
@@ -431,6 +470,8 @@ _WRITERS: dict[str, _Writer] = {
     **dict.fromkeys(AUGMENTED, Expressions._augmented),
     **{f"{kind}_": Expressions._augmented for kind in AUGMENTED},
     "prim::pow": Expressions._power,
+    "np::power": Expressions._scalar_power,
+    "np::absolute": Expressions._scalar_absolute,
     "prim::If": Expressions._if,
     "prim::TupleConstruct": Expressions._tuple,
     "prim::ListConstruct": Expressions._list,

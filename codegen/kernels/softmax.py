@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from jitcore.codegen.engine import add_library
+from jitcore.codegen.engine import add_library, vector_bits
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -57,7 +57,7 @@ def symbol(dtype: str, mask: str) -> str:
 
 
 def _module_text(dtype: str, mask: str) -> str:
-    return print_module([_function(dtype, mask)])
+    return print_module([_function(dtype, mask)], vector_bits=vector_bits())
 
 
 def _function(dtype: str, mask: str) -> Function:

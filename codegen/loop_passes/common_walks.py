@@ -53,9 +53,9 @@ from jitcore.codegen.loop_passes.traversal import (
     children,
     expressions,
     free_variables,
+    has_effect,
     loads,
     loads_in,
-    takes_memory,
     variables,
     walk,
 )
@@ -161,7 +161,7 @@ def _walks(loop: For) -> list[_Walk]:
                 arrays.add(var.name)
             case Let(var, value, mutable):
                 needs_changing = not changing.isdisjoint(variables(value))
-                if not (mutable or needs_changing or takes_memory(value)):
+                if not (mutable or needs_changing or has_effect(value)):
                     pure[var.name] = one
     found: list[_Walk] = []
     is_guarded = False

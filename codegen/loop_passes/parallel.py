@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitcore.codegen.loop_passes.rewriting import replaced
+from jitcore.codegen.loop_passes.rewriting import replaced, simplified
 from jitcore.codegen.loop_passes.traversal import (
     STREAM,
     blocks,
@@ -18,7 +18,8 @@ from jitcore.codegen.loop_passes.traversal import (
     children,
     expressions,
     free_variables,
-    takes_memory,
+    has_effect,
+    known_trips,
     variables,
     walk,
 )
@@ -62,9 +63,10 @@ def work_of(loop: For) -> Expr | None:
     Returns
     -------
     Expr or None
-        int64; None where the loop must run on one thread.
+        int64; None where the loop must run on one thread, or has a single iteration.
     """
-    if not loop.parallel or loop.step != 1 or not _can_be_cut(loop):
+    is_single = known_trips(loop) == 1
+    if not loop.parallel or is_single or loop.step != 1 or not _can_be_cut(loop):
         return None
     trips = maximum(subtract(loop.stop, loop.start), ZERO)
     return multiply(trips, _work(loop.body, bound_names(loop.body), _spans(loop.body)))
@@ -79,7 +81,7 @@ def _can_be_cut(loop: For) -> bool:
             return False
         if isinstance(statement, Assign) and statement.var.name not in bound:
             return False
-        if any(map(takes_memory, expressions(statement))):
+        if any(map(has_effect, expressions(statement))):
             return False
     return not _jumps_out(loop.body)
 
@@ -111,7 +113,7 @@ def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], 
         total = add(total, integer(sum(map(_operations, expressions(statement)))))
         match statement:
             case For():
-                trips = replaced(_trips(statement), lambda x: _span(x, spans))
+                trips = simplified(replaced(_trips(statement), lambda x: _span(x, spans)))
                 if any(name in bound for name in variables(trips)):
                     trips = integer(UNKNOWN_TRIPS)
                 inner = multiply(maximum(trips, ZERO), _work(statement.body, bound, spans))

@@ -23,8 +23,16 @@ from jitcore.codegen.loops import (
     Unary,
     While,
 )
+from jitcore.codegen.lowering.arithmetic import add, multiply, subtract
 
-__all__ = ["numbered", "replaced", "unused_name", "with_blocks", "with_expressions"]
+__all__ = [
+    "numbered",
+    "replaced",
+    "simplified",
+    "unused_name",
+    "with_blocks",
+    "with_expressions",
+]
 
 
 def with_blocks(statement: Stmt, change: Callable[[Sequence[Stmt]], list[Stmt]]) -> Stmt:
@@ -79,6 +87,22 @@ def replaced(x: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
         case Call():
             return replace(x, args=tuple(map(inside, x.args)))
     return x
+
+
+def simplified(x: Expr) -> Expr:
+    """An expression with what is constant in its int64 arithmetic folded."""
+
+    def change(one: Expr) -> Expr | None:
+        match one:
+            case Binary("add", x, y, "int64"):
+                return add(simplified(x), simplified(y))
+            case Binary("sub", x, y, "int64"):
+                return subtract(simplified(x), simplified(y))
+            case Binary("mul", x, y, "int64"):
+                return multiply(simplified(x), simplified(y))
+        return None
+
+    return replaced(x, change)
 
 
 def with_expressions(statement: Stmt, change: Callable[[Expr], Expr]) -> Stmt:

@@ -29,6 +29,7 @@ from jitcore.codegen.loops import (
 )
 
 __all__ = [
+    "DRAWS",
     "RELEASES",
     "STACK",
     "STREAM",
@@ -38,11 +39,12 @@ __all__ = [
     "children",
     "expressions",
     "free_variables",
+    "has_effect",
+    "has_loops",
     "known_trips",
     "loads",
     "loads_in",
     "subexpressions",
-    "takes_memory",
     "variables",
     "walk",
 ]
@@ -79,11 +81,11 @@ def calls_c(x: Expr) -> bool:
     return (isinstance(x, Call) and x.external) or any(map(calls_c, children(x)))
 
 
-def takes_memory(x: Expr) -> bool:
-    """Whether an expression calls a C function that gives a pointer."""
-    if isinstance(x, Call) and x.external and x.dtype == "ptr" and x.name != STACK:
-        return True
-    return any(map(takes_memory, children(x)))
+def has_effect(x: Expr) -> bool:
+    """Whether an expression calls a C function that takes memory or draws a random number."""
+    if isinstance(x, Call) and x.external and x.name != STACK:
+        return x.dtype == "ptr" or x.name.startswith(DRAWS) or any(map(has_effect, x.args))
+    return any(map(has_effect, children(x)))
 
 
 STACK = "jc_stack"
@@ -91,6 +93,9 @@ STACK = "jc_stack"
 
 STREAM = "jc_stream"
 """The C function that copies past the caches."""
+
+DRAWS = "jc_draw_"
+"""What the names of C functions begin with that draw random numbers."""
 
 RELEASES = frozenset({"free", "jc_free", "jc_decref"})
 """The C functions that give memory up."""
@@ -101,6 +106,11 @@ def known_trips(loop: For) -> int | None:
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
         return max(-(-(int(loop.stop.value) - int(loop.start.value)) // loop.step), 0)
     return None
+
+
+def has_loops(statements: Sequence[Stmt]) -> bool:
+    """Whether a loop lies anywhere in statements."""
+    return any(isinstance(one, For | While) for one in walk(statements))
 
 
 def loads(x: Expr) -> Iterator[Load]:

@@ -133,8 +133,8 @@ class Accumulator:
         """Whether this is the element, where nothing matches."""
         return FALSE
 
-    def for_few(self) -> Accumulator:
-        """One of the same kind for a few elements."""
+    def suited_to(self, count: int) -> Accumulator:
+        """One of the same kind for so many elements, where that is known."""
         return self
 
     def found(self, place: Expr) -> None:

@@ -10,10 +10,12 @@ from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ZERO,
+    add,
     cast,
     compare,
     either,
     integer,
+    multiply,
 )
 from jitcore.codegen.lowering.broadcasting import (
     broadcast,
@@ -31,8 +33,10 @@ from jitcore.codegen.lowering.operands import (
     Order,
     Pair,
     column_major,
+    row_major,
 )
-from jitcore.codegen.lowering.orders import copied_order
+from jitcore.codegen.lowering.orders import copied_order, is_row_major
+from jitcore.codegen.lowering.pieces import Piece
 from jitcore.codegen.lowering.ranges import Linear
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.bfloat16 import is_bfloat16
@@ -44,8 +48,10 @@ __all__ = [
     "RULES",
     "allocate_result",
     "as_copy",
+    "begun_result",
     "dtype_of",
     "materialize",
+    "new_dims",
 ]
 
 PYTHON_DTYPES: dict[Type, np.dtype[Any]] = {
@@ -75,11 +81,40 @@ def materialize(lowering: Lowering, value: Value, lazy: Lazy) -> ArrayRef:
 
 
 def allocate_result(lowering: Lowering, value: Value, lazy: Lazy) -> ArrayRef:
-    """Memory for a value, in the order NumPy gives it."""
+    """Memory for a value, in the order NumPy gives it, or its place in a larger array."""
+    order = copied_order(lazy)
+    if value in lowering.pieces and is_row_major(order):
+        return _piece(lowering, lowering.pieces[value], lazy)
     escapes = lowering.escapes(value)
-    return lowering.allocate(
-        value.name, lazy.dims, lazy.dtype, escapes=escapes, order=copied_order(lazy)
+    return lowering.allocate(value.name, lazy.dims, lazy.dtype, escapes=escapes, order=order)
+
+
+def _piece(lowering: Lowering, piece: Piece, lazy: Lazy) -> ArrayRef:
+    """The part of a concatenation's result that is to hold a value."""
+    node = piece.node
+    result = begun_result(lowering, node)
+    if result is None:
+        type_ = node.output.type
+        assert isinstance(type_, TensorType)
+        dims = [integer(int(extent)) for extent in type_.dims or ()]
+        escapes = lowering.escapes(node.output)
+        result = lowering.allocate(node.output.name, dims, lazy.dtype, escapes=escapes)
+        lowering.joined[node] = result
+    start = multiply(integer(piece.start), result.strides[node.attributes["axis"]])
+    return lowering.view(
+        result,
+        dims=lazy.dims,
+        strides=tuple(result.strides[axis] for axis in piece.axes),
+        offset=add(result.offset, start),
+        order=row_major(len(piece.axes)),
     )
+
+
+def begun_result(lowering: Lowering, node: Node) -> ArrayRef | None:
+    """The memory of a concatenation, where an operand of it is there already."""
+    found = lowering.joined.get(node)
+    # What an attempt that was given up has allocated is nobody's.
+    return found if found is not None and lowering.owns(found.owner) else None
 
 
 def _delivered(lowering: Lowering, node: Node, lazy: Lazy) -> Operand:
@@ -89,13 +124,23 @@ def _delivered(lowering: Lowering, node: Node, lazy: Lazy) -> Operand:
     return materialize(lowering, node.output, lazy)
 
 
+_INDEXING = frozenset({"np::gather", "np::scatter"})
+
+
 def _is_read_anew(lowering: Lowering, node: Node, lazy: Lazy) -> bool:
-    """Whether an argument of bfloat16 becomes float32 wherever it is read, which costs nothing."""
+    """Whether an argument is converted wherever it is read, which costs nothing.
+
+    That is so of bfloat16 that becomes float32, and of whole numbers that are only indices.
+    """
     array = lazy.operands[0] if node.kind == "np::cast" else None
-    if not isinstance(array, ArrayRef) or not is_bfloat16(array.dtype) or lowering.writes:
+    if not isinstance(array, ArrayRef) or lowering.writes:
         return False
     users = {use.user for use in node.output.uses}
     is_near = all(isinstance(one, Node) and one.block is node.block for one in users)
+    kinds = {one.kind for one in users if isinstance(one, Node)}
+    is_index = array.dtype.kind in "iu" and lazy.dtype == np.int64 and kinds <= _INDEXING
+    if not is_bfloat16(array.dtype) and not is_index:
+        return False
     return is_near and array.owner is None and not lowering.escapes(node.output)
 
 
@@ -121,7 +166,7 @@ def _full(lowering: Lowering, node: Node) -> Operand:
     value, *dims = node.positional
     dtype = np.dtype(node.attributes["dtype"])
     element = convert(lowering.operand(value), dtype_of(value), dtype)
-    extents = _new_dims(lowering, node, [lowering.scalar(dim) for dim in dims])
+    extents = new_dims(lowering, node, [lowering.scalar(dim) for dim in dims])
     lazy = Lazy(node, (element,), extents, dtype, ((),), _order_like(lowering, node))
     return _delivered(lowering, node, lazy)
 
@@ -137,7 +182,7 @@ def _order_like(lowering: Lowering, node: Node) -> Order | None:
     return copied_order(model) if isinstance(model, (ArrayRef, Lazy)) else None
 
 
-def _new_dims(lowering: Lowering, node: Node, dims: list[Expr]) -> tuple[Expr, ...]:
+def new_dims(lowering: Lowering, node: Node, dims: list[Expr]) -> tuple[Expr, ...]:
     """Extents given by the program, which may be negative."""
     negative: Expr = FALSE
     for dim in dims:
@@ -152,12 +197,12 @@ def _iota(lowering: Lowering, node: Node) -> Operand:
     start, step = (
         convert(lowering.operand(value), dtype_of(value), dtype) for value in node.inputs[:2]
     )
-    dims = _new_dims(lowering, node, [lowering.scalar(node.inputs[2])])
+    dims = new_dims(lowering, node, [lowering.scalar(node.inputs[2])])
     return _delivered(lowering, node, Lazy(node, (start, step), dims, dtype, ((), ())))
 
 
 def _empty(lowering: Lowering, node: Node) -> Operand:
-    dims = _new_dims(lowering, node, [lowering.scalar(dim) for dim in node.positional])
+    dims = new_dims(lowering, node, [lowering.scalar(dim) for dim in node.positional])
     dtype = np.dtype(node.attributes["dtype"])
     escapes = lowering.escapes(node.output)
     order = _order_like(lowering, node)

@@ -32,7 +32,7 @@ from jitcore.codegen.lowering.elements import (
     store,
     uncollapsed,
 )
-from jitcore.codegen.lowering.elementwise import as_copy
+from jitcore.codegen.lowering.elementwise import as_copy, begun_result
 from jitcore.codegen.lowering.nest import nest, write
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
@@ -45,7 +45,13 @@ from jitcore.codegen.lowering.operands import (
     arrays_in,
     row_major,
 )
-from jitcore.codegen.lowering.orders import aligned_order, iterated_order, joined_order, order_of
+from jitcore.codegen.lowering.orders import (
+    aligned_order,
+    is_row_major,
+    iterated_order,
+    joined_order,
+    order_of,
+)
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.views import checked_index, slice_axis
 from jitcore.ir.dataclass import dataclass
@@ -74,16 +80,17 @@ def _concatenate(lowering: Lowering, node: Node) -> Operand:
         length = lowering.emitter.shared("length", add(length, operand.dims[axis]))
     dims[axis] = length
     extents = define_dims(lowering, node.output, dims)
-    escapes = lowering.escapes(node.output)
-    target = lowering.allocate(
-        node.output.name,
-        extents,
-        operands[0].dtype,
-        escapes=escapes,
-        order=joined_order(operands, len(extents)),
-    )
+    order = joined_order(operands, len(extents))
+    target = begun_result(lowering, node) if is_row_major(order) else None
+    if target is None:
+        escapes = lowering.escapes(node.output)
+        target = lowering.allocate(
+            node.output.name, extents, operands[0].dtype, escapes=escapes, order=order
+        )
     for operand, start in zip(operands, starts, strict=True):
-        write(lowering, [(_piece(lowering, target, operand, axis, start), operand)])
+        piece = _piece(lowering, target, operand, axis, start)
+        if not (isinstance(operand, ArrayRef) and operand.roots == target.roots):
+            write(lowering, [(piece, operand)])
     return target
 
 

@@ -129,8 +129,8 @@ def nest(
 ) -> Iterator[Index]:
     """Loops over extents, one for each group of axes; gives the index inside.
 
-    With ``parallel`` the outermost one may be shared out among threads; on a device all of them
-    are, but where they are ``ordered``.
+    With ``parallel`` the outermost one of several iterations may be shared out among threads; on a
+    device all of them are, but where they are ``ordered``.
     """
     is_device = lowering.target.is_device and not ordered
     sizes = tuple(groups) if groups is not None else (1,) * len(dims)
@@ -143,7 +143,8 @@ def nest(
     with emitter.nest(), ExitStack() as stack:
         entries = []
         for number, extent in enumerate(extents):
-            is_parallel = is_device or (parallel and number == 0)
+            is_outermost = all(one == ONE for one in extents[:number])
+            is_parallel = is_device or (parallel and is_outermost)
             name = INDEX_NAMES[min(number, len(INDEX_NAMES) - 1)]
             loop = emitter.loop(name, ZERO, extent, parallel=is_parallel)
             entries.append(stack.enter_context(loop))

@@ -36,6 +36,14 @@ POSITION_BLOCK = 1024
 """Elements whose extremum is found before its place."""
 
 
+FEW_ELEMENTS = 8
+FEW_BYTES = 64
+"""So many elements of less than so many bytes LLVM reads of several rows at once, as vectors."""
+
+SHORT_BYTES = 512
+"""Fewer bytes of floats are compared as integers, which takes less time than to ask for NaN."""
+
+
 class _Place(Accumulator):
     """The first place of the least or the greatest element; the first NaN wins."""
 
@@ -54,7 +62,7 @@ class _Place(Accumulator):
 
     def betters(self, number: Expr) -> Expr:
         """Whether a number takes the place of the best before it, if there is one."""
-        better = is_better(self.comparison, number, self.best, self.dtype)
+        better = is_better(self.comparison, number, self.best, self.wide)
         return either(compare("lt", self.place, ZERO), better)
 
     def taken(self) -> tuple[Var, ...]:
@@ -67,6 +75,25 @@ class _Place(Accumulator):
 
     def result(self) -> Element:
         return self.place
+
+    def key(self, element: Element) -> Expr:
+        """An integer that is compared in place of an element.
+
+        Those of floats are in the same order, with NaN at its better end.
+        """
+        if self.dtype.kind != "f":
+            return cast(element, self.wide.name)
+        number = self.emitter.copy("number", cast(element, kept_in(self.dtype).name))
+        # -0.0 becomes 0.0.
+        unsigned = Binary("add", number, constant(0.0, number.dtype), number.dtype)
+        name, limits = self.wide.name, np.iinfo(self.wide)
+        pattern = self.emitter.copy("pattern", Cast(unsigned, name, bits=True))
+        # Of negative numbers the larger patterns are those of the lesser ones.
+        sign = Binary("shr", pattern, Const(limits.bits - 1, name), name)
+        turned = Binary("and", sign, Const(int(limits.max), name), name)
+        last = limits.max if self.comparison == "gt" else limits.min
+        is_nan = compare("ne", number, number)
+        return select(is_nan, Const(int(last), name), Binary("xor", pattern, turned, name))
 
 
 class Position(_Place):
@@ -119,8 +146,13 @@ class Position(_Place):
         self.emitter.assign(self.best, self.candidate)
         self.emitter.assign(self.place, place)
 
-    def for_few(self) -> Accumulator:
-        return self if self.is_device else _OneByOne(self)
+    def suited_to(self, count: int) -> Accumulator:
+        if self.is_device:
+            return self
+        if count <= FEW_ELEMENTS and count * self.dtype.itemsize < FEW_BYTES:
+            return _OneByOne(self)
+        is_short = count * self.dtype.itemsize < SHORT_BYTES
+        return _OfKeys(self) if is_short and self.dtype.kind == "f" else self
 
 
 class GreatestPosition(Position):
@@ -129,17 +161,35 @@ class GreatestPosition(Position):
     op, comparison = "max", "gt"
 
 
-class _OneByOne(_Place):
-    """The same of a few elements: each is compared with the best before it.
+def _dtype_of_keys(position: Position) -> np.dtype[Any]:
+    wide = position.wide
+    return np.dtype(f"int{8 * wide.itemsize}") if position.dtype.kind == "f" else wide
 
-    Floats are compared by integers in the same order, with NaN at its better end.
-    """
+
+class _OfKeys(Position):
+    """The same of floats in short rows, by their keys."""
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position.lowering, position.dtype)
+        self.op, self.comparison = position.op, position.comparison
+        self.wide = _dtype_of_keys(position)
+        self.asks_for_nan = False
+
+    def add(self, element: Element, place: Expr) -> None:
+        key = self.key(element)
+        self.emitter.assign(self.candidate, combine(self.op, self.candidate, key, self.wide))
+
+    def matches(self, element: Element) -> Expr:
+        return compare("eq", self.key(element), self.candidate)
+
+
+class _OneByOne(_Place):
+    """The same of a few elements: each key is compared with the best before it."""
 
     def __init__(self, position: Position) -> None:
         super().__init__(position.lowering, position.dtype)
         self.comparison = position.comparison
-        if self.dtype.kind == "f":
-            self.wide = np.dtype(f"int{8 * self.wide.itemsize}")
+        self.wide = _dtype_of_keys(position)
 
     def add(self, element: Element, place: Expr) -> None:
         key = self.emitter.copy("key", self.key(element))
@@ -147,19 +197,3 @@ class _OneByOne(_Place):
         better = self.emitter.copy("better", better)
         self.emitter.assign(self.best, select(better, key, self.best))
         self.emitter.assign(self.place, select(better, place, self.place))
-
-    def key(self, element: Element) -> Expr:
-        """An integer that is compared in place of an element."""
-        if self.dtype.kind != "f":
-            return cast(element, self.wide.name)
-        number = self.emitter.copy("number", cast(element, kept_in(self.dtype).name))
-        # -0.0 becomes 0.0.
-        unsigned = Binary("add", number, constant(0.0, number.dtype), number.dtype)
-        name, limits = self.wide.name, np.iinfo(self.wide)
-        pattern = self.emitter.copy("pattern", Cast(unsigned, name, bits=True))
-        # Of negative numbers the larger patterns are those of the lesser ones.
-        sign = Binary("shr", pattern, Const(limits.bits - 1, name), name)
-        turned = Binary("and", sign, Const(int(limits.max), name), name)
-        last = limits.max if self.comparison == "gt" else limits.min
-        is_nan = compare("ne", number, number)
-        return select(is_nan, Const(int(last), name), Binary("xor", pattern, turned, name))

@@ -81,16 +81,15 @@ class Ranges:
         if isinstance(x, Var) and len(form.terms) <= MAX_TERMS:
             self._forms[x.name] = form
 
-    def limit(self, x: Expr, low: int = LEAST, high: int = GREATEST) -> None:
-        """A variable lies between two numbers."""
+    def limit(self, x: object, low: int = LEAST, high: int = GREATEST) -> None:
+        """A variable lies between two numbers, too."""
         if isinstance(x, Var):
-            self._limits[x.name] = low, high
+            old_low, old_high = self._limits.get(x.name, (LEAST, GREATEST))
+            self._limits[x.name] = max(low, old_low), min(high, old_high)
 
     def at_least(self, x: Expr, low: int) -> None:
         """A variable is at least this number."""
-        if isinstance(x, Var):
-            old_low, high = self._limits.get(x.name, (LEAST, GREATEST))
-            self._limits[x.name] = max(low, old_low), high
+        self.limit(x, low)
 
     def assume(self, *facts: Linear) -> None:
         """These forms are at least 0 until the scope ends."""

@@ -34,12 +34,14 @@ from jitcore.codegen.lowering.operands import (
     row_major,
 )
 from jitcore.codegen.lowering.state import NULL, Lowering
+from jitcore.codegen.runtime.generators import is_known
 from jitcore.ir.graph import Value
 from jitcore.ir.types import (
     BOOL,
     CHARACTER,
     COMPLEX,
     FLOAT,
+    GENERATORS,
     INT,
     REFERENCE,
     ListType,
@@ -93,12 +95,17 @@ class Parameters:
             return self._scalar(name, type_)
         if isinstance(type_, ListType | ObjectListType):
             return self._list(name, type_, number)
-        return Static(None)
+        return self._generator(name) if type_ in GENERATORS.values() else Static(None)
 
     def _param(self, name: str, dtype: str) -> Var:
         var = Var(self.lowering.emitter.unique(name), dtype)
         self.params.append(var)
         return var
+
+    def _generator(self, name: str) -> Operand:
+        if not is_known():
+            raise NotNative("this version of NumPy keeps its generators in a way that is not known")
+        return self._param(name, "ptr")
 
     def _scalar(self, name: str, type_: Type) -> Operand:
         dtype = _scalar_dtype(type_)
@@ -273,6 +280,8 @@ class Results:
             return TupleResult(tuple(self._result(one, t) for one, t in elements), type_.named)
         if isinstance(operand, ArrayRef):
             return self._array(operand)
+        if type_ in GENERATORS.values():
+            raise NotNative("a random generator is returned")
         dtype = _scalar_dtype(type_)
         parts = (operand.re, operand.im) if isinstance(operand, Pair) else (operand,)
         self._slots.extend(parts)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import nan
+
 from jitcore.codegen.loops import Expr, Var
+from jitcore.codegen.lowering.accumulators import identity
 from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
     ONE,
     ZERO,
     compare,
     constant,
+    either,
     expression_dtype,
+    select,
     subtract,
 )
 from jitcore.codegen.lowering.elements import Elements, Index, load, store, uncollapsed
@@ -70,6 +77,9 @@ def _by_variables(
         return uncollapsed([*outer.entries[:axis], place, *outer.entries[axis:]])
 
     with nest(lowering, others, parallel=True) as outer:
+        if _is_float_extremum(lowering, target, op):
+            _running_extremum(lowering, operand, target, op, lambda place: at(outer, place), length)
+            return
         running = _variables(lowering, target)
         with emitter.branch(compare("gt", length, ZERO)):
             first = at(outer, ZERO)
@@ -82,6 +92,37 @@ def _by_variables(
             bound = elements.bind("running", value, "")
             _assign(lowering, running, bound)
             store(lowering, target, index, bound)
+
+
+def _is_float_extremum(lowering: Lowering, target: ArrayRef, op: str) -> bool:
+    is_float = target.dtype.name in ("float32", "float64")
+    return op in ("min", "max") and is_float and not lowering.target.is_device
+
+
+def _running_extremum(
+    lowering: Lowering,
+    operand: Operand,
+    target: ArrayRef,
+    op: str,
+    at: Callable[[Expr], Index],
+    length: Expr,
+) -> None:
+    """The extremum of numbers, and beside it whether a NaN has been met.
+
+    Each element waits for one instruction on the one before it, and not for a comparison, a choice,
+    and the same again for NaN.
+    """
+    emitter, elements = lowering.emitter, Elements(lowering)
+    dtype, better = target.dtype, {"min": "lt", "max": "gt"}[op]
+    best = emitter.mutable("best", identity(op, dtype))
+    is_spoilt = emitter.mutable("is_spoilt", FALSE)
+    with emitter.loop("k", ZERO, length) as k:
+        element = emitter.let("element", elements(operand, at(k)))
+        # Of two equal numbers NumPy takes the second.
+        emitter.assign(best, select(compare(better, best, element), best, element))
+        emitter.assign(is_spoilt, either(is_spoilt, compare("ne", element, element)))
+        value = select(is_spoilt, constant(nan, dtype), best)
+        store(lowering, target, at(k), value)
 
 
 def _variables(lowering: Lowering, target: ArrayRef) -> tuple[Var, ...]:

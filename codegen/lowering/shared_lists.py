@@ -25,6 +25,7 @@ from jitcore.codegen.runtime.shared_lists import (
     READ,
     ROOM,
     ROOT_WORDS,
+    ROW_WORDS,
     ROWS,
     ROWS_OBJECT,
     WIDTH,
@@ -217,7 +218,31 @@ def _make_shared(lowering: Lowering, node: Node) -> Operand:
     return new_list(lowering, node, Call("jc_list_of_shared", args, "ptr", external=True))
 
 
+def _make_rows(lowering: Lowering, node: Node) -> Operand:
+    """A list of tuples of numbers, or of NumPy's scalars, with a column for each of them.
+
+    It is a heap with a single list, whose elements are the first ones of the columns.
+    """
+    *columns, count = node.inputs
+    table = _Table(lowering, [node.attributes["kinds"]])
+    words = integer(ROW_WORDS)
+    memo = lowering.emitter.copy("memo", Call("jc_new_memo", (NULL, ZERO, words), "ptr", True))
+    lowering.fail(compare("eq", memo, NULL), MemoryError)
+    _memo_owner(lowering, memo)
+    rows = lowering.allocate("rows", (words,), _WORDS, escapes=False)
+    length = lowering.scalar(count)
+    for place, word in enumerate((ZERO, length, length)):
+        lowering.emitter.emit(Store(rows.pointer, integer(place), word, rows.root))
+    table.put(table.word(0, MEMO), memo)
+    table.put(table.word(0, ROWS), rows.pointer)
+    for (_, first), column in zip(table.columns(0), columns, strict=True):
+        table.put(first + 1, contents(lowering, column)[1].pointer)
+    args = (table.pointer, ZERO, ZERO)
+    return new_list(lowering, node, Call("jc_list_of_shared", args, "ptr", external=True))
+
+
 RULES: dict[str, Rule] = {
+    "prim::ListMakeRows": _make_rows,
     "prim::ListMakeShared": _make_shared,
     "prim::ListMemo": _memo,
     "prim::ListTakeShared": _take_shared,

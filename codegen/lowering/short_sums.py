@@ -1,4 +1,8 @@
-"""Sums of few elements in NumPy's order of additions, which recurrences may start from."""
+"""Sums of few elements in NumPy's order of additions.
+
+Recurrences make the smallest differences grow, and comparisons of sums that are nearly equal turn
+on the last digit: the best split of a tree, the nearest centre, the violated constraint.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,73 @@ import numpy as np
 
 from jitcore.codegen.loops import Call, Const, Expr
 from jitcore.codegen.lowering.arithmetic import product
-from jitcore.codegen.lowering.operands import ArrayRef, Operand
+from jitcore.codegen.lowering.elements import Elements, store
+from jitcore.codegen.lowering.nest import nest
+from jitcore.codegen.lowering.operands import ArrayRef, Lazy
 from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.runtime.numpy_loops import MOST_SUMMED
+from jitcore.ir.graph import Value
+from jitcore.ir.types import TensorType
 
 __all__ = ["short_sum"]
 
 
-def short_sum(lowering: Lowering, array: Operand) -> Expr | None:
-    """The sum of all elements of a small array in memory, by NumPy's own loop; else None."""
-    if not isinstance(array, ArrayRef) or lowering.target.is_device:
+def short_sum(lowering: Lowering, operand: ArrayRef | Lazy, value: Value) -> Expr | None:
+    """The sum of all elements by NumPy's own loop, where they are surely few; else None.
+
+    Parameters
+    ----------
+    lowering : Lowering
+    operand : ArrayRef or Lazy
+        What is added up.  What is not in memory yet is written there first.
+    value : Value
+        The same in the graph, which may know how many elements there are at most.
+    """
+    if operand.dtype != np.float64 or lowering.target.is_device or not _are_few(operand, value):
         return None
-    size = product(array.dims)
-    is_short = isinstance(size, Const) and size.value <= MOST_SUMMED
-    if array.dtype != np.float64 or not is_short or not lowering.is_contiguous(array):
+    array = operand if isinstance(operand, ArrayRef) else _in_memory(lowering, operand)
+    if array is None or not lowering.is_contiguous(array):
         return None
-    args = (array.pointer, array.offset, size)
+    args = (array.pointer, array.offset, product(array.dims))
     call = Call("jc_sum_float64", args, "float64", external=True)
     return lowering.emitter.copy("total", call)
+
+
+def _are_few(operand: ArrayRef | Lazy, value: Value) -> bool:
+    size = product(operand.dims)
+    if isinstance(size, Const):
+        return bool(size.value <= MOST_SUMMED)
+    selection = value.node
+    if selection is None or selection.kind != "np::compress":
+        return False
+    from_type = selection.inputs[0].type
+    dims = from_type.dims if isinstance(from_type, TensorType) else None
+    return (
+        dims is not None
+        and len(dims) == 1
+        and isinstance(dims[0], int)
+        and (dims[0] <= MOST_SUMMED)
+    )
+
+
+def _in_memory(lowering: Lowering, operand: Lazy) -> ArrayRef | None:
+    """The elements of one axis, written to memory of their own."""
+    if len(operand.dims) != 1 or _needs_reduction(operand):
+        return None
+    terms = lowering.allocate("terms", operand.dims, operand.dtype, escapes=False)
+    with nest(lowering, operand.dims) as index:
+        store(lowering, terms, index, Elements(lowering)(operand, index))
+    return terms
+
+
+def _needs_reduction(operand: Lazy) -> bool:
+    """Whether elements are computed from a reduction that is only known in its row."""
+    waiting, seen = [operand], {id(operand)}
+    while waiting:
+        lazy = waiting.pop()
+        if lazy.is_reduction:
+            return True
+        found = [one for one in lazy.operands if isinstance(one, Lazy) and id(one) not in seen]
+        seen.update(map(id, found))
+        waiting += found
+    return False

@@ -37,6 +37,7 @@ from jitcore.codegen.lowering.arithmetic import (
     integer,
     multiply,
 )
+from jitcore.codegen.lowering.counters import LARGEST, counters
 from jitcore.codegen.lowering.emitter import Emitter
 from jitcore.codegen.lowering.facts import (
     FUSED,
@@ -59,6 +60,7 @@ from jitcore.codegen.lowering.operands import (
     row_major,
     walked_axes,
 )
+from jitcore.codegen.lowering.pieces import pieces
 from jitcore.codegen.lowering.ranges import Ranges
 from jitcore.codegen.runtime.temporaries import LEAST_KEPT
 from jitcore.codegen.targets import CPU, Target
@@ -169,7 +171,11 @@ class Lowering:
         self.has_float16 = target.is_device or converts_float16()
         self.emitter = Emitter()
         self.ranges = Ranges()
+        self.counters = counters(graph)
         self.escapes = Escapes(graph)
+        self.pieces = pieces(graph)
+        self.joined: dict[Node, ArrayRef] = {}
+        """Results of concatenations that have memory before all of their operands are there."""
         self.sites: dict[ErrorSite, int] = {}
         self.written: set[int] = set()
         self.loop_depth = 0
@@ -200,6 +206,8 @@ class Lowering:
         self.element_writes: list[FieldWrite] = []
         self.noted_words: list[Expr] = []
         """What attributes of arguments are, for exceptions after arrays were written."""
+        self.global_generator: Var | None = None
+        """NumPy's own random generator, where it is drawn from."""
         self._materialize = materialize
         self._environment: dict[Value, Operand] = {}
         self._symbols: list[dict[str, Expr]] = [{}]
@@ -212,6 +220,8 @@ class Lowering:
         """Remember what a value is."""
         if value in self.listed and isinstance(operand, ArrayRef):
             operand = replace(operand, roots=operand.roots | {ELEMENTS})
+        if value in self.counters:
+            self.ranges.limit(operand, -LARGEST, LARGEST)
         self._environment[value] = operand
         for owner in owners_in(operand):
             owner.values.append(value)
@@ -521,6 +531,10 @@ class Lowering:
     def own(self, owner: Owner) -> None:
         """Make the open block responsible for an allocation."""
         self._owners[-1].append(owner)
+
+    def owns(self, owner: Owner | None) -> bool:
+        """Whether the open block is responsible for an allocation."""
+        return any(one is owner for one in self._owners[-1])
 
     def disown(self, owner: Owner) -> bool:
         """Take an allocation from the open block; False where it is not this block's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitcore.codegen.loop_passes.rewriting import with_blocks
-from jitcore.codegen.loop_passes.traversal import expressions, takes_memory, variables
+from jitcore.codegen.loop_passes.traversal import expressions, has_effect, variables
 from jitcore.codegen.loops import Comment, Let, Stmt
 
 __all__ = ["tidy"]
@@ -32,7 +32,7 @@ def _swept(statements: Sequence[Stmt], read: set[str]) -> list[Stmt]:
 def _is_idle(statement: Let, read: set[str]) -> bool:
     is_read = statement.var.name in read or statement.mutable
     # Other C functions are mathematical ones.
-    return not is_read and not takes_memory(statement.value)
+    return not is_read and not has_effect(statement.value)
 
 
 def _without_idle_comments(statements: Sequence[Stmt]) -> list[Stmt]:

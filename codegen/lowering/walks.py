@@ -8,7 +8,6 @@ depends on the extents alone, so the number of threads never changes a bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -52,10 +51,6 @@ FEW_ROWS = 8
 LONG_ROW = 2**18
 """From this length on a row is worth waking threads for."""
 
-FEW_ELEMENTS = 8
-FEW_BYTES = 64
-"""So many elements of less than so many bytes LLVM reads of several rows at once, as vectors."""
-
 SEARCHED = 256
 """How many elements a search looks at before it asks whether one of them was it."""
 
@@ -82,20 +77,15 @@ def reduce_elements(
 
     With ``alone`` no loop around the walk has work for several threads.
     """
-    if _are_few(product(extents), taker.dtype):
-        taker = taker.for_few()
+    count = product(extents)
+    if isinstance(count, Const):
+        taker = taker.suited_to(count.value)
     taker.open()
     if alone and taker.taken() and not taker.is_device:
         _walk_in_parts(lowering, taker, extents, element)
     else:
         _Walk(lowering, taker, extents, element).along([])
     return _bound(lowering, taker.result())
-
-
-def _are_few(size: Expr, dtype: np.dtype[Any]) -> bool:
-    if not isinstance(size, Const):
-        return False
-    return bool(size.value <= FEW_ELEMENTS and size.value * dtype.itemsize < FEW_BYTES)
 
 
 def _bound(lowering: Lowering, result: Element) -> Element:

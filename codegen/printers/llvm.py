@@ -11,8 +11,9 @@ from collections import ChainMap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jitcore.codegen.engine import Effort
 from jitcore.codegen.loop_passes.parallel import part_function, slot_index, work_of
-from jitcore.codegen.loop_passes.traversal import STACK, STREAM, walk
+from jitcore.codegen.loop_passes.traversal import STACK, STREAM
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -47,31 +48,20 @@ from jitcore.codegen.printers.llvm_instructions import (
     memory_type,
     register_type,
 )
-from jitcore.codegen.printers.llvm_module import Module
+from jitcore.codegen.printers.llvm_module import Definition, Module, inlining
 from jitcore.codegen.printers.loop_hints import loop_hints, read_again
-from jitcore.codegen.printers.vector_calls import VectorCalls, vector_calls
+from jitcore.codegen.printers.short_choices import is_short_choice
+from jitcore.codegen.printers.side_by_side import SideBySide
+from jitcore.codegen.printers.vector_calls import VectorCalls, is_called, vector_calls
+from jitcore.codegen.printers.vector_loops import Surroundings, VectorLoop, is_vector_loop
 from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS
 from jitcore.codegen.runtime.workers import LEAST_WORK
 from jitcore.codegen.writer import one_line
 
-__all__ = ["parameter_types", "print_declaration", "print_module"]
+__all__ = ["parameter_types", "print_declaration", "print_module", "print_parts"]
 
 _STREAM = "declare void @jc_stream(ptr, i64, ptr readonly captures(none), i64)"
 _PARALLEL = "declare void @jc_parallel(ptr, ptr, i64, i64, i64)"
-
-
-def _inlining(function: Function, linkage: str) -> str:
-    """The attributes of a function that say where its code is to be.
-
-    Of the internal functions vector math gives a value; outlined nests are to stay outside.  The
-    entry would compile a second copy of loops.
-    """
-    if "internal" in linkage:
-        return "noinline " if function.result == "void" else "alwaysinline "
-    if not function.optimized:
-        return "noinline optnone "
-    has_loops = any(isinstance(one, For | While) for one in walk(function.body))
-    return "noinline " if has_loops else ""
 
 
 def print_module(
@@ -103,11 +93,34 @@ def print_module(
     ValueError
         When a primitive does not exist for a dtype.
     """
-    module = Module(vector_bits, _definition)
+    return _module(functions, contract, vector_bits, is_divided=False).text()
+
+
+def print_parts(
+    functions: Sequence[Function], contract: bool = False, vector_bits: int = 512
+) -> list[tuple[str, Effort]]:
+    """Print functions as texts of one module, each with what is to be optimized in it.
+
+    The parameters are those of `print_module`.
+
+    Returns
+    -------
+    list of tuple of str
+        The first text has the function that is visible outside.
+    """
+    module = _module(functions, contract, vector_bits, is_divided=True)
+    parts: list[tuple[str, Effort]] = [(module.text(), module.effort)]
+    return [*parts, *((text, "registers") for text in module.final_texts())]
+
+
+def _module(
+    functions: Sequence[Function], contract: bool, vector_bits: int, *, is_divided: bool
+) -> Module:
+    module = Module(vector_bits, _definition, is_divided=is_divided)
     for function in functions:
         linkage = "define internal" if function.result == "void" else "define"
         module.add(function, linkage, contract)
-    return module.text()
+    return module
 
 
 def parameter_types(function: Function) -> tuple[str, ...]:
@@ -121,7 +134,7 @@ def print_declaration(function: Function) -> str:
     return f"declare {memory_type(function.result)} @{function.name}({params})\n"
 
 
-def _definition(module: Module, function: Function, linkage: str, contract: bool) -> str:
+def _definition(module: Module, function: Function, linkage: str, contract: bool) -> Definition:
     return _FunctionPrinter(module, function, contract).definition(linkage)
 
 
@@ -144,6 +157,7 @@ class _FunctionPrinter:
         self._labels = 0
         self._parts = 0
         self._contract = contract
+        self._is_final = True
         self._statements: dict[type, Callable[[Any], None]] = {
             Let: self._let,
             Assign: self._assign,
@@ -168,7 +182,7 @@ class _FunctionPrinter:
             Call: self._call,
         }
 
-    def definition(self, linkage: str) -> str:
+    def definition(self, linkage: str) -> Definition:
         """The whole definition."""
         function = self._function
         params = []
@@ -183,12 +197,13 @@ class _FunctionPrinter:
         self._statement_list(function.body)
         if not self._terminated:
             self._finish()
-        inline = _inlining(function, linkage)
+        inline = inlining(function, linkage)
         header = (
             f"{linkage} {memory_type(function.result)} @{function.name}"
             f"({', '.join(params)}) {inline}#0 {{"
         )
-        return "\n".join([header, "entry:", *self._allocas, *self._code.lines, "}"])
+        text = "\n".join([header, "entry:", *self._allocas, *self._code.lines, "}"])
+        return Definition(text, self._is_final and not self._allocas)
 
     def _finish(self) -> None:
         """Leave at the end of the body: a native function that gets there has succeeded."""
@@ -226,6 +241,7 @@ class _FunctionPrinter:
         for statement in statements:
             if self._terminated:
                 return
+            self._is_final = self._is_final and isinstance(statement, Let | For | Comment)
             self._statements[type(statement)](statement)
 
     # Statements
@@ -310,12 +326,81 @@ class _FunctionPrinter:
             self._one_loop(statement, start, stop)
             return
         middle = self._code.end_of_blocks(start, stop, blocks.together)
+        is_for_vectors = self._has_masks() and is_vector_loop(statement)
         for first, last, is_rest in ((start, middle, False), (middle, stop, True)):
-            if first != last:
+            if first == last:
+                continue
+            if is_for_vectors:
+                self._loop_of_vectors(statement, first, last, blocks, is_rest=is_rest)
+            else:
                 self._one_loop(statement, first, last, blocks.hints(is_rest))
         self._calls = None
 
+    def _has_masks(self) -> bool:
+        """Whether the machine has masks for elements of all sizes."""
+        return self._module.vector_bits == 512
+
+    def _loop_of_vectors(
+        self, loop: For, start: str, stop: str, blocks: VectorCalls | SideBySide, *, is_rest: bool
+    ) -> None:
+        """A loop over vectors: several side by side, or over the rest, some of which is masked."""
+        step = blocks.lanes if is_rest else blocks.together
+        if start.isdigit() and stop.isdigit() and int(stop) - int(start) <= step:
+            self._vectors(loop, start, stop, blocks, is_rest=is_rest)
+            return
+        number = self._number()
+        body, end = f"for{number}.body", f"for{number}.end"
+        index = f"%{identifier(loop.var.name)}.for{number}"
+        entry = self._block
+        self._enter(start, stop, body, end)
+        self._label(body)
+        self._code.effect(f"{index} = phi i64 [ {start}, %{entry} ], [ {index}.next, %{body} ]")
+        self._vectors(loop, index, stop, blocks, is_rest=is_rest)
+        flags = "nuw nsw" if start.isdigit() else "nsw"
+        self._code.effect(f"{index}.next = add {flags} i64 {index}, {step}")
+        self._code.effect(f"{index}.more = icmp slt i64 {index}.next, {stop}")
+        hints = loop_hints(loop, self._module.metadata, blocks.hints_of_vectors(is_rest))
+        self._terminate(f"br i1 {index}.more, label %{body}, label %{end}, !llvm.loop {hints}")
+        self._label(end)
+
+    def _vectors(
+        self, loop: For, index: str, stop: str, blocks: VectorCalls | SideBySide, *, is_rest: bool
+    ) -> None:
+        """The body of a loop over vectors, from one index on."""
+        step = blocks.lanes if is_rest else blocks.together
+        self._variables = self._variables.new_child()
+
+        def bind(place: str) -> None:
+            self._variables[loop.var.name] = place
+
+        around = Surroundings(
+            bind, self._expression, self._address, self._twin, self._comment, self._scopes
+        )
+        # Functions are printed for all vectors at once, so that their operations take turns.
+        lanes = step if blocks.is_width else blocks.lanes
+        printer = VectorLoop(self._code, lanes, loop, around, contract=self._contract)
+        printer.body(index, step, stop if is_rest else None)
+        self._variables = self._variables.parents
+
+    def _enter(self, start: str, stop: str, body: str, end: str) -> None:
+        """Go to the body of a loop that has an iteration, which is known or asked."""
+        if start.isdigit() and stop.isdigit():
+            self._terminate(f"br label %{body if int(start) < int(stop) else end}")
+            return
+        has_any = self._code.value(f"icmp slt i64 {start}, {stop}")
+        self._terminate(f"br i1 {has_any}, label %{body}, label %{end}")
+
+    def _twin(self, call: Call) -> str:
+        """The function for vectors that a loop calls; nothing where that is inlined."""
+        calls = self._calls
+        if calls is None or not is_called(call.name, call.dtype):
+            self._module.note_inlined(call.name, call.dtype)
+            return ""
+        return self._module.twin(call.name, call.dtype, calls.lanes)
+
     def _one_loop(self, statement: For, start: str, stop: str, known: Sequence[str] = ()) -> None:
+        self._is_final = False
+        self._module.effort = "loops"
         number = self._number()
         head, body, latch, end = (f"for{number}.{part}" for part in _FOR_PARTS)
         index = f"%{identifier(statement.var.name)}.for{number}"
@@ -348,6 +433,7 @@ class _FunctionPrinter:
         self._label(end)
 
     def _while(self, statement: While) -> None:
+        self._module.effort = "loops"
         number = self._number()
         head, body, end = (f"while{number}.{part}" for part in ("head", "body", "end"))
         self._variables = self._variables.new_child()
@@ -370,8 +456,7 @@ class _FunctionPrinter:
         then, orelse, end = (f"if{number}.{part}" for part in ("then", "else", "end"))
         other = orelse if statement.orelse else end
         condition = self._expression(statement.condition)
-        weights = f", !prof {self._module.unlikely()}" if statement.unlikely else ""
-        self._terminate(f"br i1 {condition}, label %{then}, label %{other}{weights}")
+        self._terminate(f"br i1 {condition}, label %{then}, label %{other}{self._odds(statement)}")
         self._label(then)
         self._statement_list(statement.then)
         reaches_end = not self._terminated or not statement.orelse
@@ -383,6 +468,14 @@ class _FunctionPrinter:
             self._terminate(f"br label %{end}")
         if reaches_end:
             self._label(end)
+
+    def _odds(self, statement: If) -> str:
+        """What LLVM is told about a condition."""
+        if statement.unlikely:
+            return f", !prof {self._module.unlikely()}"
+        if is_short_choice(statement):
+            return f", !unpredictable {self._module.unpredictable()}"
+        return ""
 
     def _break(self, _: Break) -> None:
         self._terminate(f"br label %{self._loops[-1][1]}")
@@ -430,8 +523,8 @@ class _FunctionPrinter:
 
     def _select(self, expression: Select) -> str:
         condition = self._expression(expression.condition)
-        x = self._expression(expression.x)
-        y = self._expression(expression.y)
+        x = self._code.opaque(self._expression(expression.x), expression.dtype)
+        y = self._code.opaque(self._expression(expression.y), expression.dtype)
         type_ = register_type(expression.dtype)
         # LLVM would jump over what it finds dear, and the processor cannot foretell data.
         hint = self._module.unpredictable()
@@ -463,6 +556,7 @@ class _FunctionPrinter:
         )
 
     def _call(self, expression: Call) -> str:
+        self._is_final = False
         args = [self._expression(arg) for arg in expression.args]
         dtypes = [arg.dtype for arg in expression.args]
         if expression.external:

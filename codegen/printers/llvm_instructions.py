@@ -6,9 +6,11 @@ integer cannot hold, what C compilers on x86-64 (and so NumPy) give.
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 __all__ = [
@@ -142,7 +144,13 @@ class Instructions:
         self.lines: list[str] = []
         self._lanes = lanes
         self._contract = "contract " if contract else ""
-        self._registers = 0
+        self._registers = itertools.count(1)
+
+    def for_vectors(self, lanes: int, *, contract: bool) -> Instructions:
+        """The instructions for vectors, which are appended to the same lines."""
+        made = Instructions(self.declarations, contract, lanes)
+        made.lines, made._registers = self.lines, self._registers
+        return made
 
     def type(self, dtype: str) -> str:
         """The type of the registers for values of a dtype."""
@@ -161,8 +169,7 @@ class Instructions:
 
     def value(self, instruction: str) -> str:
         """Append an instruction that has a result; gives the result's register."""
-        self._registers += 1
-        register = f"%.{self._registers}"
+        register = f"%.{next(self._registers)}"
         self.lines.append(f"  {register} = {instruction}")
         return register
 
@@ -199,6 +206,17 @@ class Instructions:
         args = ", ".join([f"{type_} {operand}" for operand in operands])
         last = f", i1 {flag}" if flag else ""
         return self.value(f"call {fast}{' ' * bool(fast)}{type_} @{symbol}({args}{last})")
+
+    def opaque(self, operand: str, dtype: str) -> str:
+        """An operand of which LLVM does not see that it is infinite.
+
+        It would leave out steps of a minimum or a maximum that change nothing, and could not make
+        vectors of a loop with the others.
+        """
+        is_long = dtype in ("float32", "float64")
+        if not is_long or operand not in (constant(inf, dtype), constant(-inf, dtype)):
+            return operand
+        return self.intrinsic("arithmetic.fence", dtype, operand)
 
     def in_float32(self, function: Callable[..., str], *operands: str) -> str:
         """Compute on float16 operands in float32 and round, which is how NumPy does it."""

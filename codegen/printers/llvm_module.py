@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 
 from jitcore.codegen import vecmath
-from jitcore.codegen.engine import add_library
+from jitcore.codegen.engine import Effort, add_library
+from jitcore.codegen.loop_passes.traversal import has_loops
 from jitcore.codegen.loops import For, Function
-from jitcore.codegen.printers.llvm_instructions import identifier
+from jitcore.codegen.printers.llvm_instructions import identifier, memory_type
 from jitcore.codegen.printers.side_by_side import MOST_OPERATIONS, SideBySide, side_by_side
 from jitcore.codegen.printers.vector_calls import (
     VectorCalls,
@@ -26,13 +27,40 @@ from jitcore.codegen.printers.vector_calls import (
 )
 from jitcore.codegen.printers.vector_functions import vector_function
 from jitcore.codegen.runtime.numpy_loops import vector_declarations, vector_names
+from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Module", "PrintFunction"]
+__all__ = ["Definition", "Module", "PrintFunction", "inlining"]
 
-PrintFunction = Callable[["Module", Function, str, bool], str]
 
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A printed function.
+
+    Parameters
+    ----------
+    text : str
+    is_final : bool
+        It consists of loops that are printed as loops over vectors, which few of LLVM's passes
+        would better.
+    """
+
+    text: str
+    is_final: bool
+
+
+PrintFunction = Callable[["Module", Function, str, bool], Definition]
+
+_INTERNAL = "define internal"
+_APART = "dso_local"
+"""Of functions that lie in the same object code, but in another text."""
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
-_ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
+_ATTRIBUTES = """\
+attributes #0 = { nounwind "prefer-vector-width"="512" "frame-pointer"="all" }"""
+"""With a frame pointer LLVM can align the vectors that it keeps on the stack.
+
+Otherwise it is chance whether they lie in two lines of the cache each, from process to process, and
+loops that do took up to one and a half times as long.
+"""
 _MAX_INLINED = 1000
 """How many lines of vector math are inlined in a module before functions are called."""
 
@@ -47,9 +75,17 @@ class Module:
     print_function : function
         Gives the definition of a function, with a linkage, in a module, and whether it may be
         contracted.
+    is_divided : bool
+        Functions that need few passes are a text of their own.
     """
 
-    def __init__(self, vector_bits: int, print_function: PrintFunction) -> None:
+    def __init__(
+        self, vector_bits: int, print_function: PrintFunction, *, is_divided: bool = False
+    ) -> None:
+        self.effort: Effort = "registers"
+        """What is to be optimized, which depends on what is printed."""
+        self._is_divided = is_divided
+        self._final: list[str] = []
         self.vector_bits = vector_bits
         self._print_function = print_function
         self.declarations: dict[str, str] = {}
@@ -68,9 +104,15 @@ class Module:
         if identifier(function.name) != function.name:
             raise ValueError(f"{function.name!r} is no name for a function")
         self._defined.add(function.name)
-        definition = self._print_function(self, function, linkage, contract)
-        self._definitions.append(definition)
-        self._lines[function.name] = definition.count("\n")
+        printed = self._print_function(self, function, linkage, contract)
+        if self._is_divided and printed.is_final and linkage == _INTERNAL:
+            self._defined.remove(function.name)
+            types = ", ".join(memory_type(param.dtype) for param in function.params)
+            self.declarations[function.name] = f"declare {_APART} void @{function.name}({types})"
+            self._final.append(printed.text.replace(_INTERNAL, f"define {_APART}", 1))
+            return
+        self._definitions.append(printed.text)
+        self._lines[function.name] = printed.text.count("\n")
 
     def metadata(self, text: str) -> str:
         """Append a metadata node, in which ``{self}`` stands for itself; gives its name."""
@@ -95,7 +137,7 @@ class Module:
         # A loop itself may call much vector math before it is not inlined any more.
         is_inlined = self._inlined <= _MAX_INLINED // 2
         found = side_by_side(loop, self.vector_bits, self._most_beside, is_inlined=is_inlined)
-        self._most_beside -= 0 if found is None else found.operations
+        self._most_beside -= 0 if found is None or found.vectors == 1 else found.operations
         return found
 
     def vecmath(self, name: str, dtype: str, calls: VectorCalls | None) -> tuple[str, Function]:
@@ -115,6 +157,8 @@ class Module:
     def _define(self, name: str, dtype: str) -> str:
         symbol = vecmath_symbol(name, dtype)
         if symbol not in self._defined:
+            # To be inlined.
+            self.effort = "loops"
             function = _vecmath_function(name, dtype)
             named = Function(symbol, function.params, function.body, function.result)
             # Its error bounds rest on where it rounds: it asks for fused operations itself.
@@ -133,18 +177,25 @@ class Module:
             # which gets that too, no longer fits.
             self._for_vectorizer.append(shared)
         if calls is not None:
-            self._declare_twin(name, dtype, calls.lanes)
+            vectors = self.twin(name, dtype, calls.lanes)
+            if vectors not in self._for_vectorizer:
+                self._for_vectorizer.append(vectors)
         return shared
 
-    def _declare_twin(self, name: str, dtype: str, lanes: int) -> None:
+    def note_inlined(self, name: str, dtype: str) -> None:
+        """Count the code of a function of vector math that is printed in place."""
+        self._inlined += len(_vecmath_function(name, dtype).body)
+
+    def twin(self, name: str, dtype: str, lanes: int) -> str:
+        """The symbol of a function of vector math that takes vectors, which is declared."""
         symbol = vecmath_symbol(name, dtype)
         vectors = twin_name(symbol, lanes)
         if vectors not in self.declarations:
             function = _vecmath_function(name, dtype)
             self.declarations[vectors] = twin_declaration(symbol, function, lanes)
-            self._for_vectorizer.append(vectors)
             empty = Module(self.vector_bits, self._print_function)
             add_library(vectors, partial(empty.with_twin, name, dtype, lanes), "registers")
+        return vectors
 
     def with_twin(self, name: str, dtype: str, lanes: int) -> str:
         """The text of the module, with a function of vector math that takes vectors."""
@@ -165,6 +216,31 @@ class Module:
         kept = kept_functions(self._for_vectorizer)
         parts = [*declarations, *self._definitions, *kept, _ATTRIBUTES, *self._metadata]
         return "\n".join(parts) + "\n"
+
+    def final_texts(self) -> list[str]:
+        """The text of the functions that need few passes, if there are any."""
+        if not self._final:
+            return []
+        code = "\n".join(self._final)
+        declarations = [
+            text
+            for symbol, text in self.declarations.items()
+            if f"@{symbol}(" in code and f"define {_APART} void @{symbol}(" not in code
+        ]
+        return ["\n".join([*declarations, code, _ATTRIBUTES, *self._metadata]) + "\n"]
+
+
+def inlining(function: Function, linkage: str) -> str:
+    """The attributes of a function that say where its code is to be.
+
+    Of the internal functions vector math gives a value; outlined nests are to stay outside.  The
+    entry would compile a second copy of loops.
+    """
+    if "internal" in linkage:
+        return "noinline " if function.result == "void" else "alwaysinline "
+    if not function.optimized:
+        return "noinline optnone "
+    return "noinline " if has_loops(function.body) else ""
 
 
 def _vecmath_function(name: str, dtype: str) -> Function:

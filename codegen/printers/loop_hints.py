@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jitcore.codegen.loop_passes.traversal import children, known_trips, loads_in, variables, walk
+from jitcore.codegen.loop_passes.traversal import (
+    children,
+    has_loops,
+    known_trips,
+    loads_in,
+    variables,
+    walk,
+)
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -20,16 +27,16 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
     Unary,
-    While,
 )
-from jitcore.codegen.printers.llvm_instructions import FLOATS
+from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS
 from jitcore.codegen.printers.loop_metadata import (
     AFTERWARDS,
+    INTERLEAVED,
     MASKED,
     NO_VECTORS,
     NOT_UNROLLED,
     PARTLY_UNROLLED_AFTERWARDS,
-    SEVERAL_AT_A_TIME,
+    several_at_a_time,
     vector_width,
 )
 
@@ -113,7 +120,7 @@ def _hints_of_form(loop: For, vector_bits: int, is_read_again: bool) -> list[str
     if lanes:
         return [NOT_UNROLLED, vector_width(min(lanes, vector_bits // 32)), AFTERWARDS]
     hints = _sum_hints(loop, vector_bits, is_read_again) if _adds_up(loop) else []
-    if _has_short_rest(loop):
+    if _has_short_rest(loop) and MASKED not in hints:
         hints.append(MASKED)
     if not hints and (_is_around_sum(loop) or _is_around_lanes(loop)):
         hints.append(NOT_UNROLLED)
@@ -202,17 +209,35 @@ def _sum_hints(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
     """What keeps a loop that adds up from being unrolled before it is vectorized.
 
     Short sums would become chains of additions, which are not made vectors of again.  Where a step
-    is little work, several sums are kept, so that none waits for the one before.  Elements that are
-    read again must not stay in registers until then, as they do once both loops are straight lines:
-    where there are many, they would be written to the stack.
+    is little work, several sums are kept, so that none waits for the one before: but no more than
+    there are elements for, or LLVM would make no vectors at all.  What is left beside all sums of a
+    short loop is masked.  Elements that are read again must not stay in registers until then, as
+    they do once both loops are straight lines: where there are many, they would be written to the
+    stack.
     """
     trips = known_trips(loop)
     is_long = trips is None or trips > MOST_KEPT
     afterwards = PARTLY_UNROLLED_AFTERWARDS if is_read_again and is_long else AFTERWARDS
     work = [one for one in loop.body if not isinstance(one, Comment)]
-    several = [SEVERAL_AT_A_TIME] if len(work) <= SHORT_STEP else []
-    width = [vector_width(vector_bits // 32)] if _is_mostly_float32(loop, vector_bits) else []
-    return [NOT_UNROLLED, *width, *several, afterwards]
+    is_wide = _is_mostly_float32(loop, vector_bits)
+    lanes = vector_bits // (32 if is_wide else _bits_of_sums(loop))
+    together = _vectors_of_sums(trips, lanes) if len(work) <= SHORT_STEP else 1
+    is_masked = trips is not None and lanes <= trips <= MOST_KEPT and trips % (lanes * together)
+    width = [vector_width(lanes)] if is_wide else []
+    several = [several_at_a_time(together)] if together > 1 else []
+    masked = [MASKED] if is_masked else []
+    return [NOT_UNROLLED, *width, *several, *masked, afterwards]
+
+
+def _bits_of_sums(loop: For) -> int:
+    """The size of the largest variable that a loop adds up to; a bool is a byte."""
+    return max(max(BITS[one.var.dtype], 8) for one in loop.body if isinstance(one, Assign))
+
+
+def _vectors_of_sums(trips: int | None, lanes: int) -> int:
+    """How many vectors of sums a loop keeps."""
+    most = INTERLEAVED if trips is None else max(min(trips // lanes, INTERLEAVED), 1)
+    return 1 << (most.bit_length() - 1)
 
 
 def _is_mostly_float32(loop: For, vector_bits: int) -> bool:
@@ -246,5 +271,5 @@ def _has_short_rest(loop: For) -> bool:
     trips = known_trips(loop)
     if trips is None or loop.step != 1:
         return False
-    is_innermost = not any(isinstance(one, For | While) for one in walk(loop.body))
+    is_innermost = not has_loops(loop.body)
     return is_innermost and LEAST_MASKED <= trips <= MOST_MASKED and trips % LANES != 0

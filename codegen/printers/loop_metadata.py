@@ -10,6 +10,7 @@ __all__ = [
     "MASKED",
     "NOT_UNROLLED",
     "NO_VECTORS",
+    "OF_VECTORS",
     "ONE_AT_A_TIME",
     "PARTLY_UNROLLED_AFTERWARDS",
     "SEVERAL_AT_A_TIME",
@@ -23,6 +24,12 @@ MASKED: Final = '!{!"llvm.loop.vectorize.predicate.enable", i1 true}'
 
 UNMASKED: Final = MASKED.replace("true", "false")
 """What stands in its place for processors without masks."""
+
+OF_VECTORS: Final = (
+    '!{!"llvm.loop.isvectorized", i32 1}',
+    '!{!"llvm.loop.unroll.runtime.disable"}',
+)
+"""What the vectorizer itself says about the loops that it makes."""
 
 NOT_UNROLLED: Final = '!{!"llvm.loop.unroll.disable"}'
 NO_VECTORS: Final = '!{!"llvm.loop.vectorize.enable", i1 false}'

@@ -36,6 +36,7 @@ from jitcore.codegen.printers.loop_hints import MOST_MASKED
 from jitcore.codegen.printers.loop_metadata import (
     MASKED,
     NOT_UNROLLED,
+    OF_VECTORS,
     ONE_AT_A_TIME,
     several_at_a_time,
     vector_width,
@@ -92,15 +93,23 @@ class SideBySide:
         width = [vector_width(self.lanes)] if self.is_width else []
         if not is_rest:
             return [*width, several_at_a_time(self.vectors)]
-        # Copies of a long step for the few vectors of the rest would take long to compile, too.
-        is_longer = self.operations > MIDDLE_STEP * self.vectors
-        return [*width, ONE_AT_A_TIME, MASKED, *([NOT_UNROLLED] if is_longer else [])]
+        return [*width, ONE_AT_A_TIME, MASKED, *self._of_rest()]
+
+    def hints_of_vectors(self, is_rest: bool) -> list[str]:
+        """The same where the loops are printed as loops over vectors."""
+        return [*OF_VECTORS, *(self._of_rest() if is_rest else ())]
+
+    def _of_rest(self) -> list[str]:
+        """Copies of a long step for the few vectors of the rest would take long to compile."""
+        return [NOT_UNROLLED] if self.operations > MIDDLE_STEP * self.vectors else []
 
 
 def side_by_side(
     loop: For, vector_bits: int, most_operations: int, *, is_inlined: bool
 ) -> SideBySide | None:
     """How many vectors a loop computes side by side; None where it is no long straight line.
+
+    One alone is for loops that are printed as loops over vectors.
 
     Parameters
     ----------
@@ -125,9 +134,9 @@ def side_by_side(
     registers = REGISTERS * (2 if vector_bits == 512 else 1)
     needed = _most_registers(loop, lanes, vector_bits)
     vectors = MOST_OF_LONGER if operations > MIDDLE_STEP or calls else MOST_VECTORS
-    while vectors * needed > registers or vectors * operations > most_operations:
+    while vectors > 1 and (vectors * needed > registers or vectors * operations > most_operations):
         vectors //= 2
-    if vectors < 2:
+    if vectors == 1 and (calls or not is_independent(loop)):
         return None
     is_width = bool(calls) and is_independent(loop)
     return SideBySide(lanes, vectors, vectors * operations, is_width)

@@ -41,6 +41,7 @@ from jitcore.codegen.printers.loop_metadata import (
     INTERLEAVED,
     MASKED,
     NOT_UNROLLED,
+    OF_VECTORS,
     ONE_AT_A_TIME,
     SEVERAL_AT_A_TIME,
     vector_width,
@@ -106,6 +107,10 @@ class VectorCalls:
             return [NOT_UNROLLED, ONE_AT_A_TIME, vector_width(self.lanes), *rest, AFTERWARDS]
         return [NOT_UNROLLED, SEVERAL_AT_A_TIME, *rest, AFTERWARDS]
 
+    def hints_of_vectors(self, _: bool) -> list[str]:
+        """The same where the loops are printed as loops over vectors."""
+        return [*OF_VECTORS]
+
 
 def vector_calls(loop: For, vector_bits: int) -> VectorCalls | None:
     """How a loop calls vector math; None where that is inlined.
@@ -164,12 +169,10 @@ def is_independent(loop: For) -> bool:
     stores = [one for one in loop.body if isinstance(one, Store)]
     roots = {store.root for store in stores}
     is_apart = len(roots) == len(stores) and "" not in roots
-    return (
-        is_apart
-        and not any(isinstance(one, Assign) for one in loop.body)
-        and roots.isdisjoint(load.root for load in loads_in(loop.body))
-        and "" not in {load.root for load in loads_in(loop.body)}
-    )
+    if not is_apart or any(isinstance(one, Assign) for one in loop.body):
+        return False
+    read = {load.root for load in loads_in(loop.body)}
+    return roots.isdisjoint(read) and "" not in read
 
 
 def _is_vectorized(statement: Stmt) -> bool:

@@ -33,7 +33,7 @@ from jitcore.codegen.printers.llvm_instructions import (
 from jitcore.codegen.printers.vector_calls import REGISTERS, twin_name, vecmath_symbol
 from jitcore.codegen.runtime.numpy_loops import vector_declarations, vector_names
 
-__all__ = ["vector_function"]
+__all__ = ["VectorCode", "vector_function"]
 
 _OVERLOADS: Final = {"float32": "f32", "float64": "f64"}
 
@@ -75,7 +75,8 @@ def _vector(dtype: str, lanes: int) -> str:
 def _straight_line(
     linkage: str, symbol: str, function: Function, lanes: int, declarations: dict[str, str]
 ) -> str:
-    code = _VectorCode(declarations, lanes)
+    instructions = Instructions(declarations, lanes=lanes)
+    code = VectorCode(instructions, lanes)
     types = [_vector(param.dtype, lanes) for param in function.params]
     result_type = _vector(function.result, lanes)
     known = [code.known(type_, f"%v{number}") for number, type_ in enumerate(types)]
@@ -83,41 +84,36 @@ def _straight_line(
     lines = [
         f"{linkage} {result_type} @{symbol}({_operands(types, '%v')}) "
         "memory(none) willreturn #0 {",
-        *code.lines,
+        *instructions.lines,
         f"  ret {result_type} {result}",
         "}",
     ]
     return "\n".join(lines)
 
 
-class _VectorCode:
+class VectorCode:
     """Appends instructions that compute functions of vector math for all lanes at once.
 
     Parameters
     ----------
-    declarations : dict
-        The module's declarations by symbol.
+    code : Instructions
+        Those for vectors.
     lanes : int
     """
 
-    def __init__(self, declarations: dict[str, str], lanes: int) -> None:
-        self._code = Instructions(declarations, lanes=lanes)
+    def __init__(self, code: Instructions, lanes: int) -> None:
+        self._code = code
         self._lanes = lanes
         self._variables: dict[str, str] = {}
         self._expressions: dict[type[Expr], Callable[[Any], str]] = {
             Const: lambda x: self._code.number(x.value, x.dtype),
-            Var: lambda x: self._variables[x.name],
+            Var: self._var,
             Unary: self._unary,
             Binary: self._binary,
             Select: self._select,
             Cast: self._cast,
             Call: self._call,
         }
-
-    @property
-    def lines(self) -> list[str]:
-        """The instructions so far."""
-        return self._code.lines
 
     def known(self, type_: str, operand: str) -> str:
         """The operand, with a number in each lane.
@@ -148,6 +144,9 @@ class _VectorCode:
 
     def _expression(self, x: Expr) -> str:
         return self._expressions[type(x)](x)
+
+    def _var(self, x: Var) -> str:
+        return self._variables[x.name]
 
     def _unary(self, x: Unary) -> str:
         result = self._code.unary(x.op, self._expression(x.x), x.x.dtype)

@@ -92,6 +92,7 @@ _PYTHON_FUNCTIONS = (
     "PyObject_RichCompareBool",
     "PyObject_SetAttrString",
     "PyObject_Vectorcall",
+    "PyObject_VectorcallMethod",
     "PyTuple_New",
     "Py_DecRef",
     "Py_IncRef",

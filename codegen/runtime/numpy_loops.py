@@ -2,13 +2,13 @@
 
 NumPy's loop of ``power`` is Intel's vector math library where the processor has 512-bit vectors,
 and C's function elsewhere.  Neither rounds correctly, so no other code has the same bits; native
-code calls the loop itself, which is as fast.  Sums of few elements are NumPy's for another reason:
-they start recurrences, which make the smallest differences grow.
+code calls the loop itself, which is as fast.  Sums of few elements have NumPy's order of additions:
+recurrences make the smallest differences grow.
 
 =========================== ======================================================================
 ``jc_power_float64``        ``x ** y`` as in arrays
 ``jc_power_float64_x8``     the same of eight pairs at once; also of 16 and of 32
-``jc_sum_float64``          the sum of contiguous elements, from (address, offset, count)
+``jc_sum_float64``          the sum of up to 128 elements in a row, from (address, offset, count)
 =========================== ======================================================================
 """
 
@@ -95,26 +95,55 @@ define {type} @{name}({type} %x, {type} %y) {{
 """
 
 _SUM: Final = """
-declare void @jc_add_loop(ptr, ptr, ptr, ptr)
 define double @jc_sum_float64(ptr %array, i64 %offset, i64 %size) {
+entry:
   %first = getelementptr double, ptr %array, i64 %offset
-  %total = alloca double
-  store double 0.0, ptr %total
-  %addresses = alloca [3 x ptr]
-  %second.address = getelementptr ptr, ptr %addresses, i64 1
-  %third.address = getelementptr ptr, ptr %addresses, i64 2
-  store ptr %total, ptr %addresses
-  store ptr %first, ptr %second.address
-  store ptr %total, ptr %third.address
-  %count = alloca i64
-  store i64 %size, ptr %count
-  %steps = alloca [3 x i64]
-  store [3 x i64] [i64 0, i64 8, i64 0], ptr %steps
-  call void @jc_add_loop(ptr %addresses, ptr %count, ptr %steps, ptr null)
-  %result = load double, ptr %total
+  %has.eight = icmp sge i64 %size, 8
+  br i1 %has.eight, label %start, label %rest
+start:
+  %start.sums = load <8 x double>, ptr %first, align 8
+  br label %head
+head:
+  %at = phi i64 [ 8, %start ], [ %next, %eight ]
+  %sums = phi <8 x double> [ %start.sums, %start ], [ %added, %eight ]
+  %next = add i64 %at, 8
+  %more = icmp sle i64 %next, %size
+  br i1 %more, label %eight, label %join
+eight:
+  %place = getelementptr double, ptr %first, i64 %at
+  %elements = load <8 x double>, ptr %place, align 8
+  %added = fadd <8 x double> %sums, %elements
+  br label %head
+join:
+  %even = shufflevector <8 x double> %sums, <8 x double> poison,
+          <4 x i32> <i32 0, i32 2, i32 4, i32 6>
+  %odd = shufflevector <8 x double> %sums, <8 x double> poison,
+         <4 x i32> <i32 1, i32 3, i32 5, i32 7>
+  %four = fadd <4 x double> %even, %odd
+  %left = shufflevector <4 x double> %four, <4 x double> poison, <2 x i32> <i32 0, i32 2>
+  %right = shufflevector <4 x double> %four, <4 x double> poison, <2 x i32> <i32 1, i32 3>
+  %two = fadd <2 x double> %left, %right
+  %one = extractelement <2 x double> %two, i64 0
+  %other = extractelement <2 x double> %two, i64 1
+  %joined = fadd double %one, %other
+  br label %rest
+rest:
+  %i = phi i64 [ 0, %entry ], [ %at, %join ], [ %next.i, %single ]
+  %total = phi double [ -0.0, %entry ], [ %joined, %join ], [ %longer, %single ]
+  %is.left = icmp slt i64 %i, %size
+  br i1 %is.left, label %single, label %done
+single:
+  %element.place = getelementptr double, ptr %first, i64 %i
+  %element = load double, ptr %element.place
+  %longer = fadd double %total, %element
+  %next.i = add i64 %i, 1
+  br label %rest
+done:
+  %result = fadd double %total, 0.0
   ret double %result
 }
 """
+"""The order is that of NumPy's ``loops_utils.h.src``: eight sums side by side, joined in pairs."""
 
 _lock = threading.Lock()
 _made: list[CompiledModule] = []
@@ -126,7 +155,6 @@ def _make() -> None:
         if _made:
             return
         add_symbol("jc_power_loop", _address(np.power, "dd->d"))
-        add_symbol("jc_add_loop", _address(np.add, "dd->d"))
         module = compile_module(_text(), name="numpy loops", effort="code")
         for symbol in module.symbols:
             add_symbol(symbol, module.address(symbol))

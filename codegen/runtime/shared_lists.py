@@ -1,8 +1,8 @@
 """Lists of lists between Python and the heap of a native function: LLVM text of the runtime.
 
 A native function keeps lists that others refer to in a heap, in which a reference is the place of
-a list (``ir/passes/list_heap.py`` says how).  These functions read lists that are arguments into
-it, write back what has changed, and make Python's lists of what is returned:
+a list (``ir/specialize/lists/list_heap.py`` says how).  These functions read lists that are
+arguments into it, write back what has changed, and make Python's lists of what is returned:
 
 ======================== ===========================================================================
 ``jc_take_shared``       (table, roots, count): read lists, with all lists in them, into new arrays;
@@ -35,8 +35,9 @@ word
 9 …   for each number in an element a code, the address of the array, and the object that holds it
 ===== ==============================================================================================
 
-The code is 0 for an int, 1 for a float, 2 for a bool, 3 for a reference to an array, and
-`FIRST_LIST` and more for a list of the part whose number it is then.  A **root** is three words: a
+The code is 0 for an int, 1 for a float, 2 for a bool, 3 for a reference to an array, 4 to 6 for
+NumPy's scalars of float64, int64 and bool, which are only made and never read, and `FIRST_LIST` and
+more for a list of the part whose number it is then.  A **root** is three words: a
 list, its part, and its place.  A memo begins two words behind its block, whose first word says how
 long it is.
 
@@ -70,22 +71,24 @@ __all__ = [
     "ROOT_WORDS",
     "ROWS",
     "ROWS_OBJECT",
+    "ROW_WORDS",
     "TYPES",
     "WIDTH",
     "add_shared_list_functions",
 ]
 
-KINDS = ("int", "float", "bool", "array")
-"""What the codes from 0 to 3 stand for."""
+KINDS = ("int", "float", "bool", "array", "numpy.float64", "numpy.int64", "numpy.bool")
+"""What the codes from 0 on stand for."""
 
-CODE_DTYPES = tuple(np.dtype(one) for one in (np.int64, np.float64, np.bool_, np.object_))
-"""Of the buffers for these; places of lists are as ints."""
+CODE_DTYPES = tuple(np.dtype(one) for one in ("int64", "float64", "bool", "O"))
+"""Of the buffers for what is read; places of lists are as ints."""
 
 FIRST_LIST = len(KINDS)
 MAX_WIDTH = 8
 """The longest tuples."""
 
 HEADER_WORDS = 3
+ROW_WORDS = 3
 ROOT_WORDS = 3
 ROWS, MEMO, WIDTH, ROWS_OBJECT, HAS_LISTS, COLUMNS = 0, 1, 2, 7, 8, 9
 READ, ROOM = (3, 4), (5, 6)
@@ -101,10 +104,11 @@ _SYMBOLS = (
 TYPES = (list, tuple, int, float, bool)
 """The types that ``jc_begins_with`` knows, by their numbers."""
 
-_OBJECTS = (*TYPES, True)
+_SCALARS = (np.float64, np.int64, np.True_, np.False_)
+_OBJECTS = (*TYPES, True, *_SCALARS)
 
 _DECLARATIONS = """
-@shared_objects = internal global [6 x ptr] zeroinitializer
+@shared_objects = internal global [OBJECT_COUNT x ptr] zeroinitializer
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Clear()
@@ -125,6 +129,7 @@ declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare i32 @PyList_SetSlice(ptr, i64, i64, ptr)
 declare i32 @PyList_Append(ptr, ptr)
 declare ptr @PyTuple_New(i64)
+declare ptr @jc_scalar(ptr, i64)
 
 define ptr @jc_shared_objects() {
   ret ptr @shared_objects
@@ -257,6 +262,10 @@ def _text() -> str:
         "MAX_WIDTH": MAX_WIDTH,
         "MOST": _MOST,
         "SPARE": 8,
+        "OBJECT_COUNT": len(_OBJECTS),
+        "FIRST_SCALAR": _OBJECTS.index(np.float64) - KINDS.index("numpy.float64"),
+        "NUMPY_TRUE": len(_OBJECTS) - 2,
+        "NUMPY_FALSE": len(_OBJECTS) - 1,
     }
     for name, dtype in zip(("INT", "FLOAT", "BOOL"), CODE_DTYPES, strict=False):
         parts[f"{name}_DTYPE"] = dtype.num

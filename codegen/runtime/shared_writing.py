@@ -14,7 +14,23 @@ entry:
   %array = call ptr @address(ptr %column, i64 1)
   switch i64 %code, label %list [
     i64 0, label %on.int i64 1, label %on.float i64 2, label %on.bool i64 3, label %on.array
+    i64 4, label %on.scalar i64 5, label %on.scalar i64 6, label %on.numpy.bool
   ]
+on.scalar:
+  %type.number = add i64 %code, FIRST_SCALAR
+  %scalar.type = call ptr @known(i64 %type.number)
+  %bits = call i64 @word(ptr %array, i64 %at)
+  %scalar.object = call ptr @jc_scalar(ptr %scalar.type, i64 %bits)
+  ret ptr %scalar.object
+on.numpy.bool:
+  %truth.slot = getelementptr i8, ptr %array, i64 %at
+  %truth = load i8, ptr %truth.slot
+  %is.false = icmp eq i8 %truth, 0
+  %numpy.true = call ptr @known(i64 NUMPY_TRUE)
+  %numpy.false = call ptr @known(i64 NUMPY_FALSE)
+  %numpy.bool = select i1 %is.false, ptr %numpy.false, ptr %numpy.true
+  call void @Py_IncRef(ptr %numpy.bool)
+  ret ptr %numpy.bool
 on.array:
   %held = call ptr @address(ptr %array, i64 %at)
   call void @Py_IncRef(ptr %held)

@@ -128,7 +128,7 @@ class Scalar:
 
 
 class Builder(Protocol):
-    """What rules use to emit typed nodes; ``ir.passes.specialize`` implements it."""
+    """What rules use to emit typed nodes; ``ir.specialize`` implements it."""
 
     @property
     def is_for_device(self) -> bool:

@@ -362,7 +362,7 @@ def _is_rule(negated: bool) -> Rule:
             return b.constant(not negated)
         if x.type == y.type == BOOL:
             return b.op("prim::ne" if negated else "prim::eq", x, y)
-        if x.type != y.type and OBJECT not in (x.type, y.type):
+        if not _may_be_one(x.type, y.type) and OBJECT not in (x.type, y.type):
             return b.constant(negated)
         if x.constant is not None and y.constant is not None and x.type in (OBJECT, BOOL):
             same = x.constant.attributes["value"] is y.constant.attributes["value"]
@@ -372,6 +372,13 @@ def _is_rule(negated: bool) -> Rule:
         raise Untypable("the identity of two values")
 
     return rule
+
+
+def _may_be_one(x: Type, y: Type) -> bool:
+    """Whether one object may have both types: extents may be equal that have different symbols."""
+    if isinstance(x, TensorType) and isinstance(y, TensorType):
+        return (x.dtype, x.rank, x.scalar) == (y.dtype, y.rank, y.scalar)
+    return x == y
 
 
 def _is_other_object(known: Value, other: Value) -> bool:

@@ -195,21 +195,19 @@ def _real_array(call: Call) -> Value:
 
 
 def _smallest(x: Any, axis: Any, keepdims: Any) -> Any:
-    found = np.min(x, axis=axis, keepdims=keepdims)
-    # Most arrays hold no NaN; the others are looked at a second time.
-    if np.isnan(found).any():
-        missing = np.isnan(x)
-        rest = np.where(missing, np.inf, x).min(axis=axis, keepdims=keepdims)
-        found = _nan_where(missing.all(axis=axis, keepdims=keepdims), rest)
+    found = np.where(np.isnan(x), np.inf, x).min(axis=axis, keepdims=keepdims)
+    if (found == np.inf).any():
+        # Other than isnan(x), which would be kept in memory for this rare case.
+        missing = np.logical_not(x == x)
+        found = _nan_where(missing.all(axis=axis, keepdims=keepdims), found)
     return found
 
 
 def _largest(x: Any, axis: Any, keepdims: Any) -> Any:
-    found = np.max(x, axis=axis, keepdims=keepdims)
-    if np.isnan(found).any():
-        missing = np.isnan(x)
-        rest = np.where(missing, -np.inf, x).max(axis=axis, keepdims=keepdims)
-        found = _nan_where(missing.all(axis=axis, keepdims=keepdims), rest)
+    found = np.where(np.isnan(x), -np.inf, x).max(axis=axis, keepdims=keepdims)
+    if (found == -np.inf).any():
+        missing = np.logical_not(x == x)
+        found = _nan_where(missing.all(axis=axis, keepdims=keepdims), found)
     return found
 
 

@@ -1,5 +1,7 @@
 """Convolutions and pooling become products and reductions of windows, for machines without kernels.
 
+A transposed convolution is an ordinary one of images with zeros between their elements.
+
 A window is a view, ``sliding_window_view`` of the images with what is around them.  A convolution
 is a product of matrices: a row of weights for each channel, and a column for each window.  Where
 the images' extents are known only when the program runs, so are the number of windows, and whether
@@ -97,13 +99,49 @@ def _convolution(node: Node) -> Value | None:
     if not (_are_known(shape) and _are_known(out[1:2])):
         return None
     kernel = _numbers(shape[2:])
-    dilation, rank, groups = node.attributes["dilation"], _rank(node), node.attributes["groups"]
+    dilation = node.attributes["dilation"]
     geometry = Geometry(kernel, node.attributes["stride"], _around(node, kernel), dilation)
-    windows = _windows(node, x, geometry, 0.0)
+    return _product(node, _windows(node, x, geometry, 0.0), weight, bias)
+
+
+def _transposed_convolution(node: Node) -> Value | None:
+    """A convolution of what has as many zeros between its elements as the stride has steps more."""
+    x, weight, bias = node.inputs[:3]
+    shape, extents = dims_of(weight), dims_of(x)[1:]
+    if not (_are_known(shape) and _are_known(extents)):
+        return None
+    rank, groups, dilation = _rank(node), node.attributes["groups"], node.attributes["dilation"]
+    kernel = _numbers(shape[2:])
+    spans = (d * (k - 1) for k, d in zip(kernel, dilation, strict=True))
+    before = [span - cut for span, cut in zip(spans, node.attributes["padding"], strict=True)]
+    extra = node.attributes["output_padding"]
+    around = [(one, one + more) for one, more in zip(before, extra, strict=True)]
+    if min(before) < 0:
+        return None
+    spread = _framed(node, x, around, 0.0, node.attributes["stride"])
+    geometry = Geometry(kernel, (1,) * rank, ((0, 0),) * rank, dilation)
+    windows = _windows(node, spread, geometry, 0.0)
+    return _product(node, windows, _turned(node, weight, groups), bias)
+
+
+def _turned(node: Node, weight: Value, groups: int) -> Value:
+    """The weights of the convolution that a transposed one is: output channels first, mirrored."""
+    inside, out, *kernel = _numbers(dims_of(weight))
+    spatial = range(3, 3 + len(kernel))
+    split = reshaped(node, weight, (groups, inside // groups, out, *kernel))
+    swapped = transposed(node, split, (0, 2, 1, *spatial))
+    mirrored = view(node, swapped, (":", ":", ":", *["::-1"] * len(kernel)), dims_of(swapped))
+    return reshaped(node, mirrored, (groups * out, inside // groups, *kernel))
+
+
+def _product(node: Node, windows: Value, weight: Value, bias: Value) -> Value:
+    """The convolution of these windows."""
+    x, shape, out = node.inputs[0], dims_of(weight), dims_of(node.output)
+    rank, groups = _rank(node), node.attributes["groups"]
     inside = (1, *range(2 + rank, 2 + 2 * rank))
     columns = transposed(node, windows, (0, *inside, *range(2, 2 + rank)))
     terms = math.prod(_numbers(shape[1:]))
-    channels, positions = _numbers(out[1:2])[0], _positions(node, windows)
+    channels, positions = _numbers(shape[:1])[0], _positions(node, windows)
     if groups == 1:
         columns = _reshaped(node, columns, (terms, positions))
         rows = reshaped(node, weight, (channels, terms))
@@ -229,17 +267,27 @@ def _has_frame(geometry: Geometry) -> bool:
     return any(one for pair in geometry.padding for one in pair)
 
 
-def _framed(node: Node, x: Value, around: tuple[tuple[int, int], ...], value: float) -> Value:
-    """A copy of images with a value around each."""
+def _framed(
+    node: Node,
+    x: Value,
+    around: Sequence[tuple[int, int]],
+    value: float,
+    steps: Sequence[int] | None = None,
+) -> Value:
+    """A copy of images with a value around each, and between elements that lie ``steps`` apart.
+
+    Steps are for images whose extents are known.
+    """
     dims = dims_of(x)
     extents: list[Value] = [_number(node, _extent(node, x, axis)) for axis in range(2)]
     framed, inside, ends = list[Dim](), list[str](), list[Value]()
     for axis, (low, high) in enumerate(around, start=2):
-        extent = dims[axis]
+        extent, step = dims[axis], 1 if steps is None else steps[axis - 2]
         if isinstance(extent, int):
-            framed.append(low + extent + high)
+            stop = low + step * (extent - 1) + 1
+            framed.append(stop + high)
             extents.append(constant(node, framed[-1], INT))
-            inside.append(f"{low}:{low + extent}")
+            inside.append(f"{low}:{stop}:{step}" if step > 1 else f"{low}:{stop}")
             continue
         framed.append(f"{extent}.framed.{low}.{high}")
         end = _sum(node, size_of(node, x, axis), low)
@@ -292,6 +340,7 @@ def _reshaped(
 
 _PLAIN: dict[str, Callable[[Node], Value | None]] = {
     **{f"nn::conv{rank}d": _convolution for rank in (1, 2, 3)},
+    **{f"nn::conv_transpose{rank}d": _transposed_convolution for rank in (1, 2, 3)},
     **{f"nn::max_pool{rank}d": _max_pool for rank in (1, 2, 3)},
     **{f"nn::avg_pool{rank}d": _avg_pool for rank in (1, 2, 3)},
     **{f"nn::adaptive_avg_pool{rank}d": _adaptive for rank in (1, 2, 3)},

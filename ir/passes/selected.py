@@ -46,6 +46,9 @@ _CHEAP = frozenset(
 
 _MAX_NODES = 50
 
+MOST_IN_ORDER = 128
+"""So many float64 numbers are added up in NumPy's order."""
+
 
 def compute_selected_in_place(graph: Graph) -> bool:
     """Compute cheap expressions of ``x[mask]`` at all elements, and choose afterwards.
@@ -215,9 +218,18 @@ class _Total(_Selection):
         """Whether all is computed from one selection, and only added up."""
         if self.dims is None or _dims(self.mask) != self.dims or not _is_plain_total(self.user):
             return False
+        if self._is_in_order():
+            return False
         if not self._is_selected(self.operand):
             return False
         return all(self._is_added_up(use.user) for one in self.tree for use in one.output.uses)
+
+    def _is_in_order(self) -> bool:
+        """Whether NumPy's order of additions is kept, which goes by those that are selected."""
+        is_selection = self.operand.node is not None and self.operand.node.kind == "np::compress"
+        size = self.dims[0] if self.dims else None
+        is_float64 = _element_type(self.operand).dtype == np.float64
+        return is_selection and is_float64 and isinstance(size, int) and size <= MOST_IN_ORDER
 
     def _is_added_up(self, user: Node | Block) -> bool:
         """Whether a user of the tree goes away together with it."""

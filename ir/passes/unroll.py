@@ -16,6 +16,8 @@ MAX_UNROLLED = 400
 def unroll_array_loops(graph: Graph) -> bool:
     """Unroll loops of few iterations in which every node computes elements of arrays.
 
+    They may read numbers and parts of arrays that the loop does not compute (``c[k]``).
+
     Before::
 
         graph(%x : Float32[n], %y : Float32[n]):
@@ -67,7 +69,9 @@ def _is_true(value: Value) -> bool:
 def _is_worth_it(block: Block, trips: int) -> bool:
     """Whether all nodes compute elements, some of them arrays', and there are not too many."""
     computed = [node for node in block.nodes if node.kind != "prim::Constant"]
-    if len(computed) * trips > MAX_UNROLLED or not all(map(_is_elementwise, computed)):
+    if len(computed) * trips > MAX_UNROLLED:
+        return False
+    if not all(_is_elementwise(node) or _reads_outside(node, block) for node in computed):
         return False
     return any(_is_array(value) for node in block.nodes for value in node.outputs)
 
@@ -75,6 +79,17 @@ def _is_worth_it(block: Block, trips: int) -> bool:
 def _is_elementwise(node: Node) -> bool:
     op = TABLE.get(node.kind)
     return op is not None and op.scalar is not None and op.pure and len(node.outputs) == 1
+
+
+def _reads_outside(node: Node, block: Block) -> bool:
+    """Whether a node is a view, or a number in it, of an array from before the loop."""
+    base = node
+    while base.kind in ("np::view", "np::item"):
+        value = base.inputs[0]
+        if value.node is None or value.node.block is not block:
+            return value not in block.params
+        base = value.node
+    return False
 
 
 def _is_array(value: Value) -> bool:

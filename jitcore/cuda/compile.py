@@ -20,7 +20,7 @@ from jitcore.codegen.entries.entry import CaptureGuard, Entry
 from jitcore.codegen.entries.signature import Layout, Param
 from jitcore.codegen.loop_passes.traversal import walk
 from jitcore.codegen.lower import Lowered, lower
-from jitcore.codegen.printers.llvm import print_module
+from jitcore.codegen.printers.llvm import print_declaration, print_module
 from jitcore.codegen.targets import CUDA
 from jitcore.ir import log
 from jitcore.ir.dataclass import dataclass
@@ -129,9 +129,8 @@ class _Cuda:
             elif declared not in launches:
                 host.append(line)
         text = "\n".join([*host, launching_text(self.kernels), definitions(callbacks)])
-        missing = [line for symbol, line in entry.declarations.items() if f"@{symbol}(" not in text]
-        text = "\n".join([text, *missing, entry.definitions])
-        log.dump(name, text, ".ll")
+        guarded = print_declaration(lowered.function) + entry.text
+        log.dump(name, text + guarded, ".ll")
         images, modules, handles = [], [], []
         for kernel in self.kernels:
             image = compile_kernel(kernel, capability, contract=contract)
@@ -139,7 +138,7 @@ class _Cuda:
             modules.append(_loaded(current, image, kernel.name))
             handles.append((kernel, current.function(modules[-1], image.entry)))
             images.append(image)
-        module = compile_module(text, name=name)
+        module = compile_module(text, name=name, beside=[(guarded, "code")])
         entry.fill(module)
         fill(module, current.launch_address, handles)
         return DeviceCode(name, lowered, module, None, tuple(images), tuple(modules))

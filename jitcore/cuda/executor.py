@@ -32,16 +32,16 @@ from jitcore.cuda.mirror import call_on_host
 from jitcore.cuda.numpy_calls import is_of_library
 from jitcore.cuda.pool import Block
 from jitcore.cuda.replays import MISSED, Asked, Replays
-from jitcore.cuda.streams import Stream
+from jitcore.cuda.streams import Stream, current_stream
 from jitcore.cuda.transfers import Arrays, order_streams
 from jitcore.cuda.tuning import is_on, tuned
 from jitcore.devices import is_device_array
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.fusers.groups import Decision
+from jitcore.fusers.host_parts import form_host_parts
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Constants, Graph, Node
-from jitcore.ir.ops import TABLE
-from jitcore.ir.passes.specialize import specialize
+from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY
 from jitcore.pipeline import compile_host
 from jitcore.plans import HostPlan, NativePlan
@@ -68,17 +68,10 @@ class MixedPlacesError(TypeError):
 _LEAST_WEIGHT = 0.25
 """Regions of a single operation pay on a device, where the host would have to copy arrays."""
 
-_PLUMBING = frozenset(
-    f"prim::{name}"
-    for name in (
-        *("Constant", "Uninitialized", "CheckBound", "require", "size", "GetAttr", "SetAttr"),
-        *("If", "Loop", "ListConstruct", "NativeGroup", "TupleConstruct", "Unpack"),
-    )
-)
-"""What a host program does with arrays without a look at their elements."""
-
 _WARNINGS = frozenset({"ignore", "warn"})
 """What ``np.errstate`` may ask for where nothing has to look at numbers."""
+
+_NOTHING_NATIVE = "not all of it has a form for the device"
 
 _MISSED = object()
 """What a call gives that no entry has taken."""
@@ -414,13 +407,12 @@ class DeviceExecutor(Executor):
             return program
         reason = self._reason
         check_strict_fusion(typed, list(_refusals(typed, reason)))
-        return HostPlan(typed, _on_copies, reason=reason)
+        return HostPlan(typed, _on_copies, reason=reason or _NOTHING_NATIVE)
 
     def _program(self, typed: Graph) -> HostPlan | None:
-        """A host program around regions on the device, where copies would be more work, or wrong.
+        """A host program around what is on the device; None where there is nothing of that.
 
-        That is so where the rest only makes views or is the work of a library on the device, and
-        where the program keeps arrays: these have to lie on the device.
+        What has to look at elements runs on the host in parts, each on copies of what it reads.
         """
         if self.depth:
             # A region is as small as it gets: there is no part to take out.
@@ -434,11 +426,28 @@ class DeviceExecutor(Executor):
             exact=self.exact,
             least_weight=_LEAST_WEIGHT,
         )
-        keeps = graph.find_all_nodes("prim::SetAttr")
-        nodes = list(graph.nodes())
-        made.library_calls = tuple(filter(None, map(_library_call, nodes)))
-        stays = all(_leaves_elements(node) or _library_call(node) for node in nodes)
-        return made if keeps or stays else None
+        keeps = bool(graph.find_all_nodes("prim::SetAttr"))
+        made.library_calls = tuple(filter(None, map(_library_call, graph.nodes())))
+        parts = form_host_parts(graph, lambda node: bool(_library_call(node)))
+        if parts is None:
+            return made if keeps else None
+        if not parts:
+            return made
+        if not (made.regions or made.library_calls or keeps):
+            return None
+        for number, node in enumerate(parts):
+            inner, name = node.attributes["graph"], f"{self.name}_host{number}"
+            program = region(self, inner, name, frozenset(), set())
+            made.host_parts[node] = functools.partial(self._run_part, program)
+        made.run = build_host(graph, regions={**made.regions, **made.host_parts})
+        return made
+
+    def _run_part(self, program: Callable[..., Any], *values: Any) -> Any:
+        """Run what lies between regions on copies of jitcore's own arrays."""
+        library, device = row_of(Array), self.device
+        assert library is not None
+        stream = current_stream(device)
+        return call_on_host(program, values, {}, library=library, device=device, stream=stream)
 
     def _symbol(self) -> str:
         return f"{super()._symbol()}_cuda"
@@ -481,12 +490,6 @@ class DeviceExecutor(Executor):
 
 def _on_copies(*args: Any) -> Any:
     raise AssertionError("the executor runs the function on copies")
-
-
-def _leaves_elements(node: Node) -> bool:
-    """Whether a node of a host program reads no element of an array."""
-    op = TABLE.get(node.kind)
-    return node.kind in _PLUMBING or (op is not None and op.view)
 
 
 def _library_call(node: Node) -> str:

@@ -1,5 +1,6 @@
 """From the source of a Python function to its generic graph."""
 
-from jitcore.frontend.compile import compile_function, is_library
+from jitcore.frontend.compile import compile_function
+from jitcore.frontend.libraries import is_library
 
 __all__ = ["compile_function", "is_library"]

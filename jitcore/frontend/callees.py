@@ -142,6 +142,12 @@ class Compiler(Protocol):
     def note_stored(self, name: str) -> None:
         """Note that the function may assign an attribute with this name, or a global."""
 
+    def note_only_compiled(self) -> None:
+        """Note that compiled code does something else than the plain function."""
+
+    def note_python(self, value: Any) -> None:
+        """Note that Python gets a value: it may assign whatever the value's code assigns."""
+
     def local_callee(
         self,
         source: FunctionSource,

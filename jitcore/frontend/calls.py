@@ -14,6 +14,7 @@ from typing import Any
 
 from jitcore import markers
 from jitcore.errors import Error, UnsupportedError
+from jitcore.frontend.assignments import ANY_ATTRIBUTE, assigned_by_graph
 from jitcore.frontend.bindings import parameter_names
 from jitcore.frontend.callees import (
     CallSite,
@@ -35,11 +36,8 @@ from jitcore.frontend.final_graphs import captured_statics, is_final, parameters
 from jitcore.frontend.layers import (
     HOOKS,
     layer_class,
-    stored_by_graph,
-    stored_by_layer,
-    stored_names,
 )
-from jitcore.frontend.names import Static, stored_variables
+from jitcore.frontend.names import Static
 from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
@@ -196,7 +194,7 @@ class Calls(Expressions):
             return self._call_python(node, static)
         self.record(static)
         graph: Graph = compiled.__jitcore_graph__
-        for name in stored_by_graph(graph):
+        for name in assigned_by_graph(graph):
             self.compiler.note_stored(name)
         for capture, captured in captured_statics(graph):
             if capture.input is not None:
@@ -214,9 +212,7 @@ class Calls(Expressions):
 
     def _call_python(self, node: ast.Call, static: Static) -> Value:
         """A call of what stays Python."""
-        function = wrapped_function(static.value)
-        if function is not None:
-            self._note_stored_in_python(function)
+        self.compiler.note_python(static.value)
         if static.receiver is None or static.base is None:
             return self._emit_call("prim::Call", node, [self.static_value(static)])
         self.note_stored_by(static.base)
@@ -224,12 +220,6 @@ class Calls(Expressions):
         name = static.path.rpartition(".")[2]
         receiver = self.static_value(static.base)
         return self._emit_call("prim::CallMethod", node, [receiver], name=name)
-
-    def _note_stored_in_python(self, function: FunctionType) -> None:
-        """Note the attributes and variables that a function may assign which Python runs."""
-        outside = stored_variables(function, self.compiler.can_compile)
-        for name in (*stored_names(function), *outside):
-            self.compiler.note_stored(name)
 
     # Layers
 
@@ -259,8 +249,7 @@ class Calls(Expressions):
 
     def note_stored_by(self, layer: Static) -> None:
         """Note what a layer may assign in code that is not compiled."""
-        for name in stored_by_layer(layer.value) if is_layer(layer.value) else ():
-            self.compiler.note_stored(name)
+        self.compiler.note_python(layer.value)
 
     def _ask_layer(self, node: ast.Call, static: Static) -> Value | None:
         """``len``, ``getattr`` and ``hasattr`` of layers; None of all else."""
@@ -288,7 +277,8 @@ class Calls(Expressions):
         call = ast.copy_location(ast.Call(node, [], []), node)
         mark = function_mark(function)
         if isinstance(function, FunctionType) and mark != "ignore" and has_source(function):
-            return self._call_static(call, replace(static, value=function, stable=True))
+            also = (*static.also, static)
+            return self._call_static(call, replace(static, value=function, stable=True, also=also))
         self.record(static)
         if static.base is not None:
             self.note_stored_by(static.base)
@@ -297,6 +287,7 @@ class Calls(Expressions):
     def _call_to_compiler(self, node: ast.Call, static: Static) -> Value | None:
         """A call that says something to the compiler; None of all others."""
         if static.value is markers.is_scripting:
+            self.compiler.note_only_compiled()
             return self.constant(True)
         if static.value is markers.is_tracing:
             return self.constant(False)
@@ -316,8 +307,12 @@ class Calls(Expressions):
             return self._call_python(node, static)
         if static.value is super and not node.args:
             return self._super(node)
+        if static.value is type:
+            class_ = self.static(node)
+            return None if class_ is None else self.static_value(class_)
         if mark == "unused":
             self.record(static)
+            self.compiler.note_only_compiled()
             message = f"'{static.path}' is marked as unused and cannot be run"
             self.raise_exception(Error, message, in_python=False)
             return self.uninitialized(static.path)
@@ -332,10 +327,13 @@ class Calls(Expressions):
         elif layer is not None and is_layer(layer.value):
             for one in layer.value.__dict__:
                 self.compiler.note_stored(one)
+        else:
+            self.compiler.note_stored(ANY_ATTRIBUTE)
 
     def _call_scripted(self, node: ast.Call, static: Static, scripted: FunctionType) -> Value:
         """A call of what another function stands for in compiled code, such as ``fork``."""
         self.record(static)
+        self.compiler.note_only_compiled()
         for argument in node.args:
             passed = self.static(argument)
             if passed is not None:
@@ -399,7 +397,34 @@ class Calls(Expressions):
         site = CallSite(self.graph.name, self.where)
         parameters = self.compiler.parameters(function, site)
         self.record(static)
-        given = arguments = self._arguments(node)
+        arguments = self._arguments(node)
+        return self._call_with(arguments, static, function, parameters, layer)
+
+    def call_setter(self, layer: Static, name: str, value: Value) -> bool:
+        """Assign a property of a layer, where its setter is compiled; gives whether it is."""
+        found = self.layer_attribute(layer, name)
+        function = None if found is None else getattr(found.value, "fset", None)
+        if found is None or not isinstance(function, FunctionType) or not has_source(function):
+            return False
+        if function_mark(function) == "ignore":
+            return False
+        site = CallSite(self.graph.name, self.where)
+        setter = replace(found, value=function, stable=True, also=(*found.also, found))
+        self.record(setter)
+        parameters = self.compiler.parameters(function, site)
+        self._call_with(_Arguments([value], [], ()), setter, function, parameters)
+        return True
+
+    def _call_with(
+        self,
+        given: _Arguments,
+        static: Static,
+        function: FunctionType,
+        parameters: ast.arguments,
+        layer: Static | None = None,
+    ) -> Value:
+        """A call of a compiled function with arguments that have been evaluated."""
+        arguments = given
         if static.receiver is not None:
             arguments = arguments.after(self.static_value(static.receiver))
         defaults = {
@@ -409,7 +434,7 @@ class Calls(Expressions):
         bound = self._bind(arguments, parameters, defaults)
         if bound is None:
             # Python's own call binds them, or raises the TypeError, with its own words.
-            self._note_stored_in_python(function)
+            self.compiler.note_python(function)
             if static.receiver is not None:
                 self.note_stored_by(static.receiver)
             if layer is not None:
@@ -419,6 +444,7 @@ class Calls(Expressions):
         kind = _layer_kind(function, names, bound)
         if kind is not None:
             return self.value(kind, *bound)
+        site = CallSite(self.graph.name, self.where)
         statics = self._known(zip(names, bound, strict=True))
         if static.receiver is not None:
             statics[names[0]] = static.receiver
@@ -431,6 +457,8 @@ class Calls(Expressions):
         return {name: self.layers[value] for name, value in values if value in self.layers}
 
     def _default_emitter(self, static: Static) -> Callable[[], Value]:
+        self.compiler.note_python(static.value)
+
         def emit() -> Value:
             constant = static.is_constant
             return self.constant(static.value) if constant else self.captured_input(static)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
-import sysconfig
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Collection
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 from jitcore.errors import CompilationError, UnsupportedError
 from jitcore.frontend.annotations import annotation_type, comment_types
+from jitcore.frontend.assignments import assigned_by, is_among
 from jitcore.frontend.bindings import parameter_names
 from jitcore.frontend.callees import (
     CallSite,
@@ -24,7 +21,8 @@ from jitcore.frontend.callees import (
 )
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.environment import Binding
-from jitcore.frontend.layers import Frozen, root_static, stored_by_others, stored_through
+from jitcore.frontend.layers import Frozen, given_away, root_static
+from jitcore.frontend.libraries import is_library
 from jitcore.frontend.match_statements import without_match
 from jitcore.frontend.names import Resolver
 from jitcore.frontend.statements import Statements
@@ -32,7 +30,7 @@ from jitcore.ir.graph import Block, Graph, Node
 from jitcore.ir.types import ANY, STR, TENSOR, DictType, OpenFunction, Type
 from jitcore.source import FunctionNode, FunctionSource, has_source, read_source
 
-__all__ = ["compile_function", "is_library"]
+__all__ = ["compile_function"]
 
 LookupOp = Callable[[Any], str | None]
 Found = TypeVar("Found")
@@ -43,6 +41,7 @@ def compile_function(
     *,
     lookup_op: LookupOp,
     frozen: Frozen | None = None,
+    assigned: Collection[str] = (),
 ) -> Graph:
     """The generic graph of a Python function.
 
@@ -57,6 +56,8 @@ def compile_function(
         ``numpy.mean``), or None.
     frozen : Frozen, optional
         The attributes of layers are constants, and nothing that is constant is guarded.
+    assigned : collection of str
+        The attributes and variables that arguments may assign, as `assigned_by` gives them.
 
     Returns
     -------
@@ -71,16 +72,16 @@ def compile_function(
     """
     if isinstance(function, OpenFunction):
         scope = LocalScope(list(function.variables), stable=frozenset(function.variables))
-        return _Compilation(lookup_op, frozen).root(function.template, None, scope)
+        return _Compilation(lookup_op, frozen, assigned).root(function.template, None, scope)
     layer = function.__self__ if isinstance(function, MethodType) else None
     if isinstance(function, MethodType) and is_layer(layer):
-        return _Compilation(lookup_op, frozen).root(_function_of(function), layer)
+        return _Compilation(lookup_op, frozen, assigned).root(_function_of(function), layer)
     if not isinstance(function, FunctionType):
         raise CompilationError(
             f"expected a plain Python function, found {type(function).__name__} {function!r}",
             hint="Wrap it in a function of its own: def f(x): return ...",
         )
-    return _Compilation(lookup_op, frozen).root(function, None)
+    return _Compilation(lookup_op, frozen, assigned).root(function, None)
 
 
 def _function_of(method: MethodType) -> FunctionType:
@@ -92,15 +93,19 @@ def _function_of(method: MethodType) -> FunctionType:
 class _Compilation:
     """Compiles each function once, however often it is called."""
 
-    def __init__(self, lookup_op: LookupOp, frozen: Frozen | None) -> None:
+    def __init__(
+        self, lookup_op: LookupOp, frozen: Frozen | None, assigned: Collection[str]
+    ) -> None:
         self.frozen = frozen
         self._lookup_op = lookup_op
         self._functions: dict[_Key, Compiled] = {}
         self._local: dict[_Key, Compiled] = {}
         self._stack: list[_Key] = []
         self._static: set[str] = set()
-        self._stored: set[str] = set()
+        self._stored: set[str] = set(assigned)
+        self._python: list[Any] = []
         self._in_cells: set[tuple[FunctionPlace, str]] = set()
+        self._is_only_compiled = False
 
     def root(self, function: FunctionType, layer: Any, scope: LocalScope | None = None) -> Graph:
         """The graph of the function that the user asked for."""
@@ -117,7 +122,10 @@ class _Compilation:
                     self._in_cells.add((found.owner, found.name))
                     self._forget()
                     continue
-                if not self._stored & self._static:
+                self._stored |= assigned_by(self._python)
+                if not any(is_among(name, self._stored) for name in self._static):
+                    graph.only_compiled = self._is_only_compiled
+                    graph.assigned = frozenset(self._stored)
                     return graph
                 # Something was taken for known before it turned out that it may change.
                 self._forget()
@@ -130,6 +138,7 @@ class _Compilation:
     def _forget(self) -> None:
         """Begin anew, but with what has turned out on the way."""
         self._functions, self._local, self._static, self._stack = {}, {}, set(), []
+        self._python = []
 
     def needs_cell(self, owner: FunctionPlace, name: str) -> bool:
         """Whether it has turned out that a variable must be held by a cell."""
@@ -145,13 +154,22 @@ class _Compilation:
 
     def is_dynamic(self, name: str) -> bool:
         """Whether a global, or attributes of layers, may change while the function runs."""
-        if name not in self._stored:
-            self._static.add(name)
-        return name in self._stored
+        if is_among(name, self._stored):
+            return True
+        self._static.add(name)
+        return False
 
     def note_stored(self, name: str) -> None:
         """Note that the function may assign an attribute with this name, or a global."""
         self._stored.add(name)
+
+    def note_only_compiled(self) -> None:
+        """Note that compiled code does something else than the plain function."""
+        self._is_only_compiled = True
+
+    def note_python(self, value: Any) -> None:
+        """Note that Python gets a value: it may assign whatever the value's code assigns."""
+        self._python.append(value)
 
     def is_active(self, function: FunctionType) -> bool:
         """Whether a function is being compiled, so that a call of it is recursion."""
@@ -222,13 +240,11 @@ class _Compilation:
         emitter = Statements(source, graph, resolver, self, scope)
         _add_parameters(emitter, scope)
         emitter.function()
-        for stored in stored_by_others(emitter.layers):
-            self.note_stored(stored)
+        for layer, stored in given_away(emitter.layers):
+            self.note_python(layer)
+            self._stored.update(stored)
         _drop_unused(graph.block)
         statics = emitter.captured.statics.values()
-        for static in statics:
-            for stored in stored_through(static.value):
-                self.note_stored(stored)
         captures = emitter.captured.captures
         inputs = [static for static in statics if captures[static.key].input is not None]
         constants = [static for static in statics if captures[static.key].input is None]
@@ -306,26 +322,3 @@ def _recursion(name: str, site: CallSite) -> CompilationError:
         "Write it as a loop, or mark the function with @jitcore.ignore: compiled code may call it, "
         "and Python runs it.",
     )
-
-
-def is_library(file: str) -> bool:
-    """Whether a file is no user's: of Python, of an installed package, or of this compiler.
-
-    The layers and the definitions of operations are like code of users.
-    """
-    if file.startswith("<frozen "):
-        return True
-    parts = Path(file).parts
-    if parts[: len(_OWN.parts)] == _OWN.parts:
-        return parts[len(_OWN.parts)] not in _COMPILED
-    return os.path.isabs(file) and file.startswith(_library_folders())
-
-
-_OWN = Path(__file__).parents[1]
-_COMPILED = ("nn", "ir", "demo.py", "demo_picture.py")
-
-
-@cache
-def _library_folders() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    return tuple({os.path.join(sysconfig.get_path(name), "") for name in names})

@@ -7,37 +7,29 @@ itself assigns are not static; they are read and written when it runs.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
-from itertools import chain
-from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import FunctionType, MemberDescriptorType
 from typing import Any
 
-import numpy as np
-
-from jitcore.errors import CompilationError
 from jitcore.frontend.constants import is_layer, marker
-from jitcore.frontend.names import Static, stored_variables
+from jitcore.frontend.names import Static
 from jitcore.ir.classes import MISSING, class_captures
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Block, Constants, Graph, Node, Use, Value
-from jitcore.source import has_source, read_source
-from jitcore.syntax import nodes_in
+from jitcore.ir.graph import Block, Constants, Node, Use, Value
 
 __all__ = [
     "HOOKS",
     "Frozen",
     "after_class",
+    "class_of",
     "elements",
+    "given_away",
+    "has_setter",
     "is_mapping",
     "layer_attribute",
     "layer_class",
     "root_static",
-    "stored_by_graph",
-    "stored_by_layer",
-    "stored_by_others",
-    "stored_names",
 ]
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks")
@@ -101,11 +93,22 @@ def layer_class(layer: Any) -> type:
     return found if isinstance(found, type) else type(layer)
 
 
+def class_of(layer: Static) -> Static:
+    """The class that a user knows a layer by."""
+    class_ = layer_class(layer.value)
+    path = f"type({layer.path})"
+    return Static(class_, path, lambda: class_, id(class_), layer, stable=True)
+
+
 def layer_attribute(base: Static, name: str) -> Static | None:
     """An attribute of a layer as Python finds it; None where only a run can tell.
 
     A property is given as it is, with the layer as its receiver.
     """
+    if _is_users(type(base.value), "__getattribute__"):
+        return None
+    if name == "__class__":
+        return class_of(base)
     held = base.value.__dict__
     defined = _class_attribute(base, layer_class(base.value), name)
     is_data = defined is not None and hasattr(type(defined.value), "__set__")
@@ -115,6 +118,13 @@ def layer_attribute(base: Static, name: str) -> Static | None:
         return None
     hidden = () if is_data else (_held(base, name, MISSING),)
     return _bound(replace(defined, also=(*hidden, *defined.also)), base)
+
+
+def has_setter(layer: Any, name: str) -> bool:
+    """Whether the class of a layer has code that sets this attribute."""
+    class_ = layer_class(layer)
+    is_property = isinstance(getattr(class_, name, None), property)
+    return is_property or _is_users(class_, "__setattr__")
 
 
 def after_class(base: Static, class_: type, name: str) -> Static | None:
@@ -193,71 +203,33 @@ def is_mapping(container: Static) -> bool:
     return hasattr(layer_class(container.value), "keys")
 
 
+def _is_users(class_: type, name: str) -> bool:
+    """Whether a method is defined by neither Python nor jitcore."""
+    module = _module_of(class_, name)
+    return module is not None and not module.startswith("jitcore.")
+
+
 def _module_of(class_: type, name: str) -> str | None:
     """The Python module in which a class's method is defined."""
     return getattr(getattr(class_, name, None), "__module__", None)
 
 
-# What code that is not compiled may assign
+# Layers that code gets which is not compiled
 
 
-def stored_names(function: FunctionType) -> Iterator[str]:
-    """The attributes, of whatever objects, that a Python function assigns or deletes itself."""
-    if not has_source(function):
-        return
-    try:
-        tree = read_source(function).node
-    except CompilationError:
-        # A file that was edited since: what the function does cannot be known.
-        return
-    yield from filter(None, map(_stored_name, nodes_in(tree)))
+def given_away(layers: Mapping[Value, Static]) -> Iterator[tuple[Any, list[str]]]:
+    """The layers that code gets as values, each with the attributes it may assign to it then.
 
-
-def _stored_name(node: ast.AST) -> str | None:
-    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-        return node.attr
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if node.func.id in ("setattr", "delattr") and len(node.args) >= 2:
-            name = node.args[1]
-            if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                return name.value
-    return None
-
-
-def stored_by_layer(layer: Any) -> Iterator[str]:
-    """The attributes that a layer which Python runs may assign, hooks and all inside included."""
-    for one in layer.modules():
-        for owner in layer_class(one).__mro__:
-            if owner.__module__.startswith("jitcore.nn."):
-                functions: list[Any] = [vars(owner).get("forward")]
-            else:
-                functions = [value for name, value in vars(owner).items() if name != "__init__"]
-            for function in functions:
-                setter = function.fset if isinstance(function, property) else function
-                if isinstance(setter, FunctionType):
-                    yield from stored_names(setter)
-        for method in getattr(one, "_compiled_methods", {}).values():
-            if method.is_final:
-                yield from chain.from_iterable(map(stored_by_graph, method.all_graphs()))
-        for name in HOOKS:
-            for hook in getattr(one, name).values():
-                if isinstance(hook.function, FunctionType):
-                    yield from stored_names(hook.function)
-
-
-def stored_by_others(layers: Mapping[Value, Static]) -> Iterator[str]:
-    """The attributes of layers that code may assign which gets a layer as a value.
-
-    That is what is called with it, and what finds it in a list or in a variable of two values.
+    That is what is called with one, and what finds it in a list or in a variable of two values.
     """
     for value, static in layers.items():
         if not is_layer(static.value):  # the class of a class method
             continue
         others = [use for use in value.uses if not _asks_only(use)]
         if others:
-            yield from stored_by_layer(static.value)
-        if not all(map(_is_read, others)):
-            yield from (name for name in static.value.__dict__ if name not in _STRUCTURE)
+            is_read = all(map(_is_read, others))
+            names = [] if is_read else [n for n in static.value.__dict__ if n not in _STRUCTURE]
+            yield static.value, names
 
 
 _STRUCTURE = ("_registered", *HOOKS)
@@ -282,58 +254,3 @@ def _is_read(use: Use) -> bool:
 
 
 _READERS = (getattr, hasattr, id, isinstance, print, repr, str, type)
-
-
-def stored_by_graph(graph: Graph) -> Iterator[str]:
-    """The attributes that a graph, or one that it calls, assigns."""
-    for node in graph.nodes():
-        if node.kind == "prim::SetAttr":
-            yield str(node.attributes["name"])
-        for held in node.attributes.values():
-            if isinstance(held, Graph):
-                yield from stored_by_graph(held)
-
-
-def stored_through(value: Any) -> Iterator[str]:
-    """The attributes that code may assign which finds layers in a list, a dict or an object."""
-    if is_layer(value):
-        return
-    waiting, seen = [value], set[int]()
-    while waiting and len(seen) < _MOST_OBJECTS:
-        one = waiting.pop()
-        if isinstance(one, FunctionType):
-            yield from stored_variables(one, has_source)
-        elif not isinstance(one, _WITHOUT_LAYERS) and id(one) not in seen:
-            seen.add(id(one))
-            yield from stored_by_layer(one) if is_layer(one) else _stored_by_class(one)
-            waiting += _held_by(one)
-
-
-_MOST_OBJECTS = 1000
-_WITHOUT_LAYERS = type | ModuleType | np.ndarray | np.generic | int | float | complex | str | None
-
-
-def _stored_by_class(one: Any) -> Iterator[str]:
-    """What the methods of an object may assign."""
-    for function in _methods(one):
-        yield from stored_names(function)
-
-
-def _methods(one: Any) -> list[FunctionType]:
-    if isinstance(one, MethodType):
-        return [one.__func__] if isinstance(one.__func__, FunctionType) else []
-    defined = chain.from_iterable(vars(owner).values() for owner in type(one).__mro__)
-    return [function for function in defined if isinstance(function, FunctionType)]
-
-
-def _held_by(one: Any) -> list[Any]:
-    """What an object holds, and its methods."""
-    if is_layer(one):
-        return []
-    if isinstance(one, dict):
-        return list(one.values())
-    if isinstance(one, list | tuple | set | frozenset):
-        return list(one)
-    if isinstance(one, MethodType):
-        return [one.__self__]
-    return [*_methods(one), *getattr(one, "__dict__", {}).values()]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dis import get_instructions
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.markers import ignore
 
-__all__ = ["Resolver", "Static", "stored_variables", "variable_key"]
+__all__ = ["Resolver", "Static", "variable_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,44 +180,6 @@ class Resolver:
         found = namespace if namespace is not None and name in namespace else None
         path = f"{base.path}.{name}"
         return Static(value, path, read, base.namespace, base, stable, found, name)
-
-
-def stored_variables(function: FunctionType, is_own: Callable[[FunctionType], bool]) -> set[str]:
-    """Which variables from outside a Python function may assign, and all it calls by name.
-
-    Parameters
-    ----------
-    function : function
-    is_own : callable
-        Whether a function is the user's own; others are not looked at.
-    """
-    found: set[str] = set()
-    seen: set[FunctionType] = set()
-    waiting = [function]
-    while waiting:
-        one = waiting.pop()
-        if one in seen or not is_own(one):
-            continue
-        seen.add(one)
-        cells = dict(zip(one.__code__.co_freevars, one.__closure__ or (), strict=True))
-        for code in _codes(one.__code__):
-            for instruction in get_instructions(code):
-                name = instruction.argval
-                if instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                    found.add(variable_key(one.__globals__, name))
-                elif instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and name in cells:
-                    found.add(variable_key(cells[name], name))
-        called = (one.__globals__.get(name) for name in one.__code__.co_names)
-        waiting += [other for other in called if isinstance(other, FunctionType)]
-    return found
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A code object and those of the functions that are defined in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
 
 
 def _is_immutable(value: object) -> bool:

@@ -10,7 +10,7 @@ from jitcore.frontend.bindings import function_body
 from jitcore.frontend.environment import Reach
 from jitcore.frontend.expressions import BINARY
 from jitcore.frontend.imports import imported_names, importer
-from jitcore.frontend.layers import layer_class
+from jitcore.frontend.layers import has_setter
 from jitcore.frontend.liveness import annotate_liveness
 from jitcore.frontend.protected import Protected
 from jitcore.frontend.static_items import Item
@@ -250,13 +250,13 @@ class Statements(Protected):
 
     def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
         layer = self.layers.get(owner)
+        if layer is not None and self.call_setter(layer, name, value):
+            return
         if layer is None or self.compiler.frozen is None:
             # Of a layer that is known, `freeze` sees which one it is.
             self.compiler.note_stored(name)
-        if layer is not None and isinstance(
-            getattr(layer_class(layer.value), name, None), property
-        ):
-            # Python calls the setter, which may assign other attributes.
+        if layer is not None and has_setter(layer.value, name):
+            # Python calls it, and it may assign other attributes.
             self.note_stored_by(layer)
         self.node("prim::SetAttr", (owner, value), {"name": name}, outputs=())
 
@@ -282,7 +282,11 @@ class Statements(Protected):
                 self.set_item(container, index, self.value(kind, old, self.emit(node.value)))
             case ast.Attribute() as target:
                 owner = self.emit(target.value)
-                old = self.value("prim::GetAttr", owner, name=target.attr)
+                static = self.attribute(target)
+                if static is not None and isinstance(static.value, property):
+                    old = self.read_property(target, static)
+                else:
+                    old = self.value("prim::GetAttr", owner, name=target.attr)
                 new = self.value(kind, old, self.emit(node.value))
                 self._set_attribute(owner, target.attr, new)
 

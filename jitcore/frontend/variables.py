@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -23,7 +23,13 @@ from jitcore.frontend.cells import Cells
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.environment import Binding
 from jitcore.frontend.imports import static_imports
-from jitcore.frontend.layers import after_class, elements, is_mapping, layer_attribute
+from jitcore.frontend.layers import (
+    after_class,
+    class_of,
+    elements,
+    is_mapping,
+    layer_attribute,
+)
 from jitcore.frontend.names import Resolver, Static
 from jitcore.frontend.unsupported import can_be_inlined
 from jitcore.ir.classes import MISSING
@@ -156,12 +162,15 @@ class Variables(Cells):
         if isinstance(node, ast.Subscript):
             container = self.static(node.value)
             return None if container is None else self._element(container, node.slice)
+        if self._is_builtin_call(node, type) and len(node.args) == 1:
+            layer = self.static(node.args[0])
+            return class_of(layer) if layer is not None and is_layer(layer.value) else None
         return None
 
     def attribute(self, node: ast.Attribute) -> Static | None:
         """The attribute that an expression names; a property of a layer as it is."""
-        if self._is_super(node.value):
-            return self._inherited(node.attr)
+        if self._is_builtin_call(node.value, super):
+            return self._inherited(node.value, node.attr)
         base = self.static(node.value)
         if base is None:
             return None
@@ -179,19 +188,23 @@ class Variables(Cells):
             return None
         return None if self.compiler.is_dynamic(name) else layer_attribute(base, name)
 
-    def _is_super(self, node: ast.expr) -> bool:
+    def _is_builtin_call(self, node: ast.expr, builtin: type) -> TypeGuard[ast.Call]:
         return (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
-            and not (node.args or node.keywords or node.func.id in self.locals)
-            and self.resolver.name(node.func.id).value is super
+            and not (node.keywords or node.func.id in self.locals)
+            and self.resolver.name(node.func.id).value is builtin
         )
 
-    def _inherited(self, name: str) -> Static | None:
-        """What ``super().name`` is in a method of a layer."""
-        first = parameter_names(self.source.node.args)[:1]
-        layer = self._held(first[0]) if first else None
-        defined_in = self.resolver.name("__class__").value
+    def _inherited(self, call: ast.Call, name: str) -> Static | None:
+        """What ``super().name``, or ``super(C, self).name``, is in a method of a layer."""
+        if len(call.args) == 2:
+            found = self.static(call.args[0])
+            defined_in, layer = found and found.value, self.static(call.args[1])
+        else:
+            first = parameter_names(self.source.node.args)[:1]
+            defined_in = self.resolver.name("__class__").value
+            layer = self._held(first[0]) if first and not call.args else None
         if layer is None or not isinstance(defined_in, type) or not is_layer(layer.value):
             return None
         return None if self.compiler.is_dynamic(name) else after_class(layer, defined_in, name)
@@ -245,6 +258,8 @@ class Variables(Cells):
         self.record(static)
         if static.value is MISSING:
             return self._missing_name(static.path)
+        if not is_layer(static.value):
+            self.compiler.note_python(static.value)
         frozen = self.compiler.frozen
         if frozen is not None and frozen.keeps(static) and not is_layer(static.value):
             return self.captured_input(static)

@@ -1,6 +1,6 @@
 """Saving and loading programs as archives that hold no code."""
 
-from jitcore.serialization.pickling import copied, reduced
+from jitcore.serialization.pickling import reduced
 from jitcore.serialization.storage import load, save, to_bytes
 
-__all__ = ["copied", "load", "reduced", "save", "to_bytes"]
+__all__ = ["load", "reduced", "save", "to_bytes"]

@@ -273,7 +273,7 @@ def _method(writer: Writer, layer: Any, name: str) -> Row:
     if isinstance(function, FrozenFunction) and function.is_for_this_machine:
         raise SerializationError(
             "optimize_for_inference() makes a module for this machine, which can be neither saved "
-            "nor pickled nor copied; save the module that it was made of"
+            "nor pickled; save the module that it was made of"
         )
     asks_mode = any(one.key == "training" and one.input is None for one in graphs[0].captures)
     if asks_mode and not function.is_final:

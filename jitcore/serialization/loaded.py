@@ -6,22 +6,25 @@ NumPy and Python; that is what runs where compiled code gives up.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
 from jitcore.codegen.host import build_host
 from jitcore.codegen.host.text import identifier, is_identifier
 from jitcore.config import checked_numerics
 from jitcore.errors import Error, SerializationError
+from jitcore.forms import holds
+from jitcore.graph_function import rebound_graph
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.literals import format_literal
-from jitcore.script import ScriptFunction, holds
+from jitcore.script import ScriptFunction
 from jitcore.serialization.fields import Fields
 from jitcore.serialization.literals import is_literal
 
@@ -101,6 +104,25 @@ class SavedProgram:
     def scripted(self, plain: FunctionType, numerics: str | None) -> LoadedFunction:
         """The plain function, compiled."""
         return LoadedFunction(plain, self, numerics)
+
+    def rebound(self, modules: Mapping[int, Any]) -> SavedProgram:
+        """The same graphs for other modules; see `ScriptFunction.rebound`."""
+        return SavedProgram(self.name, [rebound_graph(one, modules) for one in self.graphs])
+
+    def runner_like(self, plain: Any) -> FunctionType:
+        """A plain function that runs this program, with the signature of one that runs another."""
+        made = FunctionType(
+            plain.__code__,
+            plain.__globals__,
+            plain.__name__,
+            plain.__defaults__,
+            (CellType(self.run),),
+        )
+        made.__kwdefaults__ = plain.__kwdefaults__
+        functools.update_wrapper(made, plain, updated=())
+        del made.__wrapped__  # type: ignore[attr-defined]
+        vars(made)["__jitcore_program__"] = self
+        return made
 
     def settle(self) -> None:
         """Let literals that graphs take for granted be the attributes' own objects, if equal."""

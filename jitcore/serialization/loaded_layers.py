@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitcore.errors import Error, SerializationError
+from jitcore.forms import holds
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.layers import HOOKS
 from jitcore.frozen_function import FrozenFunction
-from jitcore.graph_function import GraphFunction, rebound_graph
+from jitcore.graph_function import rebound_graph
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
-from jitcore.script import ScriptFunction, holds
 from jitcore.serialization.attribute_names import attribute_problem
 from jitcore.serialization.fields import Fields
 from jitcore.serialization.layers import GENERATOR, SavedMethod, library_class
@@ -52,10 +52,18 @@ class LoadedMethod(LoadedFunction):
     """
 
     def __init__(
-        self, plain: FunctionType, program: SavedProgram, numerics: str | None, owner: Any
+        self,
+        plain: FunctionType,
+        program: SavedProgram,
+        numerics: str | None,
+        owner: Any,
+        *,
+        must_fit: bool = True,
     ) -> None:
         self._owner = owner
+        self._must_fit = must_fit
         super().__init__(plain, program, numerics)
+        self._must_fit = True
 
     def _build(self) -> Graph:
         for graph in self._program.graphs:
@@ -64,21 +72,14 @@ class LoadedMethod(LoadedFunction):
         function = inspect.getattr_static(self._owner.__jitcore_original__, self.__name__, None)
         if isinstance(function, FunctionType) and has_source(function):
             return compile_function(MethodType(function, self._owner), lookup_op=kind_of)
-        return self._program.graph()
+        return self._program.graph() if self._must_fit else self._program.graphs[0]
 
-    def rebound(self, modules: Mapping[int, Any]) -> ScriptFunction | None:
-        """The same method for other modules, with the attributes as they are now."""
-        graph = next(filter(holds, self._program.graphs), None)
-        if graph is None:
-            return None
-        return GraphFunction(
-            rebound_graph(graph, modules),
-            self._signature,
-            name=self.__name__,
-            qualname=self.__qualname__,
-            module=self.__module__,
-            numerics=self._numerics,
-        )
+    def rebound(self, modules: Mapping[int, Any]) -> LoadedMethod:
+        """The same method for other modules; a call finds out whether it has a graph for them."""
+        program = self._program.rebound(modules)
+        plain = program.runner_like(self.__wrapped_function__)
+        owner = modules[id(self._owner)][1]
+        return LoadedMethod(plain, program, self._numerics, owner, must_fit=False)
 
 
 def _library_layer(reader: Reader, row: Fields, number: int) -> type:
@@ -175,18 +176,22 @@ def _set_frozen(row: Fields, made: Any) -> None:
         return
     frozen = Fields(found, row.where)
     reasons = frozen.get("reasons")
-    made._folded = frozenset(frozen.texts("folded"))
-    made._frozen_summary = frozen.text("summary")
+    state: dict[str, Any] = {
+        "_folded": frozenset(frozen.texts("folded")),
+        "_frozen_summary": frozen.text("summary"),
+    }
     if reasons is not None:
-        made._frozen_reasons = {str(name): str(text) for name, text in frozen.rows("reasons", 2)}
+        rows = frozen.rows("reasons", 2)
+        state["_frozen_reasons"] = {str(name): str(text) for name, text in rows}
+    import_module("jitcore.module").set_state(made, **state)
 
 
 def _add_method(reader: Reader, row: Fields, owner: Any) -> None:
     name = checked_name(row, row.text("name"))
     if "missing" in row:
         return
-    module = owner.__jitcore_original__.__module__
-    plain, program, fill = reader.function(row, f"{owner.original_name}.{name}", module)
+    class_ = owner.__jitcore_original__
+    plain, program, fill = reader.function(row, f"{class_.__name__}.{name}", class_.__module__)
     fill()
 
     def end() -> None:
@@ -231,6 +236,21 @@ class LoadedFrozen(FrozenFunction):
         known = import_module("jitcore.optimizing").STEPS
         for name, flag in steps:
             self.optimize(known[name](self._final.copy(), flag), (name, flag))
+
+    def rebound(self, modules: Mapping[int, Any]) -> FrozenFunction:
+        """The same method for other modules, which waits for its first use as well."""
+        if not self._is_waiting:
+            return super().rebound(modules)
+        plain = self._rebound_method(modules)
+        assert isinstance(plain, FunctionType)
+        generic = rebound_graph(self.generic, modules)
+        return LoadedFrozen(plain, generic, list(self.steps), self._numerics)
+
+    @property
+    def __jitcore_graph__(self) -> Graph:
+        """What a call in another compiled function runs."""
+        self._prepare()
+        return super().__jitcore_graph__
 
     @property
     def graph(self) -> Graph:

@@ -14,7 +14,7 @@ from jitcore.script import ScriptFunction
 from jitcore.serialization.places import is_known_by_name
 from jitcore.serialization.storage import from_bytes, to_bytes
 
-__all__ = ["copied", "reduced", "restored"]
+__all__ = ["reduced", "restored"]
 
 MAX_KEPT = 128
 """How many functions a process keeps for when they are unpickled again."""
@@ -44,20 +44,6 @@ def reduced(obj: Any) -> Any:
         return from_bytes, (data, tuple(external))
     _keep(data, tuple(external), weakref.ref(obj))
     return restored, (data, tuple(external))
-
-
-def copied(module: Any, *, deep: bool) -> Any:
-    """A copy of a script module whose methods are graphs.
-
-    Parameters
-    ----------
-    module : ScriptModule
-    deep : bool
-        Copy its arrays and the modules inside, too.
-    """
-    external: list[Any] = []
-    data = to_bytes(module, external=external, readable=False, shallow=not deep)
-    return from_bytes(data, external)
 
 
 def restored(data: bytes, external: tuple[Any, ...]) -> Any:

@@ -60,12 +60,11 @@ def to_bytes(
     external: list[Any] | None = None,
     *,
     readable: bool = True,
-    shallow: bool = False,
 ) -> bytes:
     """The archive of a script function or module; see `save`.
 
     ``external`` takes what the archive does not hold because ``pickle`` will; without ``readable``
-    it has no code for people.  ``shallow`` leaves arrays and modules inside to ``external``, too.
+    it has no code for people.
     """
     scripted = isinstance(obj, ScriptFunction) or hasattr(obj, "_compiled_methods")
     if not scripted:
@@ -74,7 +73,7 @@ def to_bytes(
             "save() expects a script function or a script module, found "
             f"{type(obj).__name__}; {what}"
         )
-    writer = Writer(external, shallow=shallow)
+    writer = Writer(external)
     try:
         entries = writer.program(obj)
     except RecursionError as error:

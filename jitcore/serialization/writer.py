@@ -59,8 +59,6 @@ class Writer:
     external : list, optional
         Takes the objects that the archive does not hold, because ``pickle`` knows how to: classes,
         functions that stay Python, and objects that no row can describe.
-    shallow : bool
-        Leave arrays, and modules inside what is saved, to ``external``.
     with_digests : bool
         Note of each class what a class in the process that loads it has to be to stand for it.
     """
@@ -69,11 +67,9 @@ class Writer:
         self,
         external: list[Any] | None = None,
         *,
-        shallow: bool = False,
         with_digests: bool = True,
     ) -> None:
         self.with_digests = with_digests
-        self._shallow = shallow
         self.entries: dict[str, bytes] = {}
         self.layers = Layers()
         self.graphs: list[Graph] = []
@@ -194,13 +190,11 @@ class Writer:
     def layer_class(self, value: type, number: int) -> Row:
         """A class of layers."""
         row = describe_layer_class(self, value, number)
-        outside = self._shallow or (self._external is not None and is_known_by_name(value))
+        outside = self._external is not None and is_known_by_name(value)
         return self._outside(value) if outside and row["kind"] == "layer class" else row
 
     def layer(self, value: Any, number: int) -> Row:
         """A layer."""
-        if self._shallow and number:
-            return self._outside(value)
         return describe_layer(self, value, number)
 
     def python(self, value: Any, number: int) -> Row:
@@ -222,8 +216,6 @@ class Writer:
 
     def array(self, value: np.ndarray[Any, Any], number: int) -> Row:
         """An array; its row is filled when all arrays are known."""
-        if self._shallow:
-            return self._outside(value)
         problem = array_problem(value)
         if problem is not None:
             raise SerializationError(f"cannot save {shown(value)}: {problem}")
@@ -232,7 +224,7 @@ class Writer:
 
     def device_array(self, value: Any, number: int) -> Row:
         """An array on a device; whoever loads it gets it on the host, and has no need of a GPU."""
-        return self._outside(value) if self._shallow else self.array(to(value, "cpu"), number)
+        return self.array(to(value, "cpu"), number)
 
     # The archive
 

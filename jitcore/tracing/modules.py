@@ -112,7 +112,7 @@ def _trace_method(
         run.graph,
         run.signature,
         name=name,
-        qualname=f"{made.original_name}.{name}",
+        qualname=f"{made.__jitcore_original__.__name__}.{name}",
         module=type(module).__module__,
         doc=function.__doc__,
     )

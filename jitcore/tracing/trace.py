@@ -57,6 +57,7 @@ def trace(
         Trace the function once more, and compare graphs and results.
     check_inputs : iterable, optional
         More arguments to check with, each like ``example_inputs``; by default these themselves.
+        Without ``check_trace`` nothing is checked.
     check_tolerance : float
         Relative and absolute, for the comparison of results.
     strict : bool

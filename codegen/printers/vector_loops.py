@@ -1,0 +1,314 @@
+"""Loops over arrays, printed as loops over vectors.
+
+LLVM makes the same of them, but weighs the cost of each instruction for each size of a vector
+first, which is half of the time that it takes to compile a long loop.  And where it is not told
+that a range consists of whole blocks, it keeps the loop over single elements as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from jitcore.codegen import vecmath
+from jitcore.codegen.loop_passes.traversal import bound_names, children, loads_in, variables
+from jitcore.codegen.loops import (
+    Binary,
+    Call,
+    Comment,
+    Const,
+    Expr,
+    For,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    Var,
+)
+from jitcore.codegen.printers.llvm_instructions import (
+    BITS,
+    Instructions,
+    alignment,
+    memory_type,
+    register_type,
+)
+from jitcore.codegen.printers.vector_calls import is_independent
+from jitcore.codegen.printers.vector_functions import VectorCode
+from jitcore.ir.dataclass import dataclass
+
+__all__ = ["Surroundings", "VectorLoop", "is_vector_loop"]
+
+_FLOATS: Final = frozenset({"float32", "float64"})
+_UNKNOWN_DTYPES: Final = frozenset({"float16", "bfloat16", "ptr"})
+_TRAPS: Final = frozenset({"quot", "rem"})
+"""What may end the process in lanes that no element fills."""
+_SCALAR_ONLY: Final = frozenset({"frem", "add_overflows", "sub_overflows", "mul_overflows"})
+
+
+def is_vector_loop(loop: For) -> bool:
+    """Whether a loop only computes elements that lie side by side from such elements."""
+    inside = frozenset(bound_names([loop]))
+    return (
+        loop.step == 1
+        and is_independent(loop)
+        and all(_is_vector_statement(one, loop.var.name, inside) for one in loop.body)
+    )
+
+
+def _is_vector_statement(statement: Stmt, index: str, inside: frozenset[str]) -> bool:
+    match statement:
+        case Comment():
+            return True
+        case Let():
+            return not statement.mutable and _is_vector(statement.value, index, inside)
+        case Store():
+            is_apart = inside.isdisjoint(variables(statement.pointer))
+            is_next = _is_next_element(statement.index, index, inside)
+            return is_apart and is_next and _is_vector(statement.value, index, inside)
+        case _:
+            return False
+
+
+def _is_vector(x: Expr, index: str, inside: frozenset[str]) -> bool:
+    """Whether an expression has a form for vectors."""
+    if x.dtype in _UNKNOWN_DTYPES:
+        return False
+    match x:
+        case Const():
+            return True
+        case Var():
+            return x.name != index
+        case Load():
+            return _is_same_element(x, inside) or (
+                inside.isdisjoint(variables(x.pointer)) and _is_next_element(x.index, index, inside)
+            )
+        case Binary():
+            is_known = x.op not in _TRAPS | _SCALAR_ONLY
+        case Call():
+            dtypes = {x.dtype, *(one.dtype for one in x.args)}
+            is_known = not x.external and dtypes <= _FLOATS
+        case _:
+            is_known = True
+    return is_known and all(_is_vector(one, index, inside) for one in children(x))
+
+
+def _is_same_element(x: Load, inside: frozenset[str]) -> bool:
+    """Whether all iterations read one element."""
+    return inside.isdisjoint(variables(x))
+
+
+def _is_next_element(x: Expr, index: str, inside: frozenset[str]) -> bool:
+    """Whether a place is ``index`` and what no iteration changes."""
+    if isinstance(x, Var):
+        return x.name == index
+    if not isinstance(x, Binary) or x.op not in ("add", "sub"):
+        return False
+    if _is_next_element(x.x, index, inside):
+        return inside.isdisjoint(variables(x.y))
+    is_added = x.op == "add" and _is_next_element(x.y, index, inside)
+    return is_added and inside.isdisjoint(variables(x.x))
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the body of a loop needs from the function that it is a part of.
+
+    Parameters
+    ----------
+    bind : function
+        Says which the first of a vector's iterations is, for the next two.
+    scalar : function
+        Prints an expression for the first of a vector's iterations.
+    address : function
+        Prints the address of an element from pointer, index and dtype, for the same iteration.
+    twin : function
+        The symbol of a function for vectors that is called in the place of a call; nothing where
+        the code of the function comes in place.
+    comment : function
+        Prints one.
+    scopes : mapping of str to str
+        The metadata of accesses by their roots.
+    """
+
+    bind: Callable[[str], None]
+    scalar: Callable[[Expr], str]
+    address: Callable[[Expr, Expr, str], str]
+    twin: Callable[[Call], str]
+    comment: Callable[[Comment], None]
+    scopes: Mapping[str, str]
+
+
+class VectorLoop:
+    """Prints the body of a loop over vectors.
+
+    Parameters
+    ----------
+    code : Instructions
+        Those of the function, for scalars.
+    lanes : int
+        The elements of a vector.
+    loop : For
+    around : Surroundings
+    contract : bool
+        Allow a multiplication and an addition to become one operation, but not in vector math.
+    """
+
+    def __init__(
+        self, code: Instructions, lanes: int, loop: For, around: Surroundings, *, contract: bool
+    ) -> None:
+        self._code = code
+        self._lanes = lanes
+        self._statements = loop.body
+        self._inside = frozenset(bound_names([loop]))
+        self._around = around
+        self._contract = contract
+
+    def body(self, index: str, step: int, stop: str | None) -> None:
+        """Print vectors side by side, ``step`` elements from one index on.
+
+        Where ``stop`` is given, elements from there on are left out.
+        """
+        places = {index: self._vector()}
+        for number in range(self._lanes, step, self._lanes):
+            place = self._code.value(f"add nsw i64 {index}, {number}")
+            places[place] = self._vector()
+        if stop is not None:
+            places[index].mask_rest(index, stop, self._type_of_masks())
+        for one in self._statements:
+            if isinstance(one, Comment):
+                self._around.comment(one)
+                continue
+            for place, vector in places.items():
+                self._around.bind(place)
+                vector.statement(one)
+
+    def _type_of_masks(self) -> str:
+        dtypes = [load.dtype for load in loads_in(self._statements)]
+        dtypes += [one.value.dtype for one in self._statements if isinstance(one, Store)]
+        return f"i{max(8, *(BITS[dtype] for dtype in dtypes))}"
+
+    def _vector(self) -> _Vector:
+        return _Vector(self._code, self._lanes, self._inside, self._around, contract=self._contract)
+
+
+class _Vector(VectorCode):
+    """Prints what a loop does in as many iterations as a vector has lanes.
+
+    The parameters are those of `VectorLoop`, but for the names that the loop binds.
+    """
+
+    def __init__(
+        self,
+        code: Instructions,
+        lanes: int,
+        inside: frozenset[str],
+        around: Surroundings,
+        *,
+        contract: bool,
+    ) -> None:
+        super().__init__(code.for_vectors(lanes, contract=contract), lanes)
+        self._scalars = code
+        self._math = VectorCode(code.for_vectors(lanes, contract=False), lanes)
+        self._inside = inside
+        self._around = around
+        self._mask = ""
+        self._expressions[Load] = self._load
+
+    def mask_rest(self, index: str, stop: str, type_: str) -> None:
+        """Leave out the lanes from ``stop`` on.
+
+        The mask comes from integers of the size of the elements, which fill as many registers.
+        """
+        if index.isdigit() and stop.isdigit():
+            self._mask = self._known_mask(int(stop) - int(index))
+            return
+        left = self._scalars.value(f"sub nsw i64 {stop}, {index}")
+        count = self._scalars.intrinsic("umin", "int64", left, str(self._lanes))
+        if type_ != "i64":
+            count = self._scalars.value(f"trunc i64 {count} to {type_}")
+        steps = ", ".join(f"{type_} {lane}" for lane in range(self._lanes))
+        limit = self._splat(count, type_)
+        self._mask = self._code.value(f"icmp ugt <{self._lanes} x {type_}> {limit}, <{steps}>")
+
+    def _known_mask(self, count: int) -> str:
+        if count >= self._lanes:
+            return ""
+        lanes = ("true" if lane < count else "false" for lane in range(self._lanes))
+        return f"<{', '.join(f'i1 {one}' for one in lanes)}>"
+
+    def statement(self, statement: Stmt) -> None:
+        """Compute a variable of the loop, or write the elements of a vector."""
+        match statement:
+            case Let():
+                name = statement.var.name
+                operand = self._expression(statement.value)
+                self._variables[name] = self._code.rename(operand, name)
+            case Store():
+                self._store(statement)
+
+    def _store(self, statement: Store) -> None:
+        dtype = statement.value.dtype
+        value = self._expression(statement.value)
+        type_ = self._in_memory(dtype)
+        if dtype == "bool":
+            value = self._code.value(f"zext {self._code.type('bool')} {value} to {type_}")
+        address = self._around.address(statement.pointer, statement.index, dtype)
+        align, suffix = alignment(dtype), self._around.scopes.get(statement.root, "")
+        if not self._mask:
+            self._code.effect(f"store {type_} {value}, ptr {address}, align {align}{suffix}")
+            return
+        masks = self._code.type("bool")
+        symbol = f"llvm.masked.store.{self._overload(dtype)}"
+        self._code.declare(symbol, "void", f"{type_}, ptr, i32, {masks}")
+        place = f"ptr {address}, i32 {align}, {masks} {self._mask}"
+        self._code.effect(f"call void @{symbol}({type_} {value}, {place}){suffix}")
+
+    def _var(self, x: Var) -> str:
+        if x.name not in self._variables:
+            scalar = self._around.scalar(x)
+            self._variables[x.name] = self._splat(scalar, register_type(x.dtype))
+        return self._variables[x.name]
+
+    def _load(self, x: Load) -> str:
+        if _is_same_element(x, self._inside):
+            return self._splat(self._around.scalar(x), register_type(x.dtype))
+        address = self._around.address(x.pointer, x.index, x.dtype)
+        type_, suffix = self._in_memory(x.dtype), self._around.scopes.get(x.root, "")
+        if self._mask:
+            masks = self._code.type("bool")
+            symbol = f"llvm.masked.load.{self._overload(x.dtype)}"
+            self._code.declare(symbol, type_, f"ptr, i32, {masks}, {type_}")
+            place = f"ptr {address}, i32 {alignment(x.dtype)}, {masks} {self._mask}"
+            found = self._code.value(f"call {type_} @{symbol}({place}, {type_} poison){suffix}")
+        else:
+            align = alignment(x.dtype)
+            found = self._code.value(f"load {type_}, ptr {address}, align {align}{suffix}")
+        if x.dtype != "bool":
+            return found
+        return self._code.value(f"icmp ne {type_} {found}, zeroinitializer")
+
+    def _call(self, x: Call) -> str:
+        operands = [self._expression(one) for one in x.args]
+        if x.name == "fma":
+            return self._code.intrinsic("fma", x.dtype, *operands)
+        symbol = self._around.twin(x)
+        if not symbol:
+            return self._math.call(vecmath.function(x.name, x.dtype), operands)
+        type_ = self._code.type(x.dtype)
+        args = ", ".join(f"{type_} {operand}" for operand in operands)
+        return self._code.value(f"call {type_} @{symbol}({args})")
+
+    def _splat(self, operand: str, type_: str) -> str:
+        """A vector with the same number in each lane."""
+        vector = f"<{self._lanes} x {type_}>"
+        first = self._code.value(f"insertelement {vector} poison, {type_} {operand}, i64 0")
+        places = f"<{self._lanes} x i32> zeroinitializer"
+        return self._code.value(f"shufflevector {vector} {first}, {vector} poison, {places}")
+
+    def _in_memory(self, dtype: str) -> str:
+        return f"<{self._lanes} x {memory_type(dtype)}>"
+
+    def _overload(self, dtype: str) -> str:
+        """What the names of intrinsics that access memory end with."""
+        letter = "f" if dtype in _FLOATS else "i"
+        return f"v{self._lanes}{letter}{max(8, BITS[dtype])}.p0"

@@ -1,0 +1,144 @@
+"""The heap where a function begins: empty, or with the lists that are arguments.
+
+All lists of one call are read together, so that each list is read once: two arguments, or two
+rows, that are the same list in Python are so in the heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.specialize.branches import BranchBuilder
+from jitcore.ir.specialize.lists.list_parts import dtypes_of, make_state, room_for
+from jitcore.ir.specialize.lists.listed_arrays import leaf_types
+from jitcore.ir.specialize.lists.shared_lists import TakenLists, is_open
+from jitcore.ir.specialize.skeletons import FIRST_CAPACITY, ListsAreNotValues
+from jitcore.ir.types import (
+    ANY,
+    BOOL,
+    FLOAT,
+    INT,
+    ListType,
+    SharedListType,
+    TensorType,
+    TupleType,
+    Type,
+    is_array,
+)
+
+__all__ = ["is_nested", "part_kinds", "start_heap"]
+
+_KINDS: dict[Type, str] = {INT: "int", FLOAT: "float", BOOL: "bool"}
+
+
+def is_nested(type_: ListType) -> bool:
+    """Whether lists of this type hold lists."""
+    return isinstance(type_.element, ListType)
+
+
+def part_kinds(worker: BranchBuilder) -> tuple[tuple[int | str, ...], ...]:
+    """For each part of the heap the length of the tuples in its lists, or 0, and what is in them.
+
+    That is the name of a type, or the number of the part whose lists they are.
+    """
+    assert worker.shared is not None
+    return tuple(tuple(_kinds(worker, one)) for one in worker.shared.parts)
+
+
+def _kinds(worker: BranchBuilder, element: Type) -> Iterator[int | str]:
+    if isinstance(element, TupleType) and element.named:
+        raise ListsAreNotValues(f"a list of {element} that others know")
+    is_tuple = isinstance(element, TupleType)
+    members = element.elements if isinstance(element, TupleType) else (element,)
+    yield len(members) if is_tuple else 0
+    for one in members:
+        if isinstance(one, SharedListType) and one.element is not None:
+            assert worker.shared is not None
+            yield worker.shared.part(one.element)
+        elif one in _KINDS:
+            yield _KINDS[one]
+        elif is_array(one):
+            yield "array"
+        else:
+            raise ListsAreNotValues(f"a list of {element} that others know")
+
+
+def start_heap(worker: BranchBuilder, graph: Graph, inputs: Mapping[Value, Value]) -> None:
+    """Make the heap; ``inputs`` says what the inputs of the generic graph have become."""
+    assert worker.shared is not None
+    named = [node for node in graph.block.nodes if "shared" in node.attributes]
+    if named:
+        _take(worker, named, [inputs[node.inputs[0]] for node in named])
+        return
+    none = worker.constant(0)
+    for element in worker.shared.parts:
+        for type_ in (INT, element):
+            buffers = room_for(worker, type_, worker.constant(FIRST_CAPACITY))
+            worker.heap.append(make_state(worker, buffers, none, type_))
+
+
+def _take(worker: BranchBuilder, named: Sequence[Node], arguments: Sequence[Value]) -> None:
+    """Read these arguments into the heap."""
+    shared = worker.shared
+    assert shared is not None
+    pairs = zip(named, arguments, strict=True)
+    types = [_shared_type(worker, argument.type, node) for node, argument in pairs]
+    roots = [
+        (argument, type_.element)
+        for argument, type_ in zip(arguments, types, strict=True)
+        if isinstance(type_, SharedListType) and type_.element is not None and not is_open(type_)
+    ]
+    numbers = tuple(shared.part(element) for _, element in roots)
+    made = worker.block.append(
+        "prim::ListTakeShared",
+        [argument for argument, _ in roots],
+        {"parts": part_kinds(worker), "roots": numbers},
+        outputs=[*(INT for _ in roots), *_types(worker)],
+        source=worker.source,
+    )
+    places = iter(made.outputs[: len(roots)])
+    outputs = iter(made.outputs[len(roots) :])
+    memos, counts = [], []
+    if any(map(is_array, chain.from_iterable(map(leaf_types, shared.parts)))):
+        raise ListsAreNotValues("lists that are arguments, and lists of arrays that others know")
+    for element in shared.parts:
+        memos.append(next(outputs))
+        rows = next(outputs)
+        counts.append(next(outputs))
+        worker.heap.append(make_state(worker, [rows], counts[-1], INT))
+        columns = [next(outputs) for _ in dtypes_of(element)]
+        worker.heap.append(make_state(worker, columns, next(outputs), element))
+    references = {}
+    for node, type_ in zip(named, types, strict=True):
+        place = worker.constant(0) if is_open(type_) else next(places)
+        references[node] = worker.emit("prim::SharedList", [place], {}, type_)
+    worker.taken = TakenLists(references, tuple(memos), tuple(counts))
+
+
+def _types(worker: BranchBuilder) -> Iterator[Type]:
+    """For each part the memo, the rows and how many words they are, the columns and a count."""
+    assert worker.shared is not None
+    words = np.dtype(np.int64)
+    for element in worker.shared.parts:
+        dim = worker.fresh_dim()
+        yield TensorType(words, (dim,))
+        yield TensorType(words, (dim,))
+        yield INT
+        room = worker.fresh_dim()
+        for dtype in dtypes_of(element):
+            yield TensorType(dtype, (room,))
+        yield INT
+
+
+def _shared_type(worker: BranchBuilder, type_: Type, maker: Any) -> Type:
+    """The type of references to lists of a type; lists that are empty are known by their maker."""
+    if not isinstance(type_, ListType):
+        return type_
+    assert worker.shared is not None
+    inner = None if type_.element == ANY else _shared_type(worker, type_.element, (maker, "rows"))
+    return worker.shared.list_of(inner, maker)

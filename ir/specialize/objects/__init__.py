@@ -1,0 +1,1 @@
+"""Objects of users' classes as values of their attributes."""

@@ -1,0 +1,105 @@
+"""Functions in which there is nothing to compile: the plain function runs, and nothing else."""
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import jitcore
+from jitcore import Error, fork, ignore, is_scripting, script, unused, wait
+
+
+@ignore
+def running_code():
+    """The code that calls this one."""
+    return sys._getframe(1).f_code
+
+
+def words(text):
+    found: dict[str, list[int]] = {}
+    for word in text.split():
+        found.setdefault(word, []).append(len(found))
+    return found, running_code()
+
+
+def test_the_plain_function_runs_where_nothing_is_compiled():
+    scripted = script(words)
+    for _ in range(40):  # entries come after some calls
+        found, code = scripted("to be or not to be")
+        assert found == words("to be or not to be")[0]
+        assert code is words.__code__
+
+
+def asking(text):
+    return [word if is_scripting() else "plain" for word in text.split()]
+
+
+def test_what_asks_whether_it_is_compiled_stays_a_program():
+    assert script(asking)("a b") == ["a", "b"]
+    assert asking("a b") == ["plain", "plain"]
+
+
+@unused
+def never(text):
+    return text
+
+
+def calling_unused(text):
+    return never(text.strip())
+
+
+def test_unused_functions_raise_where_nothing_is_compiled():
+    assert calling_unused(" a") == "a"
+    with pytest.raises(Error, match="marked as unused"):
+        script(calling_unused)(" a")
+
+
+def task(text):
+    return text.upper() if is_scripting() else text
+
+
+def forking(text):
+    return wait(fork(task, text))
+
+
+def test_forked_functions_are_compiled_where_nothing_else_is():
+    assert script(forking)("a") == "A"
+
+
+LIMIT = [3]
+
+
+def reading_a_global(text):
+    return text.split()[: LIMIT[0]]
+
+
+def test_globals_are_read_at_each_call():
+    scripted = script(reading_a_global)
+    assert scripted("a b c d") == ["a", "b", "c"]
+    LIMIT[0] = 1
+    try:
+        assert scripted("a b c d") == ["a"]
+    finally:
+        LIMIT[0] = 3
+
+
+def test_the_report_says_that_it_runs_in_python():
+    report = str(jitcore.explain(script(words))("a b"))
+    assert "with no native regions" in report
+
+
+TABLE = {"a": [1], "b": [2, 3]}
+
+
+def looked_up(text):
+    return [TABLE[word] for word in text.split()], running_code()
+
+
+def test_containers_in_globals_are_the_same_objects():
+    scripted = script(looked_up)
+    for _ in range(40):
+        (first, second), code = scripted("a b")
+        assert first is TABLE["a"] and second is TABLE["b"]
+        assert code is looked_up.__code__
