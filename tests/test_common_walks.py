@@ -149,6 +149,19 @@ def test_a_test_before_the_walk_keeps_its_meaning() -> None:
     check(some_iterations, *_arrays(), 70)
 
 
+def sum_of_what_is_written(x, w):
+    r = np.zeros(10)
+    for i in range(10):
+        s = w.sum()
+        r[i] = (x > s).sum()
+        w[0] = w[0] + 0.1
+    return r
+
+
+def test_a_sum_of_what_iterations_write_is_made_anew() -> None:
+    check(sum_of_what_is_written, np.random.default_rng(2).random(3 * 2**18), np.zeros(64))
+
+
 def test_an_error_after_the_walk_releases_the_arrays() -> None:
     places = np.arange(100) % 50
     check(stored_somewhere, *_arrays(), places)

@@ -156,6 +156,34 @@ def test_rows_that_depend_on_one_another_do_not() -> None:
     assert pieces_of(following, x.copy()) == []
 
 
+def after_a_sum(x):
+    for i in range(1, x.shape[0]):
+        before = x[i - 1].sum()
+        total = 0.0
+        for k in range(64):
+            total += abs(x[i, k])
+        for k in range(64):
+            x[i, k] = x[i, k] / total + before
+    return x
+
+
+def after_a_product(x):
+    for i in range(1, x.shape[0]):
+        before = np.dot(x[i - 1], x[i - 1])
+        total = 0.0
+        for k in range(64):
+            total += x[i, k]
+        for k in range(64):
+            x[i, k] = x[i, k] / total + before * 1e-3
+    return x
+
+
+@pytest.mark.parametrize("function", [after_a_sum, after_a_product])
+def test_what_c_functions_read_is_read_in_its_turn(function: Callable[..., Any]) -> None:
+    x = np.random.default_rng(4).random((20, 64)) + 0.1
+    check(function, x, reduction=True)
+
+
 @pytest.mark.parametrize("shape", [(3, 20, 48), (2, 3, 17, 40), (1, 33, 64), (4, 1, 64)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_of_several_axes(shape: tuple[int, ...], dtype: str) -> None:

@@ -122,3 +122,16 @@ def test_calls_that_have_more_to_do_again_are_compiled_again() -> None:
     assert sum(little) > 100
     much = [compiled(rows, 4) is rows[0][0] for _ in range(150)]
     assert not any(much[-20:])
+
+
+def with_an_int_of_many_bits(n):
+    rows = [1, 2**70]
+    print(rows)
+    rows.append(n)
+    return [rows, rows]
+
+
+def test_lists_of_ints_of_more_than_64_bits_stay_pythons(capsys):
+    assert script(with_an_int_of_many_bits)(3) == with_an_int_of_many_bits(3)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second

@@ -56,6 +56,7 @@ from jitcore.codegen.loop_passes.traversal import (
     has_effect,
     loads,
     loads_in,
+    reads_by_call,
     variables,
     walk,
 )
@@ -271,6 +272,8 @@ def _reads(one: _Walk, written: set[str], changing: set[str]) -> bool:
     """Whether a walk reads memory that iterations write, or a variable that they change."""
     inside: list[Stmt] = [*one.lets, one.loop]
     if any(load.root in written or not load.root for load in loads_in(inside)):
+        return True
+    if any(reads_by_call(x) for each in walk(inside) for x in expressions(each)):
         return True
     return any(var.name in changing for var in free_variables(inside))
 

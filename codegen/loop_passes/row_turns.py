@@ -48,6 +48,7 @@ from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     expressions,
     free_variables,
+    reads_by_call,
     variables,
     walk,
 )
@@ -148,6 +149,8 @@ def _is_independent(loop: For) -> bool:
     Of the loops around a row only one says so itself, since threads share no more than one.
     """
     if any(isinstance(one, Do | While) for one in walk(loop.body)):
+        return False
+    if any(reads_by_call(x) for one in walk(loop.body) for x in expressions(one)):
         return False
     found = Accesses()
     found.block(loop.body)

@@ -44,6 +44,7 @@ __all__ = [
     "known_trips",
     "loads",
     "loads_in",
+    "reads_by_call",
     "subexpressions",
     "variables",
     "walk",
@@ -79,6 +80,13 @@ def subexpressions(x: Expr) -> Iterator[Expr]:
 def calls_c(x: Expr) -> bool:
     """Whether an expression calls a C function."""
     return (isinstance(x, Call) and x.external) or any(map(calls_c, children(x)))
+
+
+def reads_by_call(x: Expr) -> bool:
+    """Whether an expression calls a C function that may read memory, of which no load tells."""
+    if isinstance(x, Call) and x.external and x.name != STACK:
+        return any(arg.dtype == "ptr" for arg in x.args) or any(map(reads_by_call, x.args))
+    return any(map(reads_by_call, children(x)))
 
 
 def has_effect(x: Expr) -> bool:

@@ -52,6 +52,20 @@ class Ranges:
         self._lengths: dict[str, tuple[Linear, int]] = {}
         self._conditions: dict[str, tuple[list[Linear], list[Linear]]] = {}
 
+    def copy(self) -> Ranges:
+        """What is known now, for an attempt whose variables' names may be given to others."""
+        other = Ranges()
+        other.restore(self)
+        return other
+
+    def restore(self, other: Ranges) -> None:
+        """Know what others know, and nothing else."""
+        self._forms = dict(other._forms)
+        self._limits = dict(other._limits)
+        self._facts = list(other._facts)
+        self._lengths = dict(other._lengths)
+        self._conditions = dict(other._conditions)
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Forget, at the end, the facts assumed inside."""

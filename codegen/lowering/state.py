@@ -144,6 +144,7 @@ class Snapshot:
     notes: list[str]
     owners: list[list[Owner]]
     symbols: list[dict[str, Expr]]
+    ranges: Ranges
 
 
 class Lowering:
@@ -337,6 +338,7 @@ class Lowering:
             list(self.notes),
             [list(owners) for owners in self._owners],
             [dict(symbols) for symbols in self._symbols],
+            self.ranges.copy(),
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -347,6 +349,7 @@ class Lowering:
         self.notes = snapshot.notes
         self._owners = snapshot.owners
         self._symbols = snapshot.symbols
+        self.ranges.restore(snapshot.ranges)
 
     def unreachable(self) -> None:
         """Nothing after this place is ever executed."""

@@ -43,6 +43,8 @@ __all__ = [
     "split_index",
 ]
 
+_LARGEST_PLACE = np.uint64(2**63 - 1)
+
 
 TYPED_VIEWS = frozenset(
     [
@@ -108,13 +110,22 @@ class Index:
         assert type_.dtype is not None
         if type_.dtype.kind not in "iu":
             raise Untypable(f"an index of dtype {type_.dtype}")
-        if type_.dims == () and type_.dtype != np.dtype(np.uint64):
+        if type_.dims == ():
             self.take_axis()
-            self.entries.append(self.operand(self.b.op("prim::int", entry)))
+            self.entries.append(self.operand(self.b.op("prim::int", self.signed(entry))))
             return
         self.take_axis()
         self.arrays.append((len(self.entries), entry))
         self.entries.append(self.operand(cast_to(self.b, entry, np.dtype(np.int64))))
+
+    def signed(self, entry: Value) -> Value:
+        """One integer as one that Python's indices may be."""
+        if tensor(entry).dtype != np.uint64:
+            return entry
+        fits = self.b.op("np::less_equal", entry, self.b.constant(_LARGEST_PLACE))
+        message = "Python int too large to convert to C long"
+        self.b.op("prim::require", fits, exception="OverflowError", message=message)
+        return cast_to(self.b, entry, np.dtype(np.int64))
 
     def add_slice(self, entry: Value) -> None:
         dim = self.take_axis()
@@ -247,7 +258,13 @@ def read(b: Builder, x: Value, index: Value) -> Value:
     has_ellipsis = isinstance(index.type, TupleType) and any(map(_is_ellipsis, b.elements(index)))
     if built.dims == [] and asked_for_scalar and not has_ellipsis and not _is_ellipsis(index):
         return b.emit("np::item", [view], {}, TensorType(type_.dtype, (), True))
-    return view
+    # An array without axes is a place as an int is, but what it chooses is a copy.
+    return b.op("np::copy", view, order="K") if any(map(_is_0d_array, entries)) else view
+
+
+def _is_0d_array(entry: Value) -> bool:
+    type_ = entry.type
+    return isinstance(type_, TensorType) and type_.dims == () and not type_.scalar
 
 
 def index_view(b: Builder, x: Value, built: Index) -> Value:

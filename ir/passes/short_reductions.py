@@ -13,15 +13,15 @@ from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import Dim, TensorType
 
-__all__ = ["MOST_ELEMENTS", "MOST_NODES", "expand_short_reductions"]
+__all__ = ["expand_short_reductions"]
 
-MOST_ELEMENTS = 7
+_MOST_ELEMENTS = 7
 """How many elements of one result are few: NumPy adds up so many one after the other."""
 
-MOST_NODES = 64
+_MOST_NODES = 64
 """How many nodes one reduction may become."""
 
-OFTEN = 16
+_OFTEN = 16
 """How many results read an element that is worth a place next to its neighbours."""
 
 _STEPS = {
@@ -67,8 +67,8 @@ def expand_short_reductions(graph: Graph) -> bool:
           return (%14)
 
     So the loop over results is the innermost one, and what reads the results is computed in it.
-    Sums are NumPy's own: it adds up each line of memory from its first element on, and the lines
-    in the same way.
+    Sums of arrays in C order, and over one axis of any, are NumPy's own: it adds up each line of
+    memory from its first element on, and the lines in the same way.
     Rows that are read again, as those of a softmax are, stay together.
     """
     short = [node for node in graph.nodes() if _is_short(node)]
@@ -95,7 +95,7 @@ def _is_short(node: Node) -> bool:
     dims = type_.dims or ()
     extents = [dims[axis] for axis in node.attributes["axis"]]
     known = [extent for extent in extents if isinstance(extent, int)]
-    return len(known) == len(extents) and 2 <= prod(known) <= MOST_ELEMENTS
+    return len(known) == len(extents) and 2 <= prod(known) <= _MOST_ELEMENTS
 
 
 class _Expansion:
@@ -116,7 +116,7 @@ class _Expansion:
         if not is_inside and operand.node is not None and _is_elementwise(operand.node):
             return False
         count = prod(int(self.dims[axis]) for axis in self.axes)
-        return (2 * len(self.inside) + 2) * count <= MOST_NODES and not self.are_rows_read_again()
+        return (2 * len(self.inside) + 2) * count <= _MOST_NODES and not self.are_rows_read_again()
 
     def computed_alone(self, operand: Value) -> Iterator[Node]:
         """The elementwise nodes that only this reduction reads, with what they read unwritten."""
@@ -239,7 +239,7 @@ class _Expansion:
         known = [extent for extent in results if isinstance(extent, int)]
         own = [extent for extent in dims if isinstance(extent, int)]
         is_known = len(known) == len(results) and len(own) == len(dims)
-        return is_known and dims[-1] != 1 and prod(own) * OFTEN <= prod(known)
+        return is_known and dims[-1] != 1 and prod(own) * _OFTEN <= prod(known)
 
     def own_axes(self, value: Value, place: tuple[int, ...]) -> dict[int, int]:
         """The reduced axes that a value has, counted from its first one, with their places."""

@@ -8,10 +8,10 @@ from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.types import TensorType
 
-__all__ = ["MOST_EXPONENT", "multiply_whole_powers"]
+__all__ = ["multiply_whole_powers"]
 
-MOST_EXPONENT = 5
-"""Up to here products lose less than four units in the last place: half of one for each of the
+_EXPONENTS = range(3, 6)
+"""For larger ones products lose more than four units in the last place: half of one for each of the
 roundings, which the next ones may double."""
 
 
@@ -49,7 +49,7 @@ def _is_product(node: Node) -> bool:
         return False
     dtype = type_.dtype
     is_computed = dtype is not None and dtype.name in ("float32", "float64")
-    return is_computed and _exponent(node) in range(3, MOST_EXPONENT + 1)
+    return is_computed and _exponent(node) in _EXPONENTS
 
 
 def _exponent(node: Node) -> Any:
@@ -64,7 +64,7 @@ def _multiply(node: Node) -> None:
     square = node.value_before("np::multiply", [base, base], type_)
     other = base if exponent == 3 else square
     result = node.value_before("np::multiply", [square, other], type_)
-    if exponent == MOST_EXPONENT:
+    if exponent == 5:
         result = node.value_before("np::multiply", [result, base], type_)
     node.output.replace_all_uses_with(result)
     node.destroy()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jitcore.ir.graph import Block, Node, Use, Value
 from jitcore.ir.ops import list_functions
+from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.lists.list_changes import found_in_list, joined_lists, new_list, part_of
 from jitcore.ir.specialize.lists.list_heap import (
@@ -134,9 +135,23 @@ def _returns(use: Use) -> bool:
 
 
 def apply_to_shared(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value | None:
-    """The result of a node that makes, changes or reads such a list; None of all others."""
+    """The result of a node that makes, changes or reads such a list; None of all others.
+
+    Raises
+    ------
+    ListsAreNotValues
+        A list would hold what has no place in the heap, such as an int of more than 64 bits.
+    """
     if worker.shared is None:
         return None
+    try:
+        return _apply_to_shared(worker, node, inputs)
+    except Untypable as reason:
+        raise ListsAreNotValues(str(reason)) from None
+
+
+def _apply_to_shared(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value | None:
+    assert worker.shared is not None
     if node.kind == "prim::ListShare":
         # What is returned at once nobody else gets to know, and it is made of values at the end.
         is_returned = len(node.output.uses) == 1 and _returns(node.output.uses[0])
