@@ -17,7 +17,7 @@ from jitcore.fusers.regions import form_region, is_inside
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.types import ANY, ListType, TensorType, TupleType, Type
 
-__all__ = ["HOST_GROUP", "form_host_parts", "leaves_elements"]
+__all__ = ["HOST_GROUP", "form_host_parts"]
 
 HOST_GROUP = "prim::HostGroup"
 
@@ -37,31 +37,34 @@ _VIEWS = frozenset(
 )
 """Those that arrays on a device can make of themselves."""
 
-
-def leaves_elements(node: Node) -> bool:
-    """Whether a node of a host program reads no element of an array on a device, and makes none."""
-    if node.kind in _PLUMBING or node.kind in _VIEWS:
-        return True
-    makes_arrays = any(map(_is_array, node.outputs)) or _is_numpy_s(node)
-    return not (node.blocks or makes_arrays or any(map(_may_be_array, node.inputs)))
+_CHANGES_OF_FORM = frozenset({"resize", "setflags"})
+"""Methods that change an array itself, of which it learns nothing where they change its copy."""
 
 
-def form_host_parts(graph: Graph, is_of_device: Callable[[Node], bool]) -> list[Node] | None:
+def form_host_parts(
+    graph: Graph, is_of_device: Callable[[Node], bool], has_attribute: Callable[[str], bool]
+) -> list[Node] | None:
     """Group what needs the host; None where all of the program has to be there.
 
-    Given a graph in which regions are formed, and ``is_of_device``, which says of a node that a
-    library computes it on the device.  Returns the groups.  The whole is the host's where something
-    that may keep arrays for later, such as an iterator, would be made of copies.
+    Given a graph in which regions are formed, ``is_of_device``, which says of a node that a library
+    computes it on the device, and ``has_attribute``, which says whether arrays on a device have an
+    attribute of NumPy's.  Returns the groups.  The whole is the host's where something that may
+    keep arrays for later, such as an iterator, would be made of copies.
     """
-    parts = _Parts(is_of_device)
+    if any(map(_changes_form, graph.nodes())):
+        return None
+    parts = _Parts(is_of_device, has_attribute)
     return parts.formed(graph.block) if parts.can_form(graph.block) else None
 
 
 class _Parts:
     """Forms groups, block by block."""
 
-    def __init__(self, is_of_device: Callable[[Node], bool]) -> None:
+    def __init__(
+        self, is_of_device: Callable[[Node], bool], has_attribute: Callable[[str], bool]
+    ) -> None:
         self._is_of_device = is_of_device
+        self._has_attribute = has_attribute
 
     def can_form(self, block: Block) -> bool:
         """Whether what is on the host and what is not can be told apart."""
@@ -110,7 +113,16 @@ class _Parts:
         return self._leaves(node) and all(map(self._leaves, _inside(node)))
 
     def _leaves(self, node: Node) -> bool:
-        return leaves_elements(node) or self._is_of_device(node)
+        return self._leaves_elements(node) or self._is_of_device(node)
+
+    def _leaves_elements(self, node: Node) -> bool:
+        """Whether a node reads no element of an array on a device, and makes none."""
+        if node.kind == "prim::GetAttr" and _may_be_array(node.inputs[0]):
+            return self._has_attribute(node.attributes["name"])
+        if node.kind in _PLUMBING or node.kind in _VIEWS:
+            return not _reads_key(node)
+        makes_arrays = any(map(_is_array, node.outputs)) or _is_numpy_s(node)
+        return not (node.blocks or makes_arrays or any(map(_may_be_array, node.inputs)))
 
     def _is_region(self, node: Node) -> bool:
         return node.kind == "prim::NativeGroup" or self._is_of_device(node)
@@ -121,6 +133,19 @@ def _inside(node: Node) -> Iterator[Node]:
         for one in block.nodes:
             yield one
             yield from _inside(one)
+
+
+def _changes_form(node: Node) -> bool:
+    if node.kind != "prim::CallMethod" or node.attributes["name"] not in _CHANGES_OF_FORM:
+        return False
+    return _may_be_array(node.inputs[0])
+
+
+def _reads_key(node: Node) -> bool:
+    """Whether a node looks up what may be an element of an array: a dict needs its value."""
+    if node.kind != "prim::getitem" or node.inputs[0].type != ANY:
+        return False
+    return _may_be_array(node.inputs[1])
 
 
 def _visits_array(node: Node) -> bool:

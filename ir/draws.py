@@ -104,12 +104,13 @@ _ALIKE: Final = {
     **dict.fromkeys(("normal", "laplace", "gumbel", "logistic"), Draw(_LOCATED)),
 }
 
+# ``integers`` and ``randint`` take no dtype here: to them even None is one, and a wrong one.
 _ROWS: Final[dict[PrimType, dict[str, Draw]]] = {
     GENERATOR: {
         **_ALIKE,
         "random": Draw(_PLAIN),
         "integers": Draw(
-            "low, high=None, size=None, dtype!=None, endpoint=False", _INT64, takes_integers=True
+            "low, high=None, size=None, *, endpoint=False", _INT64, takes_integers=True
         ),
         "permutation": Draw("x, axis!=0", INT, takes_integers=True, size="x"),
         "standard_normal": Draw(_PLAIN),
@@ -128,7 +129,7 @@ _ROWS: Final[dict[PrimType, dict[str, Draw]]] = {
     RANDOM_STATE: {
         **_ALIKE,
         "random_sample": Draw("size=None"),
-        "randint": Draw("low, high=None, size=None, dtype!=None", INT, takes_integers=True),
+        "randint": Draw("low, high=None, size=None", INT, takes_integers=True),
         "permutation": Draw("x", INT, takes_integers=True, size="x"),
         "standard_normal": Draw("size=None"),
         "standard_exponential": Draw("size=None"),

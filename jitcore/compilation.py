@@ -273,7 +273,9 @@ def _leave_to_python(executor: Executor, plan: HostPlan) -> None:
 
     It reads by itself what the graph captures.
     """
-    if executor.depth or plan.regions or executor.graph.only_compiled:
+    # Functions that came in as arguments count as well; those are part of the program only.
+    only_compiled = executor.graph.only_compiled or plan.graph.only_compiled
+    if executor.depth or plan.regions or only_compiled:
         return
     plain, captured = executor.fallback, executor._captured_inputs
     own = len(executor.graph.inputs) - captured

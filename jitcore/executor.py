@@ -18,13 +18,14 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from jitcore import stored_plans, strategy
+from jitcore.argument_code import ArgumentCode
 from jitcore.codegen.entries.entry import ABSENT, LEFT_TO_PYTHON, CaptureGuard, bind
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host.places import at_place
 from jitcore.collector import waiting_collector
 from jitcore.description_keys import Apart, as_python_s, dynamic_key, taken_apart
 from jitcore.devices import device_number
-from jitcore.host_entries import bind_host_entries, comes_again, host_entry, is_all_seen
+from jitcore.host_entries import bind_host_entries, comes_again, host_entry
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph
@@ -199,6 +200,7 @@ class Executor:
         idle: set[Any] | None = None,
     ) -> None:
         self.graph = graph
+        self.argument_code = ArgumentCode(graph)
         captured = {one.input for one in graph.captures if one.input is not None}
         self._captured_inputs = len(captured)
         self.exact = exact | {n for n, value in enumerate(graph.inputs) if value in captured}
@@ -260,7 +262,7 @@ class Executor:
             if found.plan.idle:
                 compilation().take_idle_regions_out(self, found.plan)
                 self._chain()
-            may_enter = not self.place and is_all_seen(self.graph, args)
+            may_enter = not self.place and self.argument_code.is_known(args)
             if may_enter and comes_again(found.plan, args):
                 self._enter_directly(found, found.plan, (*args, *captured))
             return found.plan.run(*args, *captured)
@@ -328,8 +330,7 @@ class Executor:
         In regions they never are: those get texts from lists and loops, and not as options, and
         functions that the program makes anew at each call.
         """
-        constants = self.constants | self.extents if static else self.constants
-        given = describe_all(args, constants)
+        given = describe_all(args, self.constants | self.extents if static else self.constants)
         if not self.place:
             given = tuple(map(without_bfloat16, given))
         found = tuple(map(self._as_list, itertools.count(), given))

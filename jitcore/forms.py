@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 
 from jitcore.executor import Executor
-from jitcore.frontend.names import variable_key
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph
 
-__all__ = ["Form", "calls", "holds", "taken"]
+__all__ = ["Form", "calls", "holds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +23,17 @@ class Form:
         Entries check all that the graph assumes.
     is_recursive : bool
         The graph calls the function itself.
-    taken : frozenset of str
-        The attributes and variables whose values the graph takes for granted during a call.
     """
 
     graph: Graph
     executor: Executor
     is_guarded: bool
     is_recursive: bool
-    taken: frozenset[str]
 
 
 def holds(graph: Graph) -> bool:
     """Whether all that a graph takes for constant is as it was."""
     return all(one.input is not None or one.read() is one.value for one in graph.captures)
-
-
-def taken(graph: Graph) -> frozenset[str]:
-    """The attributes and variables that a graph reads when a call begins, and not later."""
-    captures = [one for one in graph.captures if not isinstance(one.value, ModuleType)]
-    keys = {variable_key(one.container, one.key) for one in captures if one.key is not None}
-    return frozenset(keys | {one.path.rpartition(".")[2] for one in captures if "." in one.path})
 
 
 def calls(graph: Graph, function: object) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jitcore.errors import Error
 from jitcore.front_end import compile_argument
-from jitcore.frontend.layers import HOOKS
+from jitcore.frontend.layers import HOOKS, is_users, script_state
 from jitcore.frozen_attributes import PRESERVED, Kept, all_attributes, method_graphs
 from jitcore.frozen_function import FrozenFunction
 from jitcore.ir.alias import AliasAnalysis
@@ -86,9 +86,8 @@ def freeze(
     for one in copied.modules():
         if one.__dict__.get("training"):
             kept[id(one.__dict__), "training"] = "its module is in training mode"
-    if any(getattr(copied, name) for name in HOOKS):
-        kept |= dict.fromkeys(all_attributes(copied), "its module has hooks, which may use it")
-    is_compiled = "forward" in (*compiled_names(_original(copied)), *copied._compiled_methods)
+    kept.update(_read_by_python(copied))
+    is_compiled = "forward" in (*compiled_names(_original(copied)), *_compiled(copied))
     methods: dict[str, Any] = {"forward": copied} if is_compiled else {}
     for name in preserved:
         if _is_method(copied, name):
@@ -126,11 +125,22 @@ def dump_alias_db(mod: ScriptModule | Graph) -> str:
     """
     if isinstance(mod, Graph):
         return AliasAnalysis(mod).dump()
-    reasons = getattr(mod, "_frozen_reasons", None)
+    reasons = script_state(mod, "_frozen_reasons")
     if reasons is None:
         what = "dump_alias_db expects a module that freeze() has made, or a graph"
         raise Error(f"{what}; found {type(mod).__name__}")
     return "\n".join(f"{path}: {reason}" for path, reason in sorted(reasons.items()))
+
+
+def _read_by_python(root: ScriptModule) -> Iterator[tuple[tuple[int, str], str]]:
+    """The attributes that methods may read which Python calls by itself, and those reasons."""
+    if any(getattr(root, name) for name in HOOKS):
+        yield from ((one, "its module has hooks, which may use it") for one in all_attributes(root))
+    for module in root.modules():
+        for name in ("__getattr__", "__getattribute__"):
+            if is_users(_original(module), name):
+                reason = f"its module has a method {name}, which may use it"
+                yield from ((one, reason) for one in all_attributes(module))
 
 
 def _checked(mod: Module) -> ScriptModule:
@@ -139,7 +149,7 @@ def _checked(mod: Module) -> ScriptModule:
             "Freezing expects a ScriptModule as input, found "
             f"{type(mod).__name__}; use jitcore.script() to script a module"
         )
-    if mod._frozen_reasons is not None:
+    if script_state(mod, "_frozen_reasons") is not None:
         raise Error("Freezing expects a module that is not frozen")
     if mod.training:
         raise Error(
@@ -184,6 +194,12 @@ def _own(value: Any, memo: dict[int, Any]) -> Any:
     return memo[id(value)]
 
 
+def _compiled(module: ScriptModule) -> dict[str, Any]:
+    """The compiled methods of a module, by their names."""
+    methods: dict[str, Any] = script_state(module, "_compiled_methods")
+    return methods
+
+
 def _original(module: Module) -> type:
     assert isinstance(module, ScriptModule)
     return module.__jitcore_original__
@@ -211,7 +227,7 @@ def _is_method(root: ScriptModule, path: str) -> bool:
     if name in owner.__dict__:
         return False
     defined = inspect.getattr_static(_original(owner), name, MISSING)
-    if isinstance(defined, FunctionType) or name in owner._compiled_methods:
+    if isinstance(defined, FunctionType) or name in _compiled(owner):
         return True
     if not name or defined is MISSING or hasattr(type(defined), "__get__"):
         raise Error(f"Unknown name: {path}")
@@ -245,8 +261,9 @@ def _numerics(root: Module, path: str) -> str | None:
     """What `script` was told about the arithmetic of a method."""
     place, _, name = path.rpartition(".")
     owner = _script_module(root, place)
-    method = owner._compiled_methods.get(name)
-    return owner._numerics if method is None else method.numerics
+    method = _compiled(owner).get(name)
+    found: str | None = script_state(owner, "_numerics") if method is None else method.numerics
+    return found
 
 
 def _fold(
@@ -276,7 +293,7 @@ def _fold(
         owner = places[path]
         assert isinstance(owner, ScriptModule)
         name = path.rpartition(".")[2]
-        owner._compiled_methods[name] = FrozenFunction(
+        _compiled(owner)[name] = FrozenFunction(
             methods[path], flat_graph(graph), graph, numerics[path]
         )
         expose_methods(owner, [name])
@@ -289,7 +306,7 @@ def _method(owner: Module, name: str) -> Any:
     method = inspect.getattr_static(_original(owner), name)
     if isinstance(method, FunctionType):
         return MethodType(method, owner)
-    return owner._compiled_methods[name].__wrapped_function__
+    return _compiled(owner)[name].__wrapped_function__
 
 
 def flat_graph(graph: Graph) -> Graph:
@@ -330,4 +347,4 @@ def _strip(module: ScriptModule, kept: Kept, staying: set[int]) -> None:
         del held[name]
     set_state(module, _folded=frozenset(gone))
     if gone:  # methods that are graphs would ask for what has gone
-        module._compiled_methods.clear()
+        _compiled(module).clear()

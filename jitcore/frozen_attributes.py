@@ -16,7 +16,7 @@ from jitcore.front_end import compile_argument
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import final_graph, is_constant
 from jitcore.frontend.final_graphs import folded, of_layer
-from jitcore.frontend.layers import Frozen, layer_class
+from jitcore.frontend.layers import Frozen, layer_class, script_state
 from jitcore.ir.effects import Effects, node_effects
 from jitcore.ir.graph import LOOPS, Graph, Node, Value
 from jitcore.ir.ops import TABLE, kind_of
@@ -115,7 +115,7 @@ def _constant(value: Value) -> Any:
 
 def _graph(path: str, owner: ScriptModule, frozen: Frozen) -> Graph:
     name = path.rpartition(".")[2]
-    traced = final_graph(owner._compiled_methods.get(name))
+    traced = final_graph(script_state(owner, "_compiled_methods").get(name))
     if traced is not None:
         return folded(traced, frozen)
     function = inspect.getattr_static(layer_class(owner), name)

@@ -22,6 +22,7 @@ from jitcore.codegen.runtime.threads import available_cores, checked_count
 from jitcore.errors import CompilationError
 from jitcore.frontend import is_library
 from jitcore.frontend.constants import function_mark, is_layer
+from jitcore.frontend.layers import script_state
 from jitcore.markers import ignore
 from jitcore.script import ScriptFunction, script
 from jitcore.tracing.state import Recorder, active
@@ -235,7 +236,10 @@ def _fork_traced(
 
     What Python runs is recorded where it stands, since a trace follows one thread.
     """
-    if isinstance(function, ScriptFunction) or hasattr(function, "_compiled_methods"):
+    if (
+        isinstance(function, ScriptFunction)
+        or script_state(function, "_compiled_methods") is not None
+    ):
         return recorder.call(_fork_compiled, (function, *args), kwargs)
     future = Future(functools.partial(function, *args, **kwargs))
     future._run()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,12 @@ from jitcore.codegen.engine import CompiledModule, compile_module
 from jitcore.codegen.entries.entry import CaptureGuard, Entry, bind
 from jitcore.codegen.entries.host_entry import make_host_entry
 from jitcore.codegen.entries.signature import GeneratorParam, KindParam, Param, TupleParam
-from jitcore.frontend.final_graphs import of_layer
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Graph
 from jitcore.plans import HostPlan
 from jitcore.signatures import Description, type_and_param
 from jitcore.tracebacks import for_user
 
-__all__ = ["HostEntry", "bind_host_entries", "comes_again", "host_entry", "is_all_seen"]
+__all__ = ["HostEntry", "bind_host_entries", "comes_again", "host_entry"]
 
 CALLS_BEFORE_ENTRY = 32
 """How many calls come before an entry is compiled: regions that are of no use show till then."""
@@ -57,19 +54,6 @@ def _unknown_parts(param: Param) -> int:
     if isinstance(param, TupleParam):
         return sum(map(_unknown_parts, param.elements))
     return isinstance(param, KindParam)
-
-
-def is_all_seen(graph: Graph, values: Sequence[Any]) -> bool:
-    """Whether an entry sees all code that may assign attributes of layers that a graph reads."""
-    return not (any(map(of_layer, graph.captures)) and any(map(_hides_code, values)))
-
-
-def _hides_code(value: Any) -> bool:
-    """Whether a value whose class is known may hold functions that are not."""
-    if isinstance(value, tuple):
-        return any(map(_hides_code, value))
-    is_object = hasattr(value, "__dict__") and not isinstance(value, FunctionType)
-    return is_object or isinstance(value, (list, dict, set))
 
 
 def comes_again(plan: HostPlan, values: Sequence[Any]) -> bool:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from types import FunctionType, MethodType, ModuleType
-from typing import IO, Any, ClassVar, Final, Self, get_origin
+from typing import IO, Any, ClassVar, Final, Self, TypeVar, get_origin
 
 from jitcore import config
 from jitcore.errors import CompilationError
 from jitcore.frontend.constants import function_mark
-from jitcore.frontend.layers import layer_class
+from jitcore.frontend.layers import layer_class, script_state
 from jitcore.markers import Attribute
 from jitcore.nn.hooks import Hook
 from jitcore.nn.module import Module
@@ -33,6 +33,8 @@ __all__ = [
     "twin",
 ]
 
+_AnyScriptModule = TypeVar("_AnyScriptModule", bound="ScriptModule")
+
 
 class _OfForward:
     """What a module has of its compiled ``forward``, unless it has that name itself."""
@@ -43,7 +45,7 @@ class _OfForward:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        if "forward" in vars(type(instance)) or "forward" in instance._compiled_methods:
+        if "forward" in vars(type(instance)) or "forward" in _compiled(instance):
             return getattr(instance.forward, self.name)
         raise AttributeError(_missing(instance, self.name))
 
@@ -76,6 +78,8 @@ class ScriptModule(Module):
 
     __slots__ = ("_compiled_methods", "_folded", "_frozen_reasons", "_frozen_summary", "_numerics")
     __jitcore_original__: ClassVar[type] = Module
+    __jitcore_state__: ClassVar[dict[str, Any]]
+    """What reads and sets the slots, whose names the user's class may use for something else."""
     _compiled_methods: dict[str, ScriptFunction]
     _numerics: str | None
     """What `script` was told about arithmetic."""
@@ -121,9 +125,10 @@ class ScriptModule(Module):
         raise AttributeError(_missing(self, name), name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "training" and value is False and name in self._folded:
+        folded = _folded(self)
+        if name == "training" and value is False and name in folded:
             return  # only modules in eval mode lose it
-        if name in self._folded:
+        if name in folded:
             what = f"cannot set '{name}' of module '{_name(self)}'"
             raise AttributeError(what + _FOLDED)
         if isinstance(value, Attribute):
@@ -132,7 +137,7 @@ class ScriptModule(Module):
             _check_interface(self.__jitcore_original__, name, value)
         held = self.__dict__.get(name)
         is_inlined = isinstance(held, Module) and not interface_of(self.__jitcore_original__, name)
-        if self._frozen_summary and is_inlined and held is not value:
+        if is_inlined and held is not value and script_state(self, "_frozen_summary"):
             what = f"cannot set '{name}' of module '{_name(self)}'"
             raise AttributeError(what + _INLINED)
         super().__setattr__(name, value)
@@ -143,29 +148,27 @@ class ScriptModule(Module):
         return reduced
 
     def __copy__(self) -> Self:
-        new = self._without_attributes()
+        new = _without_attributes(self)
         new.__dict__.update(self.__dict__)
-        new._compiled_methods.update(_rebound_methods(self, {id(self): (self, new)}))
+        _compiled(new).update(_rebound_methods(self, {id(self): (self, new)}))
         return new
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        new = memo[id(self)] = self._without_attributes()
-        is_plain = type(self).__getstate__ is object.__getstate__
-        state: Any = copy.deepcopy(self.__dict__ if is_plain else self.__getstate__(), memo)
-        if hasattr(new, "__setstate__"):
+        new = memo[id(self)] = _without_attributes(self)
+        # The class's own methods know nothing of attributes that have been folded.
+        is_plain = bool(_folded(self))
+        state = copy.deepcopy(self.__dict__ if is_plain else self.__getstate__(), memo)
+        if hasattr(new, "__setstate__") and not is_plain:
             new.__setstate__(state)
         else:
-            new.__dict__.update(state)
+            _update(new, state)
         pairs = {id(one): (one, memo[id(one)]) for one in self.modules() if id(one) in memo}
-        new._compiled_methods.update(_rebound_methods(self, pairs))
+        _compiled(new).update(_rebound_methods(self, pairs))
         return new
 
-    def _without_attributes(self) -> Self:
-        """A new module of the same class, frozen if this one is."""
-        new: Any = ScriptModule.__new__(type(self))
-        kept = ("_folded", "_frozen_reasons", "_frozen_summary", "_numerics")
-        set_state(new, **{name: getattr(self, name) for name in kept})
-        return new  # type: ignore[no-any-return]
+    def __getstate__(self) -> Any:
+        # As that of a plain module, to whose ``__getstate__`` the user's may add.
+        return self.__dict__
 
     def save(
         self,
@@ -181,7 +184,8 @@ class ScriptModule(Module):
         return written
 
     def _summary(self) -> str:
-        return self._frozen_summary or super()._summary()
+        frozen: str = script_state(self, "_frozen_summary")
+        return frozen or super()._summary()
 
     def __repr__(self) -> str:
         inside = [f"({name}): {one!r}" for name, one in self.named_children()]
@@ -191,19 +195,46 @@ class ScriptModule(Module):
 
     def compiled_method(self, name: str) -> ScriptFunction:
         """The compiled form of a method."""
-        if name not in self._compiled_methods:
+        methods = _compiled(self)
+        if name not in methods:
             function: Any = inspect.getattr_static(self.__jitcore_original__, name)
             if not isinstance(function, FunctionType):
                 raise AttributeError(name)  # the module's own error says why
             method = MethodType(function, self)
-            self._compiled_methods[name] = ScriptFunction(method, self._numerics)
-        return self._compiled_methods[name]
+            methods[name] = ScriptFunction(method, script_state(self, "_numerics"))
+        return methods[name]
+
+
+ScriptModule.__jitcore_state__ = {name: vars(ScriptModule)[name] for name in ScriptModule.__slots__}
 
 
 def set_state(module: ScriptModule, **state: Any) -> None:
-    """Set what a script module has besides its attributes, past ``__setattr__`` of its class."""
+    """Set what a script module has besides its attributes, past all that its class defines."""
     for name, value in state.items():
-        object.__setattr__(module, name, value)
+        ScriptModule.__jitcore_state__[name].__set__(module, value)
+
+
+# `script_state`, for where each call or each assignment comes by.
+_compiled: Callable[[ScriptModule], dict[str, ScriptFunction]]
+_compiled = ScriptModule.__jitcore_state__["_compiled_methods"].__get__
+_folded: Callable[[ScriptModule], frozenset[str]]
+_folded = ScriptModule.__jitcore_state__["_folded"].__get__
+
+
+def _without_attributes(module: _AnyScriptModule) -> _AnyScriptModule:
+    """A new module of the same class, frozen if this one is."""
+    new: Any = ScriptModule.__new__(type(module))
+    kept = ("_folded", "_frozen_reasons", "_frozen_summary", "_numerics")
+    set_state(new, **{name: script_state(module, name) for name in kept})
+    return new  # type: ignore[no-any-return]
+
+
+def _update(module: ScriptModule, state: Any) -> None:
+    """Give a copy of a module what ``__getstate__`` has given, in the forms that Python knows."""
+    held, in_slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    module.__dict__.update(held or {})
+    for name, value in (in_slots or {}).items():
+        setattr(module, name, value)
 
 
 def _name(module: ScriptModule) -> str:
@@ -213,7 +244,9 @@ def _name(module: ScriptModule) -> str:
 def _missing(module: ScriptModule, name: str) -> str:
     """What the error says about an attribute that a module has not."""
     defined = inspect.getattr_static(type(module), name, None)
-    reason = _FOLDED if name in module._folded else getattr(defined, "__jitcore_left_out__", "")
+    reason = getattr(defined, "__jitcore_left_out__", "")
+    if name in _folded(module):
+        reason = _FOLDED
     if "_registered" not in module.__dict__:
         reason = f": {_NOT_INITIALIZED}"
     return f"'{_name(module)}' object has no attribute '{name}'{reason}"
@@ -253,7 +286,7 @@ class _CompiledMethod:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self.function
-        is_plain = self.name not in instance._compiled_methods and not config.enabled()
+        is_plain = self.name not in _compiled(instance) and not config.enabled()
         if is_plain and isinstance(self.function, FunctionType):
             return MethodType(self.function, instance)
         return ScriptModule.compiled_method(instance, self.name)
@@ -270,8 +303,8 @@ def script_module(module: Module, numerics: str | None = None) -> ScriptModule:
     """
     _check_initialized(module)
     if isinstance(module, ScriptModule):
-        methods = module._compiled_methods.values()
-        known = {one.numerics for one in methods} or {module._numerics}
+        methods = _compiled(module).values()
+        known = {one.numerics for one in methods} or {script_state(module, "_numerics")}
         if numerics is not None and known != {numerics}:
             raise CompilationError(
                 f"script() cannot give the {_name(module)} numerics={numerics!r}: "
@@ -285,7 +318,7 @@ def script_module(module: Module, numerics: str | None = None) -> ScriptModule:
         if isinstance(new, ScriptModule):
             set_state(new, _numerics=numerics)
     for name in compiled_names(type(module)):
-        made.compiled_method(name)
+        ScriptModule.compiled_method(made, name)
     return made
 
 
@@ -322,7 +355,7 @@ def _twin(module: Module, memo: dict[int, Any], *, always: bool) -> ScriptModule
     if id(module) not in memo:
         _check_initialized(module)
         new = empty_module(layer_class(module))
-        set_state(new, _numerics=getattr(module, "_numerics", None))
+        set_state(new, _numerics=script_state(module, "_numerics"))
         memo[id(module)] = new
         for name, value in module.__dict__.items():
             if isinstance(value, Module):
@@ -342,8 +375,10 @@ def _with_twins(value: Any, memo: dict[int, Any], *, always: bool) -> Any:
         return MethodType(value.__func__, twins(value.__self__))
     if isinstance(value, Hook):
         return Hook(twins(value.function), value.with_kwargs)
-    if type(value) not in _CONTAINERS or not _holds_modules(value):
+    if type(value) not in (*_CONTAINERS, partial) or not _holds_modules(value):
         return value
+    if type(value) is partial:
+        return partial(twins(value.func), *twins(value.args), **twins(value.keywords))
     if type(value) is tuple:
         return tuple(map(twins, value))
     if id(value) not in memo:
@@ -358,7 +393,10 @@ def _with_twins(value: Any, memo: dict[int, Any], *, always: bool) -> Any:
 
 
 def _holds_modules(container: Any) -> bool:
-    """Whether a container, or one in it, has a module, a method of one or a hook that is one."""
+    """Whether a container, or one in it, has a module, a method of one or a hook that is one.
+
+    A ``partial`` is a container of its function and the arguments.
+    """
     waiting, seen = [container], set()
     while waiting:
         one = waiting.pop()
@@ -371,11 +409,13 @@ def _holds_modules(container: Any) -> bool:
             items = list(held)
             if any(issubclass(kind, _MAY_HOLD) for kind in set(map(type, items))):
                 waiting += items
+        elif type(one) is partial:
+            waiting += (one.func, one.args, one.keywords)
     return False
 
 
 _CONTAINERS = (list, tuple, dict, set)
-_MAY_HOLD = (*_CONTAINERS, Module, MethodType, Hook)
+_MAY_HOLD = (*_CONTAINERS, Module, MethodType, Hook, partial)
 
 
 def take_graph_methods(old: Module, new: ScriptModule, pairs: Mapping[int, Any]) -> None:
@@ -396,14 +436,14 @@ def _rebound_methods(old: Module, pairs: Mapping[int, Any]) -> dict[str, ScriptF
     """Those methods of a module that are nothing but graphs, for its copy."""
     if not isinstance(old, ScriptModule):
         return {}
-    found = {name: method.rebound(pairs) for name, method in old._compiled_methods.items()}
+    found = {name: method.rebound(pairs) for name, method in _compiled(old).items()}
     return {name: method for name, method in found.items() if method is not None}
 
 
 def set_graph_methods(module: ScriptModule, methods: Mapping[str, ScriptFunction]) -> None:
     """Make graphs methods of a module, which gets a class of its own for that."""
     expose_methods(module, methods)
-    module._compiled_methods.update(methods)
+    _compiled(module).update(methods)
 
 
 def expose_methods(module: ScriptModule, names: Iterable[str]) -> None:
@@ -420,7 +460,8 @@ def expose_methods(module: ScriptModule, names: Iterable[str]) -> None:
             "__module__": class_.__module__,
             "__qualname__": class_.__qualname__,
         }
-        set_state(module, __class__=type(class_.__name__, (class_,), namespace))
+        made = type(class_.__name__, (class_,), namespace)
+        object.__setattr__(module, "__class__", made)  # past ``__setattr__`` of the class
 
 
 def empty_module(class_: type[Module]) -> ScriptModule:

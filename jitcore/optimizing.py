@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from jitcore.errors import Error
+from jitcore.frontend.layers import script_state
 from jitcore.frozen_function import FrozenFunction
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
@@ -105,7 +106,7 @@ def _frozen_method(root: ScriptModule, path: str) -> FrozenFunction | None:
         owner = root.get_submodule(place)
     except AttributeError:
         return None
-    method = owner._compiled_methods.get(name) if isinstance(owner, ScriptModule) else None
+    method = (script_state(owner, "_compiled_methods") or {}).get(name)
     return method if isinstance(method, FrozenFunction) else None
 
 

@@ -19,9 +19,9 @@ from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
 from jitcore.explain import Explanation, explain_call
-from jitcore.forms import Form, calls, holds, taken
+from jitcore.forms import Form, calls, holds
 from jitcore.front_end import compile_argument, graph_of
-from jitcore.frontend.assignments import assigned_by, is_among
+from jitcore.frontend.assignments import assigned_by
 from jitcore.frontend.constants import (
     is_layer,
     saved_program,
@@ -130,7 +130,7 @@ class ScriptFunction:
             publish=self._publish,
         )
         is_guarded = len(guards) == len(graph.captures)
-        form = Form(graph, executor, is_guarded, calls(graph, self), taken(graph))
+        form = Form(graph, executor, is_guarded, calls(graph, self))
         self._forms = [*self._forms[1 - MAX_FORMS :], form]
         self._take_up(form)
 
@@ -182,25 +182,24 @@ class ScriptFunction:
 
     def _run(self, *parameters: Any) -> Any:
         """Run a call, whose parameters are in order, that no compiled entry has taken."""
-        captured = self._taken_up(parameters)
-        # The line above may have made a new executor.
-        return self._executor.run(parameters, captured)
+        form, captured = self._taken_up(parameters)
+        return form.executor.run(parameters, captured)
 
-    def _taken_up(self, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The captured inputs as they are now, with a graph that is right for these arguments.
+    def _taken_up(self, parameters: tuple[Any, ...]) -> tuple[Form, tuple[Any, ...]]:
+        """A form that is right for these arguments, and its captured inputs as they are now.
 
-        It is built anew where their code may assign what it takes for granted.
+        It is built anew where their code may assign what the graph takes for granted.
         """
-        captured = self._captured()
-        if self.is_final or not self._form.taken:
-            return captured
-        found = assigned_by(parameters) - self._assigned
-        if not any(is_among(name, found) for name in self._form.taken):
-            return captured
+        form, captured = self._now()
+        code = form.executor.argument_code
+        given = [] if self.is_final else code.of(parameters)
+        found = assigned_by(given) - self._assigned if given else set()
+        if not code.is_concerned(parameters, found):
+            return form, captured
         self._assigned |= found
         self._forms = []
         self._reset()
-        return self._captured()
+        return self._now()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -288,7 +287,7 @@ class ScriptFunction:
             The arguments do not fit, as Python words it.
         """
         ordered = self._ordered(args, keywords)
-        return ordered, self._taken_up(ordered)
+        return ordered, self._taken_up(ordered)[1]
 
     def _is_in_order(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Whether arguments are the parameters in order."""
@@ -308,9 +307,14 @@ class ScriptFunction:
 
     def _captured(self) -> tuple[Any, ...]:
         """The captured inputs as they are now; builds the graph anew if a constant has changed."""
+        return self._now()[1]
+
+    def _now(self) -> tuple[Form, tuple[Any, ...]]:
+        """The form for what is captured as it is now, and its captured inputs."""
         if not holds(self._graph):
             self._choose()
-        return tuple(one.read() for one in self._graph.captures if one.input is not None)
+        form = self._form  # read once: another thread may take up another
+        return form, tuple(one.read() for one in form.graph.captures if one.input is not None)
 
     def _plain(self, *parameters: Any) -> Any:
         """The plain function, called with all its parameters in order."""

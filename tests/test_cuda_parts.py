@@ -102,6 +102,26 @@ def opaque_tuple(v):
     return counts * 2, v - edges[0][0]
 
 
+def flat_and_form(x):
+    y = np.sort(x * 2, axis=0)
+    r = y.ravel()
+    r += 1
+    return y * 2, r
+
+
+def contiguous_already(x):
+    y = np.sort(x * 2)
+    r = np.ascontiguousarray(y)
+    r[0] = 9
+    return y * 2, r
+
+
+def lengths_of_elements(x):
+    y = np.sort(x * 2)
+    c = np.count_nonzero(y > 0)
+    return np.zeros(c), c, y[:c] * 2
+
+
 CASES = [
     (solved, (X,)),
     (ordered, (V.astype(np.float64),)),
@@ -116,6 +136,9 @@ CASES = [
     (of_lists, (V,)),
     (texts, (X,)),
     (opaque_tuple, (V,)),
+    (flat_and_form, (X,)),
+    (contiguous_already, (X,)),
+    (lengths_of_elements, (X,)),
 ]
 
 
@@ -198,6 +221,133 @@ def test_what_may_keep_copies_runs_on_the_host_as_a_whole(fake: FakeDriver) -> N
         return total
 
     check(pairs, X, X[::-1].copy(), native=False)
+
+
+def its_flags(x):
+    y = np.sort(x * 2)
+    return y.flags.c_contiguous, y * 2
+
+
+def its_base(x):
+    y = np.sort(x * 2)
+    return y.base is None, y * 2
+
+
+def its_memory(x):
+    y = np.sort(x * 2)
+    return y.data.nbytes, y * 2
+
+
+def its_flat_elements(x):
+    y = np.sort(x * 2)
+    y.flat[3] = 7
+    return y * 2
+
+
+def of_another_size(x):
+    y = np.sort(x * 2)
+    y.resize((36,))
+    return y * 2
+
+
+def a_number_as_key(x):
+    y = np.sort(x * 2)
+    m = np.median(y)
+    d = {}
+    d[m] = 1
+    return y * d[m]
+
+
+def a_number_as_key_between_regions(x):
+    y = np.sort(x * 2)
+    n = np.linalg.matrix_rank(y)
+    z = y * 2
+    return z, {n: 3}.get(6), n in {6}, hash(n)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        its_flags,
+        its_base,
+        its_memory,
+        its_flat_elements,
+        of_another_size,
+        a_number_as_key,
+        a_number_as_key_between_regions,
+    ],
+)
+def test_what_only_arrays_and_numbers_of_the_host_have(fake: FakeDriver, function: Any) -> None:
+    check(function, X, native=False)
+
+
+def test_read_only_arrays(fake: FakeDriver) -> None:
+    def closed(x):
+        y = np.sort(x * 2)
+        y.setflags(write=False)
+        y[0] = 1
+        return y * 2
+
+    with pytest.raises(ValueError, match="read-only"):
+        script(closed)(jitcore.to(X, "cuda"))
+
+
+def test_lists_and_results_share_new_arrays(fake: FakeDriver) -> None:
+    def kept(x, found):
+        y = np.sort(x * 2)
+        r = np.ravel(y)
+        found.append(y)
+        return r, y[1:]
+
+    found: list[Any] = []
+    r, low = script(kept)(jitcore.to(X, "cuda"), found)
+    r += 1
+    same(found[0], np.sort(X * 2) + 1)
+    same(low, np.sort(X * 2)[1:] + 1)
+
+
+def test_views_of_other_dtypes_are_aligned(fake: FakeDriver) -> None:
+    def views(x):
+        y = np.sort(x * 2).ravel()
+        return y.view(np.uint8)[3:], y[::-2], y
+
+    words, back, y = script(views)(jitcore.to(X, "cuda"))
+    assert [words.address % 8, back.address % 8, y.address % 8] == [3, 0, 0]
+    words[5:] = 0
+    same(y[1:], np.zeros(35))
+    same(back, np.zeros(18))
+
+
+def counted(x):
+    return np.zeros(np.count_nonzero(x > 0))
+
+
+def summed(x):
+    c = int(np.abs(x).sum())
+    return np.zeros((c, 2))
+
+
+def cut(x):
+    c = np.count_nonzero(x > 0)
+    return x[:, : c % 3] * 2
+
+
+def reduced(x):
+    c = np.count_nonzero(x > 0)
+    return x[:, : c % 3].sum(axis=0), c
+
+
+def in_a_loop(x):
+    y = np.zeros(6)
+    for k in range(3):
+        c = np.count_nonzero(x[:, k] > 0)
+        y[:c] += k
+    return y
+
+
+@pytest.mark.parametrize("function", [counted, summed, cut, reduced, in_a_loop])
+def test_launches_whose_size_depends_on_elements(fake: FakeDriver, function: Any) -> None:
+    check(function, X)
 
 
 def test_errors_that_numpy_is_asked_to_raise(fake: FakeDriver) -> None:

@@ -10,30 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draw_checking import is_native, outcome, state_of
 from saving import reloaded, run_in
 
 from jitcore import script
 from jitcore.codegen.lowering import draws, results
+from jitcore.codegen.runtime import generators
 from jitcore.plans import HostPlan, NativePlan
 
 RNG = np.random.default_rng(1)
-
-
-def state_of(generator):
-    if isinstance(generator, np.random.RandomState):
-        return repr(generator.get_state(legacy=False))
-    return repr(generator.bit_generator.state)
-
-
-def is_native(scripted):
-    return all(isinstance(one.plan, NativePlan) for one in scripted.specializations)
-
-
-def outcome(function, arguments):
-    try:
-        return "value", function(*arguments)
-    except Exception as error:
-        return type(error), str(error)
 
 
 def copied(arguments):
@@ -314,6 +299,15 @@ def test_generators_that_are_laid_out_otherwise_are_pythons(plain, monkeypatch):
     for module in (draws, results):
         monkeypatch.setattr(module, "is_known", lambda: False)
     assert not is_native(check(plain, one, 9))
+
+
+@pytest.mark.parametrize("class_", [np.random.Generator, np.random.RandomState])
+@pytest.mark.parametrize("way", ["_shuffled", "_integers"])
+def test_methods_that_draw_in_other_ways_are_found(class_, way, monkeypatch):
+    assert generators._draws_alike(class_)
+    known = getattr(generators, way)
+    monkeypatch.setattr(generators, way, lambda *a, **keywords: known(*a, **keywords)[::-1])
+    assert not generators._draws_alike(class_)
 
 
 def chooses(a, b, n):

@@ -5,11 +5,11 @@
 
 import numpy as np
 import pytest
+from draw_checking import is_native, outcome, state_of
 from frontend_checking import define
 
 from jitcore import script
 from jitcore.ir.draws import GLOBAL
-from jitcore.plans import NativePlan
 
 BIT_GENERATORS = ["PCG64", "MT19937", "PCG64DXSM", "Philox", "SFC64"]
 
@@ -78,10 +78,6 @@ def program(text, others="rng"):
     )
 
 
-def is_native(scripted):
-    return all(isinstance(one.plan, NativePlan) for one in scripted.specializations)
-
-
 def check(plain, make):
     """Compare results, arrays that are written, and generators; gives the compiled function."""
     scripted = script(plain)
@@ -95,12 +91,6 @@ def check(plain, make):
         np.testing.assert_array_equal(x, y)
         assert state_of(ours) == state_of(theirs)
     return scripted
-
-
-def state_of(generator):
-    if isinstance(generator, np.random.RandomState):
-        return repr(generator.get_state(legacy=False))
-    return repr(generator.bit_generator.state)
 
 
 @pytest.mark.parametrize("text", [*SHARED, *LATER, *NEW])
@@ -186,13 +176,6 @@ REFUSED_NEW = [
 REFUSED_OLD = ["rng.randint(n - n)", "rng.randint(-n)", "rng.randint(n, n)", "rng.randint(n, 2)"]
 
 
-def outcome(function, arguments):
-    try:
-        return function(*arguments)
-    except Exception as error:
-        return type(error), str(error)
-
-
 @pytest.mark.parametrize(
     ("text", "make"),
     [
@@ -202,20 +185,107 @@ def outcome(function, arguments):
 )
 @pytest.mark.parametrize("before", ["x.copy()", "x"])
 def test_exceptions_are_numpys(text, make, before):
-    """Before an array that is an argument was written, and after that."""
+    scripted, found = check_after_writing(text, make, before)
+    assert found[0] != "value"
+    assert is_native(scripted)
+
+
+def check_after_writing(text, make, written):
+    """Compare outcomes after a number was stored: in an argument, or in another array."""
     plain = define(
         "import numpy as np\n"
         "def f(rng, n, s, x):\n"
-        f"    y = {before}\n"
+        f"    y = {written}\n"
         "    y[0] = rng.uniform()\n"
         f"    found = {text}\n"
         "    return found, y\n"
     )
     scripted = script(plain)
-    ours, theirs, x, y = make(7), make(7), np.arange(8.0), np.arange(8.0)
-    found = outcome(scripted, (ours, 8, 0.75, x))
-    assert found == outcome(plain, (theirs, 8, 0.75, y))
-    assert issubclass(found[0], Exception)
-    np.testing.assert_array_equal(x, y)
-    assert state_of(ours) == state_of(theirs)
+    for _ in range(2):
+        ours, theirs, x, y = make(7), make(7), np.arange(8.0), np.arange(8.0)
+        np.random.seed(1)
+        found, drawn = outcome(scripted, (ours, 8, 0.75, x)), state_of(GLOBAL)
+        np.random.seed(1)
+        expected = outcome(plain, (theirs, 8, 0.75, y))
+        np.testing.assert_equal(found, expected)
+        if found[0] == "value":
+            assert type(found[1][0]) is type(expected[1][0])
+            assert getattr(found[1][0], "dtype", None) == getattr(expected[1][0], "dtype", None)
+        np.testing.assert_array_equal(x, y)
+        assert (state_of(ours), drawn) == (state_of(theirs), state_of(GLOBAL))
+    return scripted, found
+
+
+EMPTY = [
+    *("rng.choice(x[:0], size=0)", "rng.choice(x[n:], (2, n - n))", "rng.choice(0, 0)"),
+    *("rng.choice(n - n, [n, 0])", "rng.choice([], 0)", "rng.choice(-n, size=n - n)"),
+    *("rng.choice(n, 0)", "rng.choice(x, (0, 3))", "np.random.choice(x[:0], 0)"),
+]
+EMPTY_NEW = [
+    *("rng.integers(0, size=0)", "rng.integers(n, 2, (n, 0))", "rng.integers(n - n, size=n - n)"),
+    *("rng.integers(n, 2, (n, n - n))", "rng.integers(-1, size=0, endpoint=True)"),
+]
+EMPTY_OLD = [
+    *("rng.randint(0, size=0)", "rng.randint(n, 2, (n, 0))", "rng.randint(n - n, size=n - n)"),
+    "np.random.randint(n, 2, n - n)",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "make"),
+    [
+        *((text, np.random.default_rng) for text in [*EMPTY, *EMPTY_NEW]),
+        *((text, np.random.RandomState) for text in [*EMPTY, *EMPTY_OLD]),
+    ],
+)
+def test_bounds_matter_only_where_numbers_are_drawn(text, make):
+    scripted, found = check_after_writing(text, make, "x")
+    assert found[0] == "value"
     assert is_native(scripted)
+
+
+OF_ROWS = [
+    *("rng.choice([(1, 2), (3, 4)])", "rng.choice([[1, 2], [3, n]], 2)", "rng.choice([x, x + 1])"),
+    *("rng.choice(size=3, a=x.reshape(2, 4))", "rng.choice(x.reshape(4, 2))"),
+    *("rng.choice([(1, 2), (3, 4.5)])", "rng.permutation(x=x.reshape(2, 4))"),
+]
+
+
+@pytest.mark.parametrize("text", OF_ROWS)
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_what_has_several_axes_is_pythons(text, make):
+    check_after_writing(text, make, "x")
+
+
+OF_NUMBERS = [
+    *("rng.choice(size=1, a=x)", "rng.choice(size=n, a=n)", "rng.choice([x[0], x[1]], 1)"),
+    *("rng.choice([1, 2.5])", "rng.choice([n, s, x[0], True], 3)", "rng.permutation(x=x)"),
+    *("rng.choice([True, False])", "rng.choice(a=[s, n], size=(2, n))"),
+]
+
+
+@pytest.mark.parametrize("text", OF_NUMBERS)
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_what_is_chosen_from_may_be_named(text, make):
+    assert is_native(check_after_writing(text, make, "x")[0])
+
+
+NO_CALLS_NEW = ["rng.integers(5, dtype=None)", "rng.integers(1, 6, 2, None)", "rng.ranf()"]
+NO_CALLS_OLD = [
+    *("rng.rand(size=3)", "rng.randn(d0=n)", "np.random.rand(size=3)", "np.random.randn(d=2)"),
+    *("rng.ranf()", "rng.sample(3)", "rng.shuffle(x, axis=0)", "rng.shuffle(x, 0)"),
+    *("rng.permutation(x, axis=0)", "np.random.permutation(x, axis=0)"),
+    *("np.random.shuffle(x, axis=0)", "rng.randint(5, dtype=None)", "rng.choice([1, 2], axis=0)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "make"),
+    [
+        *((text, np.random.default_rng) for text in NO_CALLS_NEW),
+        *((text, np.random.RandomState) for text in NO_CALLS_OLD),
+    ],
+)
+def test_calls_that_numpy_has_not_are_refused(text, make):
+    _, found = check_after_writing(text, make, "x")
+    assert found[0] in (TypeError, AttributeError)

@@ -103,3 +103,27 @@ def test_containers_in_globals_are_the_same_objects():
         (first, second), code = scripted("a b")
         assert first is TABLE["a"] and second is TABLE["b"]
         assert code is looked_up.__code__
+
+
+def asks(thing):
+    return is_scripting()
+
+
+def passed_on(function, thing):
+    return function(thing), str(thing)
+
+
+def calls_inner(thing):
+    def inner():
+        return is_scripting()
+
+    return inner(), str(thing)
+
+
+def test_functions_that_come_in_may_ask_whether_they_are_compiled():
+    scripted = script(passed_on)
+    for _ in range(40):
+        assert scripted(asks, TABLE) == (True, str(TABLE))
+        assert scripted(len, TABLE) == (2, str(TABLE))
+    assert script(passed_on)(script(asks), TABLE)[0] is True
+    assert script(calls_inner)(TABLE)[0] is True

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
 from checking import check
+from jitcore.codegen.runtime import numpy_loops
 from jitcore.script import script
 
 
@@ -71,6 +74,29 @@ def sums(x):
 def test_sums_of_few_elements(shape):
     x = np.random.default_rng(2).random(shape) * np.float64(0.4)
     assert script(sums)(x) == sums(x)
+
+
+def one_after_the_other(address, offset, count):
+    total = 0.0
+    for element in (ctypes.c_double * count).from_address(address + 8 * offset):
+        total += element
+    return total
+
+
+def test_sums_are_numpys_own_where_it_has_another_order(monkeypatch):
+    total = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    other = total(one_after_the_other)
+    place = ctypes.cast(other, ctypes.c_void_p).value
+    numpy_loops._make()
+    (module,) = numpy_loops._made
+    own, by_loop = module.address("jc_sum_float64"), module.address("jc_sum_by_loop")
+    assert place is not None and not numpy_loops._adds_as_numpy(place)
+    assert numpy_loops._addresses(module)["jc_sum_float64"] == own
+    monkeypatch.setattr(numpy_loops, "_adds_as_numpy", lambda address: address != own)
+    assert numpy_loops._addresses(module)["jc_sum_float64"] == by_loop
+    elements = np.random.default_rng(1).random(128)
+    for count in (1, 7, 8, 9, 40, 120):
+        assert total(by_loop)(elements.ctypes.data, 3, count) == elements[3 : 3 + count].sum()
 
 
 def product(a, x):

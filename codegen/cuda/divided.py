@@ -24,7 +24,7 @@ How many parts there are depends on extents only, so results do too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -92,6 +92,14 @@ class Several:
     pays: Expr
     memory: list[tuple[Var, Expr]]
     nests: list[tuple[For, str] | Several]
+
+    def needed(self) -> Iterator[Expr]:
+        """What the host computes to launch them."""
+        yield self.pays
+        yield from (one.value for one in self.bindings)
+        for one in self.nests:
+            if isinstance(one, Several):
+                yield from one.needed()
 
 
 def divided(nest: For, is_column: Callable[[For, For], bool], names: set[str]) -> Several | None:

@@ -446,7 +446,7 @@ class _Splitter:
         yield from self._flush()
         several = fission(nest, is_by_columns, self._names)
         several = several or divided(nest, is_by_columns, self._names)
-        if several is None:
+        if several is None or any(map(self._is_of_device, several.needed())):
             yield from self._launch(mapped)
         elif several.pays == TRUE:
             yield from self._launch_all(several)
@@ -551,12 +551,13 @@ class _Splitter:
         yield If(is_refused, own, [self._unless_done(status)], unlikely=True)
 
     def _launch(self, mapped: Mapped) -> Iterator[Stmt]:
+        blocks = yield from self._fetched(mapped.launch.blocks)
         body = [*self._bindings(mapped.body), *mapped.body]
         params = free_variables(body)
         name = f"{self._name}_kernel{len(self.kernels)}"
         kernel = Kernel(name, params, body, mapped.launch, mapped.mapping)
         self.kernels.append(kernel)
-        args = (*params, mapped.launch.blocks, mapped.launch.threads)
+        args = (*params, blocks, mapped.launch.threads)
         status = Var(numbered("status", self._names), "int64")
         yield Let(status, Call(kernel.launch_symbol, args, "int64", external=True))
         yield self._unless_done(status)

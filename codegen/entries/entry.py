@@ -228,9 +228,10 @@ class EntryWriter:
         state = self._save_thread(release_gil)
         status = code.value(call)
         self._restore_thread(state)
+        # Before anything that may set an exception, as this calls Python.
+        self._give_generators_back(status)
         failed = self._write_elements(status)
         free_lists(code, lists)
-        self._give_generators_back(status)
         self._write_error(status, results, captured)
         self._write_failure(failed, captured)
         if work is not None:

@@ -17,6 +17,7 @@ from jitcore.codegen.lowering.arithmetic import (
     cast,
     compare,
     not_,
+    product,
     subtract,
 )
 from jitcore.codegen.lowering.elementwise import new_dims
@@ -104,11 +105,16 @@ def _draw(lowering: Lowering, node: Node) -> Operand:
 
 def _new(lowering: Lowering, node: Node, size: Value) -> ArrayRef:
     """An array of a draw's size, which is not filled yet."""
-    operand, type_ = lowering.operand(size), node.output.type
-    dims = new_dims(lowering, node, list(operand) if isinstance(operand, tuple) else [operand])
+    type_ = node.output.type
+    dims = new_dims(lowering, node, _extents(lowering, size))
     assert isinstance(type_, TensorType) and type_.dtype is not None
     escapes = lowering.escapes(node.output)
     return lowering.allocate(node.output.name, dims, type_.dtype, escapes=escapes)
+
+
+def _extents(lowering: Lowering, size: Value) -> list[Expr]:
+    operand = lowering.operand(size)
+    return list(operand) if isinstance(operand, tuple) else [operand]
 
 
 def _filled(lowering: Lowering, target: ArrayRef, number: Expr) -> ArrayRef:
@@ -228,6 +234,10 @@ def _integers(*, is_masked: bool) -> Form:
         endpoint = drawing.arguments.get("endpoint")
         is_open = endpoint is None or endpoint.constant_value is False
         empty = compare("ge" if is_open else "gt", low, high)
+        if drawing.row.size in drawing.arguments:
+            # NumPy looks at the bounds where it draws anything.
+            count = product(_extents(drawing.lowering, drawing.arguments[drawing.row.size]))
+            empty = both(empty, compare("ne", count, ZERO))
         relation = ("<=", ">=") if is_open else ("<", ">")
         drawing.refuse(both(compare("eq", low, ZERO), empty), f"high {relation[0]} 0")
         drawing.refuse(empty, f"low {relation[1]} high")

@@ -22,7 +22,7 @@ __all__ = ["short_sum"]
 
 
 def short_sum(lowering: Lowering, operand: ArrayRef | Lazy, value: Value) -> Expr | None:
-    """The sum of all elements by NumPy's own loop, where they are surely few; else None.
+    """The sum of all elements in NumPy's order, where they are surely few; else None.
 
     Parameters
     ----------

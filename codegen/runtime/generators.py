@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -68,6 +68,11 @@ _FUNCTIONS: Final = (
     *("laplace", "gumbel", "logistic", "lognormal", "rayleigh", "wald", "poisson", "geometric"),
 )
 """The functions of NumPy's that native code calls."""
+
+
+_COUNT: Final = 20
+_REACHES: Final = (0, 4, 2**31, 2**32 - 2, 2**32 - 1, 2**32, 2**40 + 1)
+"""How many integers are drawn to compare them, and from how many, less one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +174,57 @@ def is_known() -> bool:
     except LookupError:
         return False
     has_functions = all(map(_has_function, _FUNCTIONS))
-    return has_functions and all(map(_holds_its_state, _CLASSES)) and _draws_old_numbers()
+    if not has_functions or not all(map(_holds_its_state, _CLASSES)):
+        return False
+    classes = (np.random.Generator, np.random.RandomState)
+    return all(map(_draws_alike, classes)) and _draws_old_numbers()
+
+
+def _draws_alike(class_: type) -> bool:
+    """Whether methods draw what compiled code makes of NumPy's functions.
+
+    Those functions say nothing about which of them a method calls, in what order and how often.
+    """
+    ours, theirs = np.random.PCG64(7), np.random.PCG64(7)
+    made: Any = class_(theirs)
+    is_old = class_ is np.random.RandomState
+    below = made.randint if is_old else made.integers
+    shuffled = np.arange(_COUNT)
+    made.shuffle(shuffled)
+    expected = [*shuffled, *made.permutation(_COUNT)]
+    for reach in _REACHES:
+        expected += [below(-3, reach - 2), *below(-3, reach - 2, _COUNT)]
+    expected += [*made.choice(_COUNT, _COUNT), made.uniform(-0.3, 1.4)]
+    state: int = ours.ctypes.bit_generator.value
+    drawn = [*_shuffled(state), *_shuffled(state)]
+    for reach in _REACHES:
+        drawn += _integers(state, -3, reach, _COUNT + 1, is_masked=is_old)
+    drawn += _integers(state, 0, _COUNT - 1, _COUNT, is_masked=is_old)
+    reals = (ctypes.c_void_p, ctypes.c_double, ctypes.c_double)
+    drawn.append(_called("uniform", ctypes.c_double, *reals)(state, -0.3, 1.7))
+    return drawn == expected and str(ours.state) == str(theirs.state)
+
+
+def _called(name: str, *types: Any) -> Callable[..., Any]:
+    """A function of NumPy's, called from Python; the types of its result and of its arguments."""
+    return ctypes.CFUNCTYPE(*types)(_address(name))
+
+
+def _shuffled(state: int) -> list[float]:
+    draw = _called("interval", ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)
+    found: list[float] = list(range(_COUNT))
+    for last in range(_COUNT - 1, 0, -1):
+        other = draw(state, last)
+        found[last], found[other] = found[other], found[last]
+    return found
+
+
+def _integers(state: int, low: int, reach: int, count: int, *, is_masked: bool) -> list[float]:
+    numbers = (ctypes.c_uint64,) * 3
+    types = (ctypes.c_int64, ctypes.c_void_p, *numbers, ctypes.c_bool)
+    draw = _called("bounded_uint64", *types)
+    mask = (1 << max(reach.bit_length(), 1)) - 1 if is_masked else 0
+    return [draw(state, low % 2**64, reach, mask, is_masked) for _ in range(count)]
 
 
 def _draws_old_numbers() -> bool:

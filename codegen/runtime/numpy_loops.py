@@ -3,7 +3,8 @@
 NumPy's loop of ``power`` is Intel's vector math library where the processor has 512-bit vectors,
 and C's function elsewhere.  Neither rounds correctly, so no other code has the same bits; native
 code calls the loop itself, which is as fast.  Sums of few elements have NumPy's order of additions:
-recurrences make the smallest differences grow.
+recurrences make the smallest differences grow.  That order is promised nowhere: where sums are not
+those of the NumPy that runs, its loop adds instead.
 
 =========================== ======================================================================
 ``jc_power_float64``        ``x ** y`` as in arrays
@@ -145,6 +146,31 @@ done:
 """
 """The order is that of NumPy's ``loops_utils.h.src``: eight sums side by side, joined in pairs."""
 
+_SUM_BY_LOOP: Final = """
+define double @jc_sum_by_loop(ptr %array, i64 %offset, i64 %size) {
+  %first = getelementptr double, ptr %array, i64 %offset
+  %total = alloca double
+  store double 0.0, ptr %total
+  %addresses = alloca [3 x ptr]
+  %second.address = getelementptr ptr, ptr %addresses, i64 1
+  %third.address = getelementptr ptr, ptr %addresses, i64 2
+  store ptr %total, ptr %addresses
+  store ptr %first, ptr %second.address
+  store ptr %total, ptr %third.address
+  %count = alloca i64
+  store i64 %size, ptr %count
+  %steps = alloca [3 x i64]
+  store [3 x i64] [i64 0, i64 8, i64 0], ptr %steps
+  call void @jc_add_loop(ptr %addresses, ptr %count, ptr %steps, ptr null)
+  %result = load double, ptr %total
+  ret double %result
+}
+"""
+"""What stands for it where this NumPy adds in another order."""
+
+_COUNTS: Final = (1, 7, 8, 9, 40, MOST_SUMMED)
+"""So many elements' sums tell orders apart: without eights, with one, with a rest, with several."""
+
 _lock = threading.Lock()
 _made: list[CompiledModule] = []
 
@@ -155,10 +181,28 @@ def _make() -> None:
         if _made:
             return
         add_symbol("jc_power_loop", _address(np.power, "dd->d"))
+        add_symbol("jc_add_loop", _address(np.add, "dd->d"))
         module = compile_module(_text(), name="numpy loops", effort="code")
-        for symbol in module.symbols:
-            add_symbol(symbol, module.address(symbol))
+        for symbol, address in _addresses(module).items():
+            add_symbol(symbol, address)
         _made.append(module)
+
+
+def _addresses(module: CompiledModule) -> dict[str, int]:
+    """What native code calls, by symbol."""
+    found = {symbol: module.address(symbol) for symbol in module.symbols}
+    if not _adds_as_numpy(found["jc_sum_float64"]):
+        found["jc_sum_float64"] = found["jc_sum_by_loop"]
+    return found
+
+
+def _adds_as_numpy(address: int) -> bool:
+    """Whether a function's sums are NumPy's to the last bit."""
+    total = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    added = total(address)
+    elements = np.random.default_rng(7).standard_normal(MOST_SUMMED)
+    start = elements.ctypes.data
+    return all(added(start, 0, count) == np.add.reduce(elements[:count]) for count in _COUNTS)
 
 
 def _text() -> str:
@@ -166,12 +210,14 @@ def _text() -> str:
     return "".join(
         (
             f"declare void @{loop}(ptr, ptr, ptr, ptr)\n",
+            "declare void @jc_add_loop(ptr, ptr, ptr, ptr)\n",
             _ELEMENTWISE.format(type="double", name=name, lanes=1, loop=loop),
             *(
                 _ELEMENTWISE.format(type=f"<{n} x double>", name=vector, lanes=n, loop=loop)
                 for n, vector in vector_names(name).items()
             ),
             _SUM,
+            _SUM_BY_LOOP,
         )
     )
 

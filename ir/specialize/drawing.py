@@ -25,6 +25,7 @@ from jitcore.ir.ops.shaping import dims_of_values, shape_values
 from jitcore.ir.reference import require
 from jitcore.ir.specialize.typed_builder import TypedBuilder
 from jitcore.ir.types import (
+    ANY,
     GENERATOR,
     GENERATORS,
     INT,
@@ -33,14 +34,16 @@ from jitcore.ir.types import (
     ListType,
     TensorType,
     Type,
+    UnionType,
+    is_number,
 )
 
 __all__ = ["draw"]
 
-_OTHER_NAMES = {
-    **dict.fromkeys(("random", "rand", "ranf", "sample"), "random_sample"),
-    "randn": "standard_normal",
-}
+_FUNCTIONS = dict.fromkeys(("ranf", "sample"), "random_sample")
+"""The functions that are no methods under these names."""
+
+_OTHER_NAMES = {"random": "random_sample", "rand": "random_sample", "randn": "standard_normal"}
 """The methods of the old generators, and the functions, that draw the same as others."""
 
 _OF_EXTENTS = frozenset({"rand", "randn"})
@@ -55,23 +58,31 @@ _CHOICE_IS_INT = type(np.random.Generator(np.random.PCG64(0)).choice(2)) is int
 _MAX_RANK = 8
 
 
+def _takes_none(size: Any) -> Any:
+    """Whether no samples are asked for."""
+    return 0 in size if isinstance(size, (tuple, list)) else size == 0
+
+
 def _choice(generator: Any, a: Any, size: Any) -> Any:
     if isinstance(a, int):
         text = "a must be a positive integer unless no samples are taken"
-        require(a > 0, "ValueError", text)
+        require(a > 0 or _takes_none(size), "ValueError", text)
         found = generator.integers(0, a, size)
         return int(found) if size is None and _CHOICE_IS_INT else found
     array = np.asarray(a)
-    require(array.size > 0, "ValueError", "a cannot be empty unless no samples are taken")
+    text = "a cannot be empty unless no samples are taken"
+    require(array.size > 0 or _takes_none(size), "ValueError", text)
     return array[generator.integers(0, array.size, size)]
 
 
 def _legacy_choice(generator: Any, a: Any, size: Any) -> Any:
     if isinstance(a, int):
-        require(a > 0, "ValueError", "a must be greater than 0 unless no samples are taken")
+        text = "a must be greater than 0 unless no samples are taken"
+        require(a > 0 or _takes_none(size), "ValueError", text)
         return generator.randint(0, a, size)
     array = np.asarray(a)
-    require(array.size > 0, "ValueError", "'a' cannot be empty unless no samples are taken")
+    text = "'a' cannot be empty unless no samples are taken"
+    require(array.size > 0 or _takes_none(size), "ValueError", text)
     return array[generator.randint(0, array.size, size)]
 
 
@@ -93,8 +104,8 @@ class _Defined:
         Gets the generator, and the parameters that are compiled.
     parameters : str
     takes : tuple of str
-        What the first argument is, which is given by its place: ``"int"``, ``"array"`` of one axis,
-        ``"list"``.
+        What the argument of the first parameter is: ``"int"``, ``"array"`` of one axis, ``"list"``
+        of numbers.
     """
 
     definition: Callable[..., Any]
@@ -102,21 +113,17 @@ class _Defined:
     takes: tuple[str, ...]
 
 
-_ALIKE: dict[str, _Defined] = {
-    "shuffle": _Defined(_shuffle, "x, axis!=0", ("array",)),
-    "permutation": _Defined(_permutation, "x, axis!=0", ("array",)),
-}
-"""The old class has no ``axis``, whose only value here is the default."""
-
 _DEFINED: dict[Type, dict[str, _Defined]] = {
     GENERATOR: {
-        **_ALIKE,
+        "shuffle": _Defined(_shuffle, "x, axis!=0", ("array",)),
+        "permutation": _Defined(_permutation, "x, axis!=0", ("array",)),
         "choice": _Defined(
             _choice, "a, size=None, replace!=True, p!=None, axis!=0, shuffle!=True", _CHOSEN_FROM
         ),
     },
     RANDOM_STATE: {
-        **_ALIKE,
+        "shuffle": _Defined(_shuffle, "x", ("array",)),
+        "permutation": _Defined(_permutation, "x", ("array",)),
         "choice": _Defined(_legacy_choice, "a, size=None, replace!=True, p!=None", _CHOSEN_FROM),
     },
 }
@@ -128,9 +135,11 @@ def draw(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Value | None:
         return None
     name: str = node.attributes.get("name", "")
     is_function = node.kind == "np::call" and name.startswith(_PREFIX)
-    name = name.removeprefix(_PREFIX)
+    if is_function:
+        name = name.removeprefix(_PREFIX)
+        name = _FUNCTIONS.get(name, name)
     is_method = node.kind == "prim::CallMethod" and inputs[0].type in GENERATORS.values()
-    if not is_method and not (is_function and (name in _OTHER_NAMES or _is_legacy(name))):
+    if not is_method and not (is_function and _is_legacy(name)):
         return None
     start = b.mark()
     generator, *arguments = inputs if is_method else (b.constant(GLOBAL), *inputs)
@@ -142,21 +151,28 @@ def draw(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Value | None:
 
 
 def _is_legacy(name: str) -> bool:
-    return draw_of(RANDOM_STATE, name) is not None or name in _DEFINED[RANDOM_STATE]
+    is_drawn = draw_of(RANDOM_STATE, _OTHER_NAMES.get(name, name)) is not None
+    return is_drawn or name in _DEFINED[RANDOM_STATE]
 
 
 def _drawn(
     b: TypedBuilder, generator: Value, name: str, arguments: list[Value], keywords: Sequence[str]
 ) -> Value:
     defined = _DEFINED[generator.type].get(name)
-    if defined is not None and arguments and _kind(arguments[0].type) in defined.takes:
-        return _defined(b, generator, defined, arguments, keywords)
+    if defined is not None:
+        parameters = parse_parameters(defined.parameters)
+        given = bind(parameters, arguments, keywords, {})
+        first = given.get(parameters[0].name)
+        if first is not None and _kind(b, first) in defined.takes:
+            return _defined(b, generator, defined, given)
     is_legacy = generator.type == RANDOM_STATE
     method = _OTHER_NAMES.get(name, name) if is_legacy else name
     row = draw_of(generator.type, method)
     if row is None:
         raise Untypable("no draw that compiled code has a form of")
     if is_legacy and name in _OF_EXTENTS:
+        if keywords:
+            raise Untypable("extents have no names")
         given = {row.size: b.make_tuple(arguments)} if arguments else {}
     else:
         given = bind(row.parameters, arguments, keywords, {})
@@ -167,22 +183,30 @@ def _defined(
     b: TypedBuilder,
     generator: Value,
     row: _Defined,
-    arguments: list[Value],
-    keywords: Sequence[str],
+    given: dict[str, Value],
 ) -> Value:
     """What a method gives by its definition."""
     parameters = parse_parameters(row.parameters)
-    bound = bind(parameters, arguments, keywords, {})
-    values = [bound.get(one.name, one.default) for one in parameters if one.compiled]
+    values = [given.get(one.name, one.default) for one in parameters if one.compiled]
     return b.define(row.definition, generator, *values)
 
 
-def _kind(type_: Type) -> str:
+def _kind(b: TypedBuilder, value: Value) -> str:
+    type_ = value.type
     if isinstance(type_, TensorType):
         return "array" if not type_.scalar and type_.rank == 1 else "other"
     if isinstance(type_, ListType):
-        return "list"
+        mixed = type_.element == ANY
+        elements = [one.type for one in b.elements(value)] if mixed else [type_.element]
+        return "list" if all(map(_is_plain, elements)) else "other"
     return "int" if type_ == INT else "other"
+
+
+def _is_plain(type_: Type) -> bool:
+    """Whether this is a number, so that a list of such is an array of one axis."""
+    if isinstance(type_, UnionType):
+        return all(map(_is_plain, type_.alternatives))
+    return is_number(type_) or (isinstance(type_, TensorType) and type_.scalar)
 
 
 def _numbers(

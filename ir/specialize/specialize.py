@@ -246,6 +246,7 @@ def _specialized(
     """One attempt; raises ``ListsAreNotValues`` where lists that were promoted must not be."""
     target = Graph(graph.name)
     target.doc = graph.doc
+    target.only_compiled = graph.only_compiled
     worker = Specializer(target, compile_function)
     worker.layer_functions = layer_functions
     worker.input_symbols = frozenset(symbol for type_ in types for symbol in symbols_in(type_))

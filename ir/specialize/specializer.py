@@ -57,6 +57,8 @@ class Specializer(BranchBuilder):
         """Walk another graph in place with these values for its inputs."""
         if len(args) != len(graph.inputs):
             raise Untypable(f"{graph.name} takes {len(graph.inputs)} arguments, not {len(args)}")
+        if graph.only_compiled:
+            self.block.graph.only_compiled = True
         (result,) = self.walk(graph.block, 0, dict(zip(graph.inputs, args, strict=True)))
         return self.known_to_python(result)
 

@@ -30,6 +30,7 @@ from jitcore.cuda.compile import compile_device
 from jitcore.cuda.libraries import Library, library_of, row_of
 from jitcore.cuda.mirror import call_on_host
 from jitcore.cuda.numpy_calls import is_of_library
+from jitcore.cuda.operators import has_attribute
 from jitcore.cuda.pool import Block
 from jitcore.cuda.replays import MISSED, Asked, Replays
 from jitcore.cuda.streams import Stream, current_stream
@@ -42,7 +43,7 @@ from jitcore.fusers.host_parts import form_host_parts
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Constants, Graph, Node
 from jitcore.ir.specialize.specialize import specialize
-from jitcore.ir.types import ANY
+from jitcore.ir.types import ANY, TensorType
 from jitcore.pipeline import compile_host
 from jitcore.plans import HostPlan, NativePlan
 from jitcore.strict import check_strict_fusion
@@ -428,7 +429,11 @@ class DeviceExecutor(Executor):
         )
         keeps = bool(graph.find_all_nodes("prim::SetAttr"))
         made.library_calls = tuple(filter(None, map(_library_call, graph.nodes())))
-        parts = form_host_parts(graph, lambda node: bool(_library_call(node)))
+        parts = form_host_parts(
+            graph,
+            lambda node: bool(_library_call(node)),
+            functools.partial(has_attribute, Array),
+        )
         if parts is None:
             return made if keeps else None
         if not parts:
@@ -437,7 +442,7 @@ class DeviceExecutor(Executor):
             return None
         for number, node in enumerate(parts):
             inner, name = node.attributes["graph"], f"{self.name}_host{number}"
-            program = region(self, inner, name, frozenset(), set())
+            program = _with_scalars(region(self, inner, name, frozenset(), set()), inner)
             made.host_parts[node] = functools.partial(self._run_part, program)
         made.run = build_host(graph, regions={**made.regions, **made.host_parts})
         return made
@@ -490,6 +495,26 @@ class DeviceExecutor(Executor):
 
 def _on_copies(*args: Any) -> Any:
     raise AssertionError("the executor runs the function on copies")
+
+
+def _with_scalars(program: Callable[..., Any], graph: Graph) -> Callable[..., Any]:
+    """The program of a part, given NumPy's scalars where it reads those of a part before it.
+
+    They come as the arrays without axes that they are on the device, and no dict takes such a key.
+    """
+    types = [value.type for value in graph.inputs]
+    places = [k for k, one in enumerate(types) if isinstance(one, TensorType) and one.scalar]
+    if not places:
+        return program
+
+    def run(*values: Any) -> Any:
+        changed = list(values)
+        for place in places:
+            if isinstance(changed[place], np.ndarray):
+                changed[place] = changed[place][()]
+        return program(*changed)
+
+    return run
 
 
 def _library_call(node: Node) -> str:

@@ -18,13 +18,17 @@ __all__ = ["Mirror", "call_on_host"]
 
 HostArray = np.ndarray[Any, Any]
 
+_ALIGNMENT = 64
+"""More than any element needs."""
+
 
 class _Range:
     """Memory of the device that some arrays cover, and a copy of it on the host."""
 
-    def __init__(self, low: int, high: int) -> None:
+    def __init__(self, low: int, high: int, owners: list[Any]) -> None:
         self.low = low
         self.high = high
+        self.owners = owners
         self.bytes = np.empty(high - low, np.uint8)
         self.before = self.bytes
 
@@ -59,6 +63,8 @@ class Mirror:
         self._ranges: list[_Range] = []
         self._originals: dict[int, tuple[Any, Any]] = {}
         """What stands for an argument, and the argument, by the identity of the former."""
+        self._made: dict[int, tuple[HostArray, Any]] = {}
+        """Arrays that results hold, and what they became, by the identity of the former."""
         self._hosts: dict[int, HostArray] = {}
         self._containers: list[tuple[Any, Any, list[Any]]] = []
 
@@ -72,7 +78,8 @@ class Mirror:
             address, shape, strides, dtype, read_only = row.fields(array)
             shadow = make_shadow(array, address, shape, strides, dtype, read_only=read_only)
             rows.append((array, shadow, *np.lib.array_utils.byte_bounds(shadow)))
-        self._ranges = [_Range(low, high) for low, high in _merged(row[2:] for row in rows)]
+        bounds = _merged(row[2:] for row in rows)
+        self._ranges = [_Range(low, high, list(found.values())) for low, high in bounds]
         for one in self._ranges:
             one.read(self._stream)
         for array, shadow, low, _ in rows:
@@ -112,12 +119,17 @@ class Mirror:
         """Have an argument that is the same on the host come back as it is."""
         self._originals.setdefault(id(value), (value, value))
 
-    def write_back(self) -> None:
-        """Copy what has changed to the device; change lists and dicts as their twins were."""
+    def write_back(self, results: Sequence[Any]) -> None:
+        """Copy what has changed to the device; change lists and dicts as their twins were.
+
+        What the results of host code share with each other, and with what is in those lists and
+        dicts now, is shared on the device.
+        """
         for memory in self._ranges:
             memory.write_back(self._stream)
+        self._share([*results, *(_items(twin) for _, twin, _ in self._containers)])
         for original, twin, before in self._containers:
-            now = list(twin) if isinstance(twin, list) else list(twin.items())
+            now = _items(twin)
             if len(now) == len(before) and all(map(_same_item, now, before)):
                 continue
             original.clear()
@@ -126,10 +138,57 @@ class Mirror:
             else:
                 original.update((key, self.result(item)) for key, item in twin.items())
 
+    def _share(self, values: Sequence[Any]) -> None:
+        """Copy memory that several new arrays have in common once, and make them views of it."""
+        found = {id(array): array for array in self._new_arrays(values)}
+        if len(found) < 2:
+            return
+        arrays = [(array, *np.lib.array_utils.byte_bounds(array)) for array in found.values()]
+        for low, high in _merged(row[1:] for row in arrays):
+            inside = [array for array, at, _ in arrays if low <= at < high]
+            if len(inside) > 1:
+                memory, shift = self._copied(low, high)
+                for array in inside:
+                    view = self._view(array, shift, [memory])
+                    self._made[id(array)] = (array, self._library.adopt(view))
+
+    def _copied(self, low: int, high: int) -> tuple[Array, int]:
+        """A device's copy of the host's memory between two addresses, and how far from it."""
+        # The copy begins at an address that is no less aligned than the arrays in it need.
+        before = low % _ALIGNMENT
+        packed = np.zeros(before + high - low, np.uint8)
+        packed[before:] = make_shadow(None, low, (high - low,), None, np.dtype(np.uint8))
+        made = from_numpy(packed, self._device, stream=self._stream)
+        return made, made.address + before - low
+
+    def _new_arrays(self, values: Sequence[Any]) -> Iterator[HostArray]:
+        """The arrays in results that are neither arguments nor parts of them."""
+        for value in values:
+            if id(value) in self._originals:
+                continue
+            if isinstance(value, tuple) or type(value) is list:
+                yield from self._new_arrays(value)
+            elif type(value) is dict:
+                yield from self._new_arrays(list(value.values()))
+            elif isinstance(value, np.ndarray) and value.size and is_stored(value.dtype):
+                if self._can_view(value) and self._range_of(value) is None:
+                    yield value
+
+    def _can_view(self, host: HostArray) -> bool:
+        """Whether the library has arrays with such strides."""
+        return self._library.takes_negative_strides or all(step >= 0 for step in host.strides)
+
+    def _range_of(self, host: HostArray) -> _Range | None:
+        """The copy that an array is a part of."""
+        low, _ = np.lib.array_utils.byte_bounds(host)
+        return next((one for one in self._ranges if one.holds(low)), None)
+
     def result(self, value: Any) -> Any:
         """What a result of host code becomes on the device."""
         if id(value) in self._originals:
             return self._originals[id(value)][1]
+        if id(value) in self._made:
+            return self._made[id(value)][1]
         if isinstance(value, np.ndarray | np.generic):
             return self._array(value)
         if type(value) in (list, tuple):
@@ -144,21 +203,25 @@ class Mirror:
         if not is_stored(value.dtype):
             return value
         host = np.asarray(value)
-        if isinstance(value, np.ndarray) and host.size:
-            low, _ = np.lib.array_utils.byte_bounds(host)
-            memory = next((one for one in self._ranges if one.holds(low)), None)
-            steps_back = any(stride < 0 for stride in host.strides)
-            if memory is not None and (self._library.takes_negative_strides or not steps_back):
-                return self._library.adopt(self._view(host, memory))
-        made = from_numpy(host, self._device, stream=self._stream)
-        return self._library.adopt(made)
+        if not isinstance(value, np.ndarray):
+            return self._copy(host)
+        memory = self._range_of(host) if host.size and self._can_view(host) else None
+        if memory is None:
+            made = self._copy(host)
+        else:
+            shift = memory.low - memory.bytes.ctypes.data
+            made = self._library.adopt(self._view(host, shift, memory.owners))
+        # An object that results hold several times stays one.
+        self._made[id(value)] = (value, made)
+        return made
 
-    def _view(self, host: HostArray, memory: _Range) -> Array:
-        """The part of an argument that a result is."""
-        start: int = memory.bytes.ctypes.data
-        owners = [array for _, array in self._originals.values() if is_device_array(array)]
+    def _copy(self, host: HostArray) -> Any:
+        return self._library.adopt(from_numpy(host, self._device, stream=self._stream))
+
+    def _view(self, host: HostArray, shift: int, owners: list[Any]) -> Array:
+        """The part of a device's memory that a result is, given how far that is from here."""
         return Array(
-            memory.low + host.__array_interface__["data"][0] - start,
+            host.__array_interface__["data"][0] + shift,
             host.shape,
             None if host.flags.c_contiguous else host.strides,
             host.dtype,
@@ -202,12 +265,13 @@ def call_on_host(
         for one in args:
             if isinstance(one, np.ndarray | np.generic):
                 mirror.keep(one)
+        results: list[Any] = []
         try:
-            result = function(*host_args, **host_keywords)
+            results.append(function(*host_args, **host_keywords))
         finally:
             # An exception leaves behind what was done before it, as on the host.
-            mirror.write_back()
-        return mirror.result(result)
+            mirror.write_back(results)
+        return mirror.result(results[0])
 
 
 def _device_arrays(values: Sequence[Any]) -> Iterator[Any]:
@@ -218,6 +282,10 @@ def _device_arrays(values: Sequence[Any]) -> Iterator[Any]:
             yield from _device_arrays(list(value.values()))
         elif is_device_array(value):
             yield value
+
+
+def _items(container: Any) -> list[Any]:
+    return list(container) if isinstance(container, list) else list(container.items())
 
 
 def _merged(bounds: Any) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from jitcore.cuda.array import Array
 
-__all__ = ["Operators"]
+__all__ = ["Operators", "has_attribute"]
 
 # fmt: off
 _METHODS = frozenset({
@@ -52,6 +52,12 @@ _FORM_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
     }
 )
 """Functions that read no element of their first argument, and no other array."""
+
+
+def has_attribute(kind: type, name: str) -> bool:
+    """Whether arrays of a class on a device have an attribute, where NumPy's arrays have it."""
+    known = name in _METHODS or name in _FORM_METHODS or hasattr(kind, name)
+    return known or not hasattr(np.ndarray, name)
 
 
 class Operators(np.lib.mixins.NDArrayOperatorsMixin):

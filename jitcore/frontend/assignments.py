@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import sys
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Collection, Iterable, Iterator
 from dis import get_instructions
 from itertools import chain
 from types import (
     CodeType,
+    EllipsisType,
     FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
@@ -31,7 +35,7 @@ import numpy as np
 
 from jitcore.errors import CompilationError
 from jitcore.frontend.bindings import parameter_names
-from jitcore.frontend.constants import final_graph, is_layer, marker
+from jitcore.frontend.constants import final_graph, marker
 from jitcore.frontend.layers import HOOKS
 from jitcore.frontend.libraries import is_library
 from jitcore.frontend.names import variable_key
@@ -40,7 +44,15 @@ from jitcore.ir.graph import Graph
 from jitcore.source import has_source, read_source
 from jitcore.syntax import nodes_in
 
-__all__ = ["ANY_ATTRIBUTE", "assigned_by", "assigned_by_graph", "is_among"]
+__all__ = [
+    "ANY_ATTRIBUTE",
+    "assigned_by",
+    "assigned_by_graph",
+    "is_among",
+    "is_data",
+    "is_only_held",
+    "namespace_of",
+]
 
 ANY_ATTRIBUTE = "*"
 """Stands for the attributes that code assigns by names which only a run can tell."""
@@ -60,18 +72,27 @@ def assigned_by(values: Iterable[Any]) -> set[str]:
         What Python gets: functions, which it may call, and objects, whose methods it may call.
     """
     found, seen = set[str](), set[Any]()
+    shapes: dict[int, _Shape] = {}
     waiting = list(values)
     kept = []
     while waiting:
         one = waiting.pop()
-        key = one if isinstance(one, _OfInstances | _OfOthers) else id(one)
-        if isinstance(one, _WITHOUT_CODE) or key in seen:
+        key = one if type(one) in (_OfInstances, _OfOthers) else id(one)
+        if key in seen or is_data(one):
             continue
         seen.add(key)
         kept.append(one)  # or another object could get its identity
         found.update(_assigned_here(one))
-        waiting += _reached(one)
+        waiting += _reached(one, shapes)
     return found
+
+
+def is_data(value: Any) -> bool:
+    """Whether a value is of a class of Python's or NumPy's that has no code of anybody's in it."""
+    class_ = type(value)
+    if class_ is np.ndarray:
+        return not value.dtype.hasobject
+    return id(class_) in _DATA or issubclass(class_, np.dtype)
 
 
 def assigned_by_graph(graph: Graph) -> Iterator[str]:
@@ -84,19 +105,33 @@ def assigned_by_graph(graph: Graph) -> Iterator[str]:
                 yield from assigned_by_graph(held)
 
 
-_WITHOUT_CODE = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, range)
+_PYTHON_S = (int, float, complex, bool, str, bytes, range, type(None), EllipsisType)
+_NUMPY_S: set[type] = set(np.sctypeDict.values()) - {np.object_}
+_DATA = frozenset(map(id, (*_PYTHON_S, *_NUMPY_S)))
+"""Identities, because classes may have a class of the user's, with a hash of its own."""
 _CONTAINERS = (list, tuple, set, frozenset, deque)
+_EMPTY: tuple[Any, ...] = ([], (), {}, set(), {}.values(), {}.items())
+_OPAQUE = (
+    *(type({}.keys()), type({}.values()), type({}.items()), MappingProxyType),
+    *(type(iter(one)) for one in _EMPTY),
+    *(enumerate, filter, map, reversed, zip),
+)
+"""What holds containers, or iterates over them, and does not say which."""
+_OPEN = (SimpleNamespace, ChainMap, UserDict, UserList)
+"""Classes of Python's whose objects hold what the user has put into them."""
 
 
 def _assigned_here(one: Any) -> Iterator[str]:
     """What a function assigns itself; what the graphs of a compiled one do."""
-    if isinstance(one, _OfOthers):
+    class_ = type(one)
+    if class_ is _OfOthers:
         yield from _assigned_in(one.method, own=False)
-    elif isinstance(one, FunctionType) and not _is_library(one):
-        yield from _assigned_in(one)
-    graph = final_graph(one)
-    if graph is not None:
-        yield from assigned_by_graph(graph)
+    elif class_ is FunctionType:
+        if not _is_library(one):
+            yield from _assigned_in(one)
+    elif _is_in_class(class_, "__jitcore_graph__"):
+        graph = final_graph(one)
+        yield from () if graph is None else assigned_by_graph(graph)
 
 
 def _assigned_in(function: FunctionType, *, own: bool = True) -> set[str]:
@@ -111,37 +146,55 @@ def _assigned_in(function: FunctionType, *, own: bool = True) -> set[str]:
     return found | {name for name, is_own in by_name if own or not is_own}
 
 
-def _reached(one: Any) -> Iterable[Any]:
+def _reached(one: Any, shapes: dict[int, _Shape]) -> Iterable[Any]:
     """What code that has an object may call, or find in it."""
-    if isinstance(one, FunctionType):
+    class_ = type(one)
+    if class_ is FunctionType:
         # Layers' functions use nothing of the user's but what they are given.
         return () if _is_library(one) or _is_of_layers(one) else _reached_by_function(one)
-    if isinstance(one, _OfOthers):
+    if class_ is _OfOthers:
         return _reached_by_function(one.method)
-    if isinstance(one, MethodType):
+    if class_ is MethodType:
         return (one.__func__, one.__self__)
-    if isinstance(one, functools.partial):
-        return (one.func, *one.args, *one.keywords.values())
-    if isinstance(one, ModuleType):
+    if class_ is ModuleType:
         return ()  # functions say which names of it they read
-    if isinstance(one, type | _OfInstances):
+    if class_ is _OfInstances or issubclass(class_, type):
         return _members(one)
-    if isinstance(one, property):
+    if any(class_ is kind for kind in (list, dict, tuple, set, frozenset, deque)):
+        return _elements(one)
+    return chain(_of_special(one), _elements(one), _reached_by_object(one, shapes))
+
+
+def _of_special(one: Any) -> Iterable[Any]:
+    """What the classes of Python's and NumPy's hold that are no containers."""
+    class_ = type(one)
+    if issubclass(class_, functools.partial):
+        partial = functools.partial
+        func, args, keywords = (vars(partial)[name] for name in ("func", "args", "keywords"))
+        held = (get.__get__(one) for get in (func, args, keywords))
+        return (next(held), *next(held), *next(held).values())
+    if issubclass(class_, property):
         return (one.fget, one.fset, one.fdel)
-    if isinstance(one, np.ndarray):
-        return one.flat if one.dtype.hasobject else ()
-    return chain(_elements(one), _reached_by_object(one))
+    if issubclass(class_, np.ndarray) and np.ndarray.dtype.__get__(one).hasobject:
+        return list(np.ndarray.flat.__get__(one))
+    return gc.get_referents(one) if any(class_ is kind for kind in _OPAQUE) else ()
 
 
 def _elements(one: Any) -> Iterable[Any]:
-    """The elements of a container, unless all of them are numbers and the like."""
-    if isinstance(one, dict):
+    """The elements of a container that are no numbers and the like."""
+    class_ = type(one)
+    if issubclass(class_, dict):
         items = [*dict.keys(one), *dict.values(one)]
     else:
-        kind = next((kind for kind in _CONTAINERS if isinstance(one, kind)), None)
+        kind = next((kind for kind in _CONTAINERS if issubclass(class_, kind)), None)
         items = [] if kind is None else list(kind.__iter__(one))
-    is_data = all(issubclass(kind, _WITHOUT_CODE) for kind in set(map(type, items)))
-    return () if is_data else items
+    return _without_data(items)
+
+
+def _without_data(values: Collection[Any]) -> Collection[Any]:
+    if _DATA.issuperset(map(id, map(type, values))):
+        return ()
+    return [one for one in values if not is_data(one)]
 
 
 def _reached_by_function(function: FunctionType) -> Iterator[Any]:
@@ -167,27 +220,76 @@ def _reached_in_module(module: ModuleType, names: Iterable[str]) -> Iterator[Any
         yield from (vars(module)[name] for name in names if name in vars(module))
 
 
-def _reached_by_object(one: Any) -> Iterator[Any]:
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What looking at the objects of a class starts from.
+
+    Parameters
+    ----------
+    is_layer : bool
+    is_users : bool
+        A class of the user's is among those that it is made of.
+    slots : tuple
+        Where objects hold values that users' classes have declared.
+    """
+
+    is_layer: bool
+    is_users: bool
+    slots: tuple[MemberDescriptorType, ...]
+
+    @classmethod
+    def of(cls, class_: type) -> _Shape:
+        users = [owner for owner in class_.__mro__ if _is_users_class(owner)]
+        members = (member for owner in users for member in vars(owner).values())
+        slots = tuple(one for one in members if type(one) is MemberDescriptorType)
+        is_users = issubclass(class_, _OPEN) or bool(users)
+        return cls(marker(class_, "__jitcore_module__") is True, is_users, slots)
+
+
+def _is_in_class(class_: type, name: str) -> bool:
+    return any(name in vars(owner) for owner in class_.__mro__)
+
+
+def namespace_of(one: Any) -> dict[str, Any]:
+    """The ``__dict__`` that an object has, found without code of its class; empty without one."""
+    for owner in type(one).__mro__:
+        held = vars(owner).get("__dict__")
+        if type(held) is GetSetDescriptorType:
+            found = held.__get__(one)
+            return found if type(found) is dict else {}
+    return {}
+
+
+def is_only_held(one: Any, name: str) -> bool:
+    """Whether to read an attribute gives what an object holds, without any code."""
+    owners = type(one).__mro__
+    is_plain = not any("__getattribute__" in vars(owner) for owner in owners[:-1])
+    is_layer_s = _is_in_class(type(one), "__jitcore_module__")
+    in_class = is_layer_s or _is_in_class(type(one), name)
+    return is_plain and not in_class and name in namespace_of(one)
+
+
+def _reached_by_object(one: Any, shapes: dict[int, _Shape]) -> Iterator[Any]:
     """The class of an object, and what it holds."""
-    held = marker(one, "__dict__")
-    if type(held) is not dict:
-        held = {}
+    class_ = type(one)
+    shape = shapes.get(id(class_))  # of objects that are kept, and their classes with them
+    if shape is None:
+        shape = shapes[id(class_)] = _Shape.of(class_)
+        if shape.is_layer or shape.is_users:
+            yield _OfInstances(marker(class_, "__jitcore_original__") or class_)
+    held = namespace_of(one)
     # Not by attributes: an object may have any, made at once, without an end.
     yield held.get("__wrapped_function__")
     yield held.get("__wrapped__")
-    if is_layer(one):
+    if shape.is_layer:
         yield from getattr(one, "_compiled_methods", {}).values()
         yield from (hook.function for name in HOOKS for hook in held.get(name, {}).values())
-    elif not isinstance(one, SimpleNamespace) and not any(map(_is_users_class, type(one).__mro__)):
+    elif not shape.is_users:
         # An object of a library's may hold functions that the user has given it.
-        yield from (value for value in held.values() if isinstance(value, _FUNCTIONS))
+        yield from (value for value in held.values() if issubclass(type(value), _FUNCTIONS))
         return
-    yield _OfInstances(marker(type(one), "__jitcore_original__") or type(one))
-    yield from held.values()
-    for owner in type(one).__mro__:
-        for member in vars(owner).values():
-            if isinstance(member, MemberDescriptorType) and _is_users_class(owner):
-                yield _in_slot(one, member)
+    yield from _without_data(held.values())
+    yield from (_in_slot(one, slot) for slot in shape.slots)
 
 
 def _in_slot(one: Any, slot: MemberDescriptorType) -> Any:
@@ -219,7 +321,7 @@ def _members(of: type | _OfInstances) -> Iterator[Any]:
     class_ = of if isinstance(of, type) else of.class_
     of_others = isinstance(of, type) or not marker(class_, "__jitcore_module__")
     for owner in class_.__mro__:
-        if owner.__module__.startswith("jitcore.nn."):
+        if _module_of(owner).startswith("jitcore.nn."):
             yield vars(owner).get("forward")
         elif _is_users_class(owner):
             for name, one in vars(owner).items():
@@ -229,7 +331,13 @@ def _members(of: type | _OfInstances) -> Iterator[Any]:
 
 
 def _is_users_class(class_: type) -> bool:
-    return _is_users_module(class_.__module__)
+    return _is_users_module(_module_of(class_))
+
+
+def _module_of(class_: type) -> str:
+    """The name of a class's module; the user may have put anything there."""
+    name = marker(class_, "__module__")
+    return name if type(name) is str else "__main__"
 
 
 @functools.lru_cache(maxsize=4096)

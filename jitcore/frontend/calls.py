@@ -36,6 +36,7 @@ from jitcore.frontend.final_graphs import captured_statics, is_final, parameters
 from jitcore.frontend.layers import (
     HOOKS,
     layer_class,
+    script_state,
 )
 from jitcore.frontend.names import Static
 from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
@@ -176,7 +177,7 @@ class Calls(Expressions):
             return static.value if final_graph(static.value) is not None else None
         if isinstance(static.receiver.value, type):
             return None
-        methods = getattr(static.receiver.value, "_compiled_methods", {})
+        methods = script_state(static.receiver.value, "_compiled_methods") or {}
         found = methods.get(getattr(static.value, "__name__", None))
         return found if final_graph(found) is not None else None
 

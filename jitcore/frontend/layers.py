@@ -7,6 +7,7 @@ itself assigns are not static; they are read and written when it runs.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
 from types import FunctionType, MemberDescriptorType
@@ -27,9 +28,11 @@ __all__ = [
     "given_away",
     "has_setter",
     "is_mapping",
+    "is_users",
     "layer_attribute",
     "layer_class",
     "root_static",
+    "script_state",
 ]
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks")
@@ -93,6 +96,15 @@ def layer_class(layer: Any) -> type:
     return found if isinstance(found, type) else type(layer)
 
 
+def script_state(layer: Any, name: str) -> Any:
+    """What a script module has besides its attributes, under a name; None of all other objects.
+
+    The module's class may have something else by that name, since the user's comes first.
+    """
+    slots = marker(type(layer), "__jitcore_state__")
+    return None if slots is None else slots[name].__get__(layer)
+
+
 def class_of(layer: Static) -> Static:
     """The class that a user knows a layer by."""
     class_ = layer_class(layer.value)
@@ -105,7 +117,7 @@ def layer_attribute(base: Static, name: str) -> Static | None:
 
     A property is given as it is, with the layer as its receiver.
     """
-    if _is_users(type(base.value), "__getattribute__"):
+    if is_users(type(base.value), "__getattribute__"):
         return None
     if name == "__class__":
         return class_of(base)
@@ -123,8 +135,8 @@ def layer_attribute(base: Static, name: str) -> Static | None:
 def has_setter(layer: Any, name: str) -> bool:
     """Whether the class of a layer has code that sets this attribute."""
     class_ = layer_class(layer)
-    is_property = isinstance(getattr(class_, name, None), property)
-    return is_property or _is_users(class_, "__setattr__")
+    defined = inspect.getattr_static(class_, name, None)
+    return hasattr(type(defined), "__set__") or is_users(class_, "__setattr__")
 
 
 def after_class(base: Static, class_: type, name: str) -> Static | None:
@@ -203,7 +215,7 @@ def is_mapping(container: Static) -> bool:
     return hasattr(layer_class(container.value), "keys")
 
 
-def _is_users(class_: type, name: str) -> bool:
+def is_users(class_: type, name: str) -> bool:
     """Whether a method is defined by neither Python nor jitcore."""
     module = _module_of(class_, name)
     return module is not None and not module.startswith("jitcore.")

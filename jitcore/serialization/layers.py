@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitcore.errors import CompilationError, SerializationError
 from jitcore.frontend.constants import is_layer
-from jitcore.frontend.layers import HOOKS, layer_class
+from jitcore.frontend.layers import HOOKS, layer_class, script_state
 from jitcore.frozen_function import FrozenFunction
 from jitcore.ir.graph import Graph
 from jitcore.script import ScriptFunction
@@ -129,9 +129,10 @@ class SavedMethod:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        if self._name not in instance._compiled_methods:
+        compiled = script_state(instance, "_compiled_methods")
+        if self._name not in compiled:
             raise AttributeError(f"'{self._name}'{self.__jitcore_left_out__}")
-        return instance._compiled_methods[self._name]
+        return compiled[self._name]
 
 
 _METHODS = (FunctionType, property, classmethod, staticmethod, SavedMethod)
@@ -198,7 +199,7 @@ def describe_layer(writer: Writer, layer: Any, number: int) -> Row:
     class_ = layer_class(layer)
     row: Row = {"kind": "layer", "class": writer.number(class_)}
     row |= _attributes(writer, layer)
-    if hasattr(layer, "_compiled_methods"):
+    if script_state(layer, "_compiled_methods") is not None:
         row |= _frozen(writer, layer)
         row["methods"] = _methods(writer, layer, is_root=number == 0)
     return row
@@ -229,27 +230,32 @@ def _attributes(writer: Writer, layer: Any) -> Row:
 
 
 def _frozen(writer: Writer, layer: Any) -> Row:
-    if layer._frozen_reasons is None and not layer._folded:
+    reasons, folded = _frozen_state(layer)
+    if reasons is None and not folded:
         return {"frozen": None}
-    reasons = layer._frozen_reasons
     return {
         "frozen": {
-            "folded": sorted(layer._folded),
+            "folded": sorted(folded),
             "reasons": None if reasons is None else [list(item) for item in reasons.items()],
-            "summary": layer._frozen_summary,
+            "summary": script_state(layer, "_frozen_summary"),
         }
     }
+
+
+def _frozen_state(layer: Any) -> tuple[Any, Any]:
+    return script_state(layer, "_frozen_reasons"), script_state(layer, "_folded")
 
 
 def _methods(writer: Writer, layer: Any, *, is_root: bool) -> list[Row]:
     """The rows of the compiled methods; those of layers inside that fail have the reason."""
     class_ = layer_class(layer)
-    frozen = bool(layer._folded) or layer._frozen_reasons is not None
+    reasons, folded = _frozen_state(layer)
+    frozen = bool(folded) or reasons is not None
     own = not frozen and (is_root or library_name(class_) is None)
     compiled_names = import_module("jitcore.module").compiled_names
     names = dict.fromkeys(compiled_names(class_)) if own else {}
     if is_root or frozen or own:
-        names |= dict.fromkeys(layer._compiled_methods)
+        names |= dict.fromkeys(script_state(layer, "_compiled_methods"))
     rows = []
     for name in names:
         row, reason = writer.attempt(partial(_method, writer, layer, name))
@@ -262,7 +268,9 @@ def _methods(writer: Writer, layer: Any, *, is_root: bool) -> list[Row]:
 
 def _method(writer: Writer, layer: Any, name: str) -> Row:
     try:
-        function: ScriptFunction = layer.compiled_method(name)
+        # Not by the layer: its class may have something else by that name.
+        script_class = import_module("jitcore.module").ScriptModule
+        function: ScriptFunction = script_class.compiled_method(layer, name)
         steps = None
         if isinstance(function, FrozenFunction):
             graphs, steps = [function.generic], function.steps

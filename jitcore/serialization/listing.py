@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from jitcore.frontend.layers import script_state
 from jitcore.script import ScriptFunction
 
 __all__ = ["code_entries"]
@@ -25,7 +26,7 @@ def _functions(obj: Any) -> Iterator[tuple[str, ScriptFunction]]:
         yield _file_name(obj.__name__), obj
         return
     for path, module in obj.named_modules():
-        compiled = getattr(module, "_compiled_methods", {})  # a plain module may be inside
+        compiled = script_state(module, "_compiled_methods") or {}  # a plain one may be inside
         for name, function in compiled.items():
             yield _file_name(f"{path}.{name}" if path else name), function
 

@@ -14,7 +14,7 @@ from jitcore.errors import Error, SerializationError
 from jitcore.forms import holds
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import is_layer
-from jitcore.frontend.layers import HOOKS
+from jitcore.frontend.layers import HOOKS, script_state
 from jitcore.frozen_function import FrozenFunction
 from jitcore.graph_function import rebound_graph
 from jitcore.ir.graph import Graph
@@ -191,6 +191,7 @@ def _add_method(reader: Reader, row: Fields, owner: Any) -> None:
     if "missing" in row:
         return
     class_ = owner.__jitcore_original__
+    compiled = script_state(owner, "_compiled_methods")
     plain, program, fill = reader.function(row, f"{class_.__name__}.{name}", class_.__module__)
     fill()
 
@@ -198,10 +199,10 @@ def _add_method(reader: Reader, row: Fields, owner: Any) -> None:
         program.settle()
         check_program(program)
         if row.get("steps") is not None:
-            owner._compiled_methods[name] = _frozen_method(row, plain, program.graphs[0])
+            compiled[name] = _frozen_method(row, plain, program.graphs[0])
             return
         try:
-            owner._compiled_methods[name] = LoadedMethod(plain, program, read_numerics(row), owner)
+            compiled[name] = LoadedMethod(plain, program, read_numerics(row), owner)
         except Error as error:
             raise SerializationError(f"the method '{name}' in the archive: {error}") from error
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jitcore.errors import CompilationError, Error, SerializationError
 from jitcore.frontend.constants import is_layer
+from jitcore.frontend.layers import script_state
 from jitcore.script import ScriptFunction
 from jitcore.serialization.archive import FileLike, pack, read_file, unpack, write_file
 from jitcore.serialization.listing import code_entries
@@ -66,7 +67,7 @@ def to_bytes(
     ``external`` takes what the archive does not hold because ``pickle`` will; without ``readable``
     it has no code for people.
     """
-    scripted = isinstance(obj, ScriptFunction) or hasattr(obj, "_compiled_methods")
+    scripted = isinstance(obj, ScriptFunction) or script_state(obj, "_compiled_methods") is not None
     if not scripted:
         what = "script it first" if callable(obj) or is_layer(obj) else "nothing else can be saved"
         raise SerializationError(
