@@ -15,7 +15,7 @@ from jitcore.ir.operator_methods import BINARY, UNARY
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.chosen_elements import checked_index
 from jitcore.ir.specialize.lists.list_parts import element_from
-from jitcore.ir.specialize.objects.records import bound_arguments, is_stored, setter_of
+from jitcore.ir.specialize.objects.records import call_method, is_stored, setter_of
 from jitcore.ir.specialize.skeletons import RecordsAreNotValues
 from jitcore.ir.types import (
     ANY,
@@ -113,7 +113,7 @@ def _of_element(
         if "starred" in node.attributes or "**" in node.keywords:
             raise RecordsAreNotValues("a method with starred arguments")
         function = _method(worker, type_, name, node.attributes.get("above"))
-        return _call(worker, type_, function, inputs, node.keywords)
+        return call_method(worker, function, inputs, node.keywords)
     if node.kind in BINARY or node.kind in UNARY:
         return _operator(worker, node, type_, inputs)
     if node.kind in ("prim::is_", "prim::isnot"):
@@ -138,7 +138,7 @@ def _get(worker: BranchBuilder, type_: ObjectElementType, name: str, element: Va
         return element_from(worker, objects.elements[objects.names.index(name)], iter([number]))
     held = worker.class_attribute(objects.class_, name)
     if isinstance(held, property) and isinstance(held.fget, FunctionType):
-        return _call(worker, type_, held.fget, [element], ())
+        return call_method(worker, held.fget, [element], ())
     if type(held) in _CONSTANTS:
         return worker.constant(held)
     raise RecordsAreNotValues(f"{name}, which is no number in all objects of a list")
@@ -150,7 +150,7 @@ def _set(
     objects, (element, value) = type_.objects, inputs
     setter = setter_of(worker, objects.class_, name)
     if setter is not None:
-        _call(worker, type_, setter, [element, value], ())
+        call_method(worker, setter, [element, value], ())
         return
     if name not in objects.names or not is_stored(worker, objects.class_, name):
         raise RecordsAreNotValues(f"{name}, which is no number in all objects of a list")
@@ -171,30 +171,6 @@ def _method(
     return found
 
 
-def _call(
-    worker: BranchBuilder,
-    type_: ObjectElementType,
-    function: FunctionType,
-    inputs: Sequence[Value],
-    names: Sequence[str],
-) -> Value:
-    """Walk a method in place."""
-    graph = worker.methods.plain(function) if worker.methods is not None else None
-    if graph is None or function in worker.active_methods:
-        raise RecordsAreNotValues("a method that is not compiled with the function")
-    for capture in graph.captures:
-        worker.assume(capture)
-    bound = bound_arguments(worker, function, inputs, names)
-    source = worker.source
-    worker.active_methods.append(function)
-    try:
-        (result,) = worker.walk(graph.block, 0, dict(zip(graph.inputs, bound, strict=True)))
-    finally:
-        worker.active_methods.pop()
-    worker.source = source
-    return result
-
-
 def _operator(
     worker: BranchBuilder, node: Node, type_: ObjectElementType, inputs: list[Value]
 ) -> Value:
@@ -209,7 +185,7 @@ def _operator(
         if not is_number(other.type) and _class_of(other.type) is not type_.objects.class_:
             raise RecordsAreNotValues("an operator between objects of several classes")
     function = _method(worker, type_, name, None)
-    result = _call(worker, type_, function, operands, ())
+    result = call_method(worker, function, operands, ())
     if result.type in (ANY, OBJECT):
         raise RecordsAreNotValues("an operator whose method may give NotImplemented")
     return result

@@ -37,7 +37,7 @@ from jitcore.ir.types import (
 
 __all__ = [
     "apply_to_record",
-    "bound_arguments",
+    "call_method",
     "fields_of",
     "is_stored",
     "remove_record_states",
@@ -117,7 +117,7 @@ def _call_method(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Valu
         return worker.constant(None)
     own = worker.object_states.latest(own)
     function = _method(worker, own, name, above)
-    return _call(worker, function, inputs, node.keywords)
+    return call_method(worker, function, inputs, node.keywords)
 
 
 _PLAIN_INIT = vars(object)["__init__"]
@@ -157,7 +157,7 @@ def _make(worker: BranchBuilder, node: Node, inputs: Sequence[Value]) -> Value:
         if worker.class_attribute(class_, "__post_init__") is MISSING:
             return states.latest(record)
         init, arguments, keywords = worker.class_attribute(class_, "__post_init__"), [], ()
-    result = _call(worker, init, [record, *arguments], keywords)
+    result = call_method(worker, init, [record, *arguments], keywords)
     if result.type != NONE:
         raise RecordsAreNotValues("an __init__ that gives something")
     return states.latest(record)
@@ -177,7 +177,7 @@ def _data(
         raise RecordsAreNotValues("a dataclass with fields that are made anew")
     if not all(is_stored(worker, class_, name) for name in names):
         raise RecordsAreNotValues("a dataclass whose fields are properties")
-    bound = bound_arguments(worker, init, [record, *inputs[1:]], node.keywords)
+    bound = _bound_arguments(worker, init, [record, *inputs[1:]], node.keywords)
     values = dict(zip(names, bound[1:], strict=True))
     return _with_fields(worker, record.type, {name: values[name] for name in fields})
 
@@ -195,7 +195,7 @@ def _set(worker: BranchBuilder, record: Value, name: str, value: Value) -> None:
     class_ = record.type.class_
     setter = setter_of(worker, class_, name)
     if setter is not None:
-        _call(worker, setter, [record, value], ())
+        call_method(worker, setter, [record, value], ())
         return
     if not is_stored(worker, class_, name):
         raise RecordsAreNotValues(f"{name}, which the class decides about")
@@ -233,7 +233,7 @@ def _get(worker: BranchBuilder, node: Node, record: Value) -> Value:
     name, class_ = node.attributes["name"], record.type.class_
     held = worker.class_attribute(class_, name)
     if isinstance(held, property) and isinstance(held.fget, FunctionType):
-        return _call(worker, held.fget, [record], ())
+        return call_method(worker, held.fget, [record], ())
     fields = fields_of(worker, record)
     if name in fields:
         return fields[name]
@@ -270,7 +270,7 @@ def _operator(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
     if not is_same:
         raise RecordsAreNotValues("an operator between objects of several classes")
     function = _method(worker, record, name)
-    result = _call(worker, function, operands, ())
+    result = call_method(worker, function, operands, ())
     if result.type in (ANY, OBJECT):
         raise RecordsAreNotValues("an operator whose method may give NotImplemented")
     return result
@@ -285,7 +285,7 @@ def _is_instance(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     return worker.constant(issubclass(record.type.class_, classes))
 
 
-def bound_arguments(
+def _bound_arguments(
     worker: BranchBuilder, function: Any, inputs: Sequence[Value], names: Sequence[str]
 ) -> list[Value]:
     """The values of all parameters of a method, whose last inputs have these names."""
@@ -297,17 +297,16 @@ def bound_arguments(
     return bound
 
 
-def _call(
+def call_method(
     worker: BranchBuilder, function: Any, inputs: Sequence[Value], names: Sequence[str]
 ) -> Value:
     """Walk a method in place; gives its result."""
-    methods = worker.methods
-    graph = methods.plain(function) if methods is not None else None
+    graph = worker.methods.plain(function) if worker.methods is not None else None
     if graph is None or function in worker.active_methods:
         raise RecordsAreNotValues("a method that is not compiled with the function")
     for capture in graph.captures:
         worker.assume(capture)
-    bound = bound_arguments(worker, function, inputs, names)
+    bound = _bound_arguments(worker, function, inputs, names)
     source = worker.source
     worker.active_methods.append(function)
     try:
