@@ -337,8 +337,7 @@ def cpu_identity() -> str:
 
 def has_feature(name: str) -> bool:
     """Whether this CPU has a feature by LLVM's name, such as ``"avx512f"``."""
-    with _LOCK:
-        return bool(llvm.get_host_cpu_features().get(name, False))
+    return bool(_features().get(name, False))
 
 
 def converts_float16() -> bool:
@@ -382,13 +381,20 @@ _OF_REGISTERS: Final = (
 _POSITION = re.compile(r"<string>:(\d+):\d+: error: (.*)")
 
 
+@cache
+def _features() -> Any:
+    """What the processor has, by LLVM's names; to ask takes half a millisecond."""
+    with _LOCK:
+        return llvm.get_host_cpu_features()
+
+
 def _host_features() -> str:
     """What the processor has, and what LLVM is told of it.
 
     Storing the elements of a vector one by one takes no longer than a scatter, and half the time
     where two or more of them are in one line of the cache.
     """
-    features = llvm.get_host_cpu_features()
+    features = _features()
     told = ["+prefer-no-scatter"] if features.get("avx512f") else []
     return ",".join([str(features.flatten()), *told])
 

@@ -266,7 +266,8 @@ class Function:
     """A kernel or a native function: typed parameters, statements, and a result dtype.
 
     Native functions return a status in int64.  A scalar function of ``vecmath`` returns its value
-    through ``Return``.  One that is not ``optimized`` is quick to compile instead.
+    through ``Return``.  One that is not ``optimized`` is quick to compile instead.  What is
+    ``internal`` is called by other functions of its module only, and stays a function.
     """
 
     name: str
@@ -275,3 +276,4 @@ class Function:
     result: str = "int64"
     doc: str = ""
     optimized: bool = True
+    internal: bool = False

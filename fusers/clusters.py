@@ -1,7 +1,8 @@
 """Clusters of nodes that run together: what all fusers of groups share.
 
 Clusters are convex: no value leaves one and comes back into it.  The order of conflicting memory
-accesses counts as a dependency, so a cluster never moves a read across a write.
+accesses counts as a dependency, so a cluster never moves a read across a write; nor does it move a
+write, where others know the memory, before what may raise.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ from functools import cached_property
 from jitcore.ir.alias import AliasAnalysis, Locations
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
+from jitcore.ir.may_raise import may_raise
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["BlockClusters", "Cluster", "Decision", "inner_first", "is_array", "make_group"]
-
-
-_CHECKS = frozenset({"prim::require", "prim::require_shape"})
 
 
 @dataclass(slots=True)
@@ -97,11 +96,12 @@ class BlockClusters:
                 if place in last_write:
                     before.add(last_write[place])
                 last_write[place] = number
-            if node.kind in _CHECKS:
-                checks.append(number)
-            elif any(place.escapes for place in writes):
-                # Where a check raises, nothing that comes after it is written yet.
+            if any(place.escapes for place in writes):
+                # Where a node raises, nothing that comes after it is written yet.
                 before.update(checks)
+            if may_raise(node):
+                checks = [one for one in checks if one not in before]
+                checks.append(number)
             if self.analysis.has_effects(node) and not writes:
                 if last_effect is not None:
                     before.add(last_effect)
@@ -133,17 +133,22 @@ class BlockClusters:
         seen: set[int] = set()
         before = map(self.cluster_of.__getitem__, first.predecessors | second.predecessors)
         # What comes after nothing, as constants do, comes after neither cluster.
-        stack = [one for one in before if one.predecessors and id(one) not in inside]
+        stack = [
+            one
+            for one in dict.fromkeys(before)
+            if one.predecessors and one.last >= start and id(one) not in inside
+        ]
         while stack:
             cluster = stack.pop()
-            if id(cluster) in seen or cluster.last < start:
+            if id(cluster) in seen:
                 continue
             seen.add(id(cluster))
             for number in cluster.predecessors:
                 other = self.cluster_of[number]
                 if id(other) in inside:
                     return False
-                stack.append(other)
+                if other.last >= start:
+                    stack.append(other)
         return True
 
     def merge(self, first: Cluster, second: Cluster) -> Cluster:

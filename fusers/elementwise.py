@@ -12,6 +12,7 @@ from collections.abc import Callable
 from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops import TABLE
+from jitcore.ir.reference import IndexOperand, parse_index
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "counts",
     "goes_over_memory",
     "is_elementwise",
+    "is_lookup",
     "is_on_scalars",
     "iteration_dims",
     "refusal",
@@ -41,6 +43,21 @@ def is_elementwise(node: Node) -> bool:
     """Whether each element of the result comes from the elements at the same place."""
     op = TABLE.get(node.kind)
     return op is not None and op.scalar is not None and bool(node.outputs)
+
+
+def is_lookup(node: Node) -> bool:
+    """Whether a node reads an array at one place for each element of its index arrays."""
+    if node.kind != "np::gather":
+        return False
+    base, *operands = node.inputs
+    parts = parse_index(node.attributes["index"])
+    base_rank = len(base.type.dims or ()) if isinstance(base.type, TensorType) else None
+    are_arrays = all(
+        isinstance(one.type, TensorType) and not one.type.scalar and one.type.dims
+        for one in operands
+    )
+    is_full = all(isinstance(part, IndexOperand) for part in parts) and len(parts) == base_rank
+    return is_full and are_arrays
 
 
 def iteration_dims(node: Node) -> tuple[Dim, ...] | None:
@@ -91,6 +108,7 @@ def _is_scalar(node: Node) -> bool:
 def _is_other_kind(node: Node) -> bool:
     return not (
         is_elementwise(node)
+        or is_lookup(node)
         or node.kind in REDUCTIONS
         or node.kind in PRODUCERS
         or node.kind == "np::store"

@@ -25,7 +25,7 @@ same arrays, where the rules allow it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from jitcore.fusers.clusters import (
@@ -42,6 +42,7 @@ from jitcore.fusers.elementwise import (
     counts,
     goes_over_memory,
     is_elementwise,
+    is_lookup,
     is_on_scalars,
     iteration_dims,
     refusal,
@@ -84,6 +85,7 @@ class _BlockFuser(BlockClusters):
         super().__init__(block, analysis)
         self.readers: dict[Value, list[Cluster]] = {}
         self.refused: dict[Node, str | None] = {}
+        self.has_lookups = any(map(is_lookup, block.nodes))
 
     def plan(self) -> None:
         """Form clusters of nodes that can run together."""
@@ -91,7 +93,8 @@ class _BlockFuser(BlockClusters):
             reason = refusal(node)
             self.refused[node] = reason
             fusible = reason is None or is_on_scalars(node) or is_respaced(node)
-            space = iteration_dims(node) if is_elementwise(node) else None
+            has_space = is_elementwise(node) or is_lookup(node)
+            space = iteration_dims(node) if has_space else None
             cluster = self.add(node, fusible=fusible, space=space)
             if fusible:
                 self._join_others(cluster, node)
@@ -117,6 +120,8 @@ class _BlockFuser(BlockClusters):
     def _may_merge(self, first: Cluster, second: Cluster) -> bool:
         if len(first.nodes) + len(second.nodes) > _limit(first.nodes[0]):
             return False
+        if not self._lookups_fit([*first.nodes, *second.nodes]):
+            return False
         # Clusters are merged node by node, so what is easily seen is not looked for in all nodes.
         is_one_space = bool(first.space) and first.space == second.space
         if not is_one_space and not fits_one_nest([*first.nodes, *second.nodes]):
@@ -125,8 +130,17 @@ class _BlockFuser(BlockClusters):
             return False
         return self.stays_convex(first, second)
 
+    def _lookups_fit(self, nodes: Sequence[Node]) -> bool:
+        """What is looked up is there as a whole before the group, and changes after it only."""
+        lookups = [node for node in nodes if is_lookup(node)] if self.has_lookups else []
+        if not lookups:
+            return True
+        inside = set(nodes)
+        is_plain = all(is_elementwise(node) or is_lookup(node) for node in nodes)
+        return is_plain and all(node.inputs[0].node not in inside for node in lookups)
+
     def _stores_fit(self, first: Cluster, second: Cluster) -> bool:
-        """No node may read memory that a store of the same group writes, but the stored view.
+        """No later node may read memory that a store of the same group writes, but the stored view.
 
         After the store that view stands for the stored value, which no reduction reads again.
         """
@@ -141,7 +155,10 @@ class _BlockFuser(BlockClusters):
 
     def _disturbs(self, store: Node, node: Node, inside: set[Node]) -> bool:
         """Whether a node reads what a store writes in a way that takes another loop."""
-        target = store.inputs[0]
+        target, value = store.inputs
+        if self.order[node] < self.order[store] and len(value.uses) == 1:
+            # Written behind what is still read, or by way of a copy (`lowering.lagging_stores`).
+            return False
         is_later = self.order[node] > self.order[store] and target.node not in inside
         if is_later and target in node.inputs and node.kind in REDUCTIONS:
             return True

@@ -22,6 +22,7 @@ from jitcore.fusers.native_nodes import (
 from jitcore.ir.draws import is_draw
 from jitcore.ir.effects import node_effects
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
+from jitcore.ir.may_raise import may_raise
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import ANY, NONE, SLICE, ListType, TensorType, TupleType
 
@@ -148,9 +149,9 @@ def _weight(node: Node) -> float:
     return 1.0
 
 
-def is_light(graph: Graph) -> bool:
+def is_light(graph: Graph, least_weight: float = MIN_WEIGHT) -> bool:
     """Whether a graph has too little work for a native region."""
-    return sum(map(_weight, graph.block.nodes)) < MIN_WEIGHT
+    return sum(map(_weight, graph.block.nodes)) < least_weight
 
 
 def waits_for_types(graph: Graph) -> bool:
@@ -303,14 +304,18 @@ def _form_region(block: Block, nodes: list[Node], least_weight: float) -> None:
 def _without_escaping_views(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
     """Take out, from the end, what only makes values that the host program holds on to.
 
-    A view that is needed on both sides is made on both sides.
+    A view that is needed on both sides is made on both sides; so is one that may raise before
+    something is written.
     """
     inside = set(nodes)
     after: list[Node] = []
+    writes_later = False
     for node in reversed(nodes):
+        writes_later = writes_later or _may_write(node)
         if not node.outputs or not _leaves(node, inside) or not _stays_host(node):
             continue
-        if any(is_inside(use.user, inside) for value in node.outputs for use in value.uses):
+        is_read = any(is_inside(use.user, inside) for value in node.outputs for use in value.uses)
+        if is_read or (writes_later and may_raise(node)):
             if not node.blocks:
                 after.insert(0, _made_again(node, inside))
             continue

@@ -66,7 +66,7 @@ def _node(node: Node, files: list[str]) -> Iterator[str]:
     yield f"{node.kind} {outputs} {inputs} {node.keywords} {_place(node.source, files)}"
     for name, value in node.attributes.items():
         yield f"attribute {name}"
-        if isinstance(value, Graph):
+        if issubclass(type(value), Graph):
             yield from _graph(value, files)
         else:
             yield exact_text(value)
@@ -110,11 +110,11 @@ def exact_text(value: Any) -> str:
         return repr(value) if kind is not float else value.hex()
     if kind in (tuple, list):
         return f"{kind.__name__} ({', '.join(map(exact_text, value))})"
-    if isinstance(value, np.dtype) and value.isbuiltin == 1:
+    if issubclass(type(value), np.dtype) and value.isbuiltin == 1:
         return f"dtype {value.char} {value.str}"
-    if isinstance(value, np.generic) and value.dtype.isbuiltin == 1:
+    if issubclass(type(value), np.generic) and value.dtype.isbuiltin == 1:
         return f"scalar {value.dtype.char} {value.dtype.str} {value.tobytes().hex()}"
-    if isinstance(value, ModuleType):
+    if issubclass(type(value), ModuleType):
         name = next((one.__name__ for one in _MODULES if one is value), "")
     else:
         name = _public_name(value)
@@ -126,7 +126,7 @@ def exact_text(value: Any) -> str:
 def _public_name(value: Any) -> str:
     """The name under which Python or NumPy itself has a function or a class, or nothing."""
     # Asking the object's own class: a proxy would answer for another object.
-    if not isinstance(value, (type, np.ufunc)) and type(value).__module__ not in _HOMES:
+    if not issubclass(type(value), (type, np.ufunc)) and type(value).__module__ not in _HOMES:
         return ""
     name, home = getattr(value, "__name__", None), getattr(value, "__module__", None)
     is_theirs = isinstance(value, np.ufunc) or str(home).partition(".")[0] in _HOMES

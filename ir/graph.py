@@ -400,12 +400,13 @@ class Graph:
     that is ``only_compiled`` does not stand for what the function does in plain Python, because
     that asks whether it is compiled.  Its last results belong to its ``field_writes``.  What code
     on its way may assign, attributes and variables from outside, is ``assigned``: functions that
-    come in as arguments have to read it when they run.
+    come in as arguments have to read it when they run.  What Python calls with the parameters for
+    the same is ``plain``, where there is such a function.
     """
 
     __slots__ = (
         *("_counts", "_names", "block", "captures", "doc", "field_writes"),
-        *("assigned", "must_be_native", "name", "only_compiled"),
+        *("assigned", "must_be_native", "name", "only_compiled", "plain"),
     )
 
     def __init__(self, name: str = "") -> None:
@@ -416,6 +417,7 @@ class Graph:
         self.only_compiled = False
         self.field_writes: tuple[FieldWrite, ...] = ()
         self.assigned: frozenset[str] = frozenset()
+        self.plain: Callable[..., Any] | None = None
         self._counts: dict[str, int] = {}
         self._names: set[str] = set()
         self.block = Block(self, None)
@@ -476,6 +478,7 @@ class Graph:
         twin = Graph(self.name)
         twin.doc = self.doc
         twin.assigned = self.assigned
+        twin.plain = self.plain
         twin.must_be_native = self.must_be_native
         twin.only_compiled = self.only_compiled
         twin.field_writes = self.field_writes

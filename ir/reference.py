@@ -481,6 +481,13 @@ def tuples_of(*columns: list[Any]) -> list[tuple[Any, ...]]:
 
 
 @_left_to_python
+def mixed_of(known: tuple[int, ...], codes: Array, *lists: list[Any]) -> list[Any]:
+    """For each code the element of the list that it stands for."""
+    by_code = dict(zip(known, lists, strict=True))
+    return [by_code[code][place] for place, code in enumerate(codes.tolist())]
+
+
+@_left_to_python
 def mapping_values(mapping: Any, keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The values of a mapping for the keys of a pattern; None where it lacks one of them."""
     if len(mapping) < len(keys):

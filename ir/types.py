@@ -236,8 +236,9 @@ class LocalListType(Type):
     """A list that only compiled code knows: arrays and a length, or ``count`` known elements.
 
     There is one array for each number in an element, which may be a tuple; arrays in an element are
-    references in an array of objects.  ``element`` is None while the list is empty, and Any where
-    the elements have several types.  There are no such lists in a typed graph that is finished.
+    references in an array of objects; elements of several types have an array with the codes of
+    these, too.  ``element`` is None while the list is empty, and Any where its elements have no
+    such form.  There are no such lists in a typed graph that is finished.
     """
 
     element: Type | None
@@ -263,16 +264,23 @@ def _dtypes_in(element: Type) -> Iterator[np.dtype[Any] | None]:
     if isinstance(element, TupleType | RecordType):
         for part in element.elements:
             yield from _dtypes_in(part)
-    elif isinstance(element, TensorType) and element.scalar:
-        yield element.dtype
     elif is_array(element):
         yield REFERENCE
     elif isinstance(element, SharedListType):
         yield np.dtype(np.int64)
+    elif isinstance(element, UnionType):
+        yield np.dtype(np.int8)
+        yield from dict.fromkeys(map(_dtype_of, element.held))
     else:
-        known = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
-        found = known.get(element) if isinstance(element, PrimType) else None
-        yield None if found is None else np.dtype(found)
+        yield _dtype_of(element)
+
+
+def _dtype_of(type_: Type) -> np.dtype[Any] | None:
+    """The dtype of a number in a list; None for what is no number."""
+    if isinstance(type_, TensorType):
+        return type_.dtype if type_.scalar else None
+    known: dict[Type, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
+    return np.dtype(known[type_]) if type_ in known else None
 
 
 Origin = int | None | Literal["several"]
@@ -504,6 +512,11 @@ class UnionType(Type):
     def __str__(self) -> str:
         return f"Union[{', '.join(map(str, self.alternatives))}]"
 
+    @property
+    def held(self) -> tuple[Type, ...]:
+        """The alternatives that are more than a tag."""
+        return tuple(one for one in self.alternatives if one != NONE)
+
 
 def is_tracked(type_: RecordType) -> bool:
     """Whether it is known which object of a user's class this is."""
@@ -538,6 +551,10 @@ def is_scalar_tensor(type_: Type) -> bool:
     return isinstance(type_, TensorType) and type_.scalar
 
 
+MAX_TUPLES = 32
+"""What lies in more tuples than these is Python's: of types, code and guards each is a part."""
+
+
 def type_of_constant(value: Any) -> Type:
     """The type of a Python object that is known at compile time."""
     known: dict[type, Type] = {
@@ -552,9 +569,9 @@ def type_of_constant(value: Any) -> Type:
     }
     if type(value) in known:
         return known[type(value)]
-    if isinstance(value, np.dtype):
+    if issubclass(type(value), np.dtype):
         return DTYPE
-    if isinstance(value, np.generic):
+    if issubclass(type(value), np.generic):
         return TensorType(value.dtype, (), True)
     if type(value) is np.ndarray:
         return TensorType(value.dtype, value.shape)

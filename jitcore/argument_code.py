@@ -13,8 +13,9 @@ from functools import cached_property, partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from jitcore.frontend.assignments import is_among, is_data, is_only_held, namespace_of
+from jitcore.frontend.assignments import KnownCode, assigned_by, is_among, is_of_layer
 from jitcore.frontend.names import variable_key
+from jitcore.frontend.reached import is_data, is_only_held, namespace_of
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Use, Value
 
@@ -61,11 +62,16 @@ class ArgumentCode:
     ----------
     taken : frozenset of str
         The attributes and variables whose values the graph takes for granted during a call.
+    parameters : int
+        How many inputs of the graph are arguments; the others are captured.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.taken = _taken(graph)
+        captured = sum(one.input is not None for one in graph.captures)
+        self.parameters = len(graph.inputs) - captured
         self._graph = graph
+        self._known = KnownCode()
 
     @cached_property
     def _parts(self) -> tuple[_Part, ...]:
@@ -73,6 +79,15 @@ class ArgumentCode:
         # What is inside of a part comes with it.
         whole = {(one.input, one.steps) for one in found if one.use == "run"}
         return tuple(one for one in found if not _is_within(one, whole))
+
+    def assigned(self, args: Sequence[Any]) -> set[str]:
+        """The attributes and variables that code in the arguments may assign."""
+        given = self.of(args)
+        return assigned_by(given, self._known) if given else set()
+
+    def is_settled(self, args: Sequence[Any]) -> bool:
+        """Whether code in the arguments assigns nothing that the graph takes for granted."""
+        return not self.is_concerned(args, self.assigned(args) - self._graph.assigned)
 
     def of(self, args: Sequence[Any]) -> list[Any]:
         """The objects in the arguments whose code a call may run."""
@@ -104,9 +119,12 @@ def _is_beside_function(args: Sequence[Any]) -> bool:
 
 def _taken(graph: Graph) -> frozenset[str]:
     """The attributes and variables that a graph reads when a call begins, and not later."""
-    captures = [one for one in graph.captures if not isinstance(one.value, ModuleType)]
+    captures = [one for one in graph.captures if not issubclass(type(one.value), ModuleType)]
     keys = {variable_key(one.container, one.key) for one in captures if one.key is not None}
-    return frozenset(keys | {one.path.rpartition(".")[2] for one in captures if "." in one.path})
+    # Paths in files begin at the layer itself.
+    of_layers = {one.key for one in captures if one.key and is_of_layer(one.container)}
+    attributes = {one.path.rpartition(".")[2] for one in captures if "." in one.path}
+    return frozenset(keys | of_layers | attributes)
 
 
 def _parts(graph: Graph) -> Iterator[_Part]:

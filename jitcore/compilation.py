@@ -16,7 +16,9 @@ from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
 from jitcore.codegen.lowering.attributes import AttributesNotNoted
 from jitcore.description_keys import dynamic_key
-from jitcore.executor import Executor, Specialization, capture_guard
+from jitcore.executor import Executor, Specialization, guards_of
+from jitcore.function_states import states_of
+from jitcore.functions_apart import functions_with, loops_of, with_functions_apart
 from jitcore.fusers.regions import is_light, takes_lists, waits_for_types, works_on_arrays
 from jitcore.ir import log
 from jitcore.ir.dataclass import dataclass
@@ -26,7 +28,13 @@ from jitcore.ir.passes.same_extents import renamed, same_extents
 from jitcore.ir.specialize.objects.objects import OBJECT_TYPES
 from jitcore.ir.specialize.specialize import LayerFunctions, specialize
 from jitcore.ir.types import ANY, ListType, Type
-from jitcore.pipeline import compile_host, compile_native, optimize, without_idle_regions
+from jitcore.pipeline import (
+    compile_host,
+    compile_native,
+    optimize,
+    without_idle_regions,
+    without_regions,
+)
 from jitcore.plans import HostPlan, NativePlan
 from jitcore.signatures import (
     Description,
@@ -40,6 +48,7 @@ from jitcore.signatures import (
 __all__ = [
     "attempt",
     "is_fruitless",
+    "leave_single_numbers",
     "native_plan",
     "plan",
     "region",
@@ -50,6 +59,9 @@ __all__ = [
 
 MAX_DEPTH = 3
 """How deep regions that wait for types may lie inside one another."""
+
+FEW_NUMBERS = 16.0
+"""Regions of single numbers below this weight gain less than a microsecond a call."""
 
 
 def attempt(
@@ -98,21 +110,26 @@ def attempt(
     if isinstance(plan, HostPlan):
         plan.refusal = next(chain(filter(None, [executor.refusal]), refusals), "")
         executor.refusal = ""
+        executor.left |= loops_of(plan.graph)
     descriptions = signature.descriptions
     key = dynamic_key(descriptions, executor.exact) if kind == "DYNAMIC" else descriptions
     form = tuple(map(structure, descriptions if known else executor.describe(args)))
-    return Specialization(kind, key, form, typed, plan, assumed, descriptions)
+    code = states_of(one.value for one in assumed)
+    return Specialization(kind, key, form, typed, plan, assumed, descriptions, code)
 
 
 @dataclass(slots=True)
 class _Signature:
     """What the inputs of an executor's graph are in a specialization.
 
+    ``graph`` is that graph, with calls of the functions that are compiled for themselves.
+
     ``params`` tells how a native entry reads each of them, and ``constants`` has those that are
     what they were in the first call.
     """
 
     executor: Executor
+    graph: Graph
     is_native: bool
     descriptions: tuple[Description, ...]
     types: list[Type]
@@ -130,7 +147,7 @@ class _Signature:
         """The graph with the types that follow from those of its inputs."""
         executor = self.executor
         return specialize(
-            executor.graph,
+            self.graph,
             types,
             self.constants,
             executor.compile_function,
@@ -167,7 +184,10 @@ def _signature(
     for number, value in constants.items():
         params[number] = ConstantParam(value)
     types = [type_ for type_, _ in pairs]
-    return _Signature(executor, is_native, descriptions, types, params, constants)
+    graph = executor.graph
+    if executor.apart and not is_native:
+        graph = with_functions_apart(graph, executor.apart)
+    return _Signature(executor, graph, is_native, descriptions, types, params, constants)
 
 
 def _typed(
@@ -227,7 +247,7 @@ def native_plan(
     assumed: Sequence[Capture],
 ) -> NativePlan | None:
     """One native function, or None where that does not do."""
-    guards = (*executor.captures, *filter(None, map(capture_guard, assumed)))
+    guards = (*executor.captures, *guards_of(assumed))
     contract = executor.numerics() == "contract"
     try:
         return compile_native(typed, params, guards, name=name, contract=contract)
@@ -247,7 +267,7 @@ def plan(
     if executor.depth > MAX_DEPTH or (executor.waits and is_light(typed)):
         return HostPlan(typed, build_host(typed), {})
     try:
-        guards = (*executor.captures, *filter(None, map(capture_guard, assumed)))
+        guards = (*executor.captures, *guards_of(assumed))
         native = compile_native(typed, params, guards, name=name, contract=contract)
     except NotNative:
         if executor.depth:
@@ -273,13 +293,19 @@ def _leave_to_python(executor: Executor, plan: HostPlan) -> None:
 
     It reads by itself what the graph captures.
     """
-    # Functions that came in as arguments count as well; those are part of the program only.
-    only_compiled = executor.graph.only_compiled or plan.graph.only_compiled
-    if executor.depth or plan.regions or only_compiled:
+    if plan.regions or not _may_be_pythons(executor, plan):
         return
     plain, captured = executor.fallback, executor._captured_inputs
     own = len(executor.graph.inputs) - captured
     plan.run = (lambda *values: plain(*values[:own])) if captured else plain
+    plan.is_plain = executor.is_plain
+
+
+def _may_be_pythons(executor: Executor, plan: HostPlan) -> bool:
+    """Whether the plain function does what a program does in which nothing is compiled."""
+    # Functions that came in as arguments count as well; those are part of the program only.
+    only_compiled = executor.graph.only_compiled or plan.graph.only_compiled
+    return not (executor.depth or only_compiled or executor.apart)
 
 
 def region(
@@ -295,13 +321,44 @@ def region(
         depth=executor.depth + 1,
         exact=exact,
         idle=idle,
+        left=executor.left,
     )
+
+
+def take_functions_apart(executor: Executor) -> bool:
+    """Have functions whose loops are left to Python called; gives whether there are more now."""
+    if executor.depth or executor.place:
+        return False
+    known = executor.apart
+    executor.apart = functions_with(executor.graph, executor.left, known, executor.numerics())
+    executor.left.clear()
+    return len(executor.apart) > len(known)
 
 
 def take_idle_regions_out(executor: Executor, plan: HostPlan) -> None:
     """Put regions that turned out to be of no use back into the host program around them."""
     without_idle_regions(plan, functools.partial(region, executor), name=executor.name)
     _leave_to_python(executor, plan)
+
+
+def leave_single_numbers(executor: Executor, plan: HostPlan) -> None:
+    """Leave a program to Python whose regions compute a few single numbers only.
+
+    Where each call has to look at the code in its arguments, that takes longer than it gains.
+    """
+    may_leave = executor.is_plain and _may_be_pythons(executor, plan)
+    if may_leave and all(map(_takes_single_numbers, plan.regions.values())):
+        with executor._lock:
+            without_regions(plan)
+            _leave_to_python(executor, plan)
+
+
+def _takes_single_numbers(region: Executor) -> bool:
+    """Whether a region has been called, with a few single numbers each time."""
+    found = [one.typed for one in region.specializations]
+    return bool(found) and not any(
+        works_on_arrays(one) or not is_light(one, FEW_NUMBERS) for one in found
+    )
 
 
 def is_fruitless(plan: NativePlan | HostPlan) -> bool:

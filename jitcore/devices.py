@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitcore.ir.types import MAX_TUPLES
+
 __all__ = ["device", "device_number", "is_device_array", "to"]
 
 _HOST = frozenset({np.ndarray, int, float, bool, complex, str, NoneType, list, dict})
@@ -22,18 +24,21 @@ _known: list[Callable[[object], int | None]] = []
 """What knows the array libraries, once it was needed."""
 
 
-def device_number(values: Sequence[Any]) -> int | None:
+def device_number(values: Sequence[Any], nesting: int = MAX_TUPLES) -> int | None:
     """The number of the device that the first array on one lies on; None without such arrays.
 
     Parameters
     ----------
     values : sequence
         Tuples among them are looked into, lists and dicts are not.
+    nesting : int
+        How deep the tuples are looked into.
     """
     for value in values:
         if type(value) in _HOST:
             continue
-        found = device_number(value) if isinstance(value, tuple) else _device_of(value)
+        is_tuple = nesting > 0 and issubclass(type(value), tuple)
+        found = device_number(value, nesting - 1) if is_tuple else _device_of(value)
         if found is not None:
             return found
     return None
@@ -45,7 +50,7 @@ def is_device_array(value: object) -> bool:
 
 
 def _device_of(value: object) -> int | None:
-    if isinstance(value, np.generic):
+    if issubclass(type(value), np.generic):
         return None
     kind = type(value)
     if not (hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack_device__")):

@@ -25,14 +25,14 @@ from jitcore.codegen.host.places import at_place
 from jitcore.collector import waiting_collector
 from jitcore.description_keys import Apart, as_python_s, dynamic_key, taken_apart
 from jitcore.devices import device_number
+from jitcore.function_states import states_of
 from jitcore.host_entries import bind_host_entries, comes_again, host_entry
 from jitcore.ir.classes import MISSING
-from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.graph import Capture, Graph, SourceRange
 from jitcore.ir.text_inputs import text_inputs
 from jitcore.ir.used_attributes import UsedAttributes
 from jitcore.noted_attributes import set_noted_attributes
-from jitcore.plans import HostPlan, NativePlan, StoredPlan
+from jitcore.plans import HostPlan, NativePlan
 from jitcore.signatures import (
     Description,
     describe_all,
@@ -44,12 +44,13 @@ from jitcore.signatures import (
     with_parts,
     without_bfloat16,
 )
+from jitcore.specializations import Specialization, StoredSpecialization
 from jitcore.tracebacks import for_user
 
 if TYPE_CHECKING:
     from jitcore.ir.specialize.specialize import CompileFunction
 
-__all__ = ["Executor", "Specialization", "capture_guard"]
+__all__ = ["Executor", "Specialization", "StoredSpecialization", "capture_guard", "guards_of"]
 
 MAX_FRUITLESS = 16
 """How many calls of a region may find nothing native in it before no more look."""
@@ -67,79 +68,6 @@ MAX_SPECIALIZATIONS = 256
 def compilation() -> Any:
     """The module that compiles, which calls of what is known do not need."""
     return importlib.import_module("jitcore.compilation")
-
-
-def _not_native(*args: Any) -> Any:
-    raise AssertionError("a host plan has no entry")
-
-
-@dataclass(slots=True)
-class Specialization:
-    """One compiled form of a graph.
-
-    Parameters
-    ----------
-    kind : str
-        ``"STATIC"`` or ``"DYNAMIC"``.
-    key : tuple
-        The descriptions it was compiled for; dynamic ones have None for extents other than 1.
-    form : tuple
-        The structure of the arguments, for which the strategy has a budget.
-    typed : Graph
-        The graph with its types, before fusion.
-    plan : NativePlan or HostPlan
-    assumed : list of Capture
-        What functions and classes that came in as values were found to be.
-    descriptions : tuple
-        Those of the arguments it was compiled for.
-    """
-
-    kind: str
-    key: tuple[Description, ...]
-    form: tuple[Description, ...]
-    typed: Graph
-    plan: NativePlan | HostPlan
-    assumed: list[Capture]
-    descriptions: tuple[Description, ...] = ()
-    direct: Callable[..., Any] = _not_native
-
-    def holds(self) -> bool:
-        """Whether what it was built from, besides the arguments and the graph, is unchanged."""
-        try:
-            return all(capture.read() is capture.value for capture in self.assumed)
-        except NameError:
-            return False
-
-
-class StoredSpecialization(Specialization):
-    """A form that another process has compiled; what calls do not need is made when asked for."""
-
-    __slots__ = ("_remake",)
-
-    def __init__(
-        self,
-        kind: str,
-        key: tuple[Description, ...],
-        form: tuple[Description, ...],
-        plan: StoredPlan,
-        remake: Callable[[], Specialization],
-    ) -> None:
-        self.kind, self.key, self.form, self.plan = kind, key, form, plan
-        self.assumed = []
-        self.descriptions = ()
-        self._remake = functools.cache(remake)
-        plan.remake = self._plan
-
-    def _plan(self) -> NativePlan:
-        made = self._remake().plan
-        assert isinstance(made, NativePlan)
-        return made
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "typed":
-            raise AttributeError(name)
-        self.typed = self._remake().typed
-        return self.typed
 
 
 class Executor:
@@ -166,6 +94,10 @@ class Executor:
         graph captures always has: weights do not change their shapes from call to call.
     idle : set, optional
         A region adds itself where there turns out to be nothing native in it.
+    left : set, optional
+        Takes the places of loops that turn out to be left to Python.
+    is_plain : bool
+        Whether ``fallback`` is plain Python, which takes nothing for granted.
 
     Attributes
     ----------
@@ -175,6 +107,8 @@ class Executor:
         The numbers of the inputs whose values are part of a specialization's key.
     replays : bool
         Whether calls with arrays on a device are recorded when they come again.
+    apart : dict
+        Functions that host programs call, instead of doing what they do, and their compiled forms.
     lists : frozenset of int
         The numbers of the arguments that are lists and Python's, while that is compiled.
     refusal : str
@@ -198,6 +132,8 @@ class Executor:
         depth: int = 0,
         exact: frozenset[int] = frozenset(),
         idle: set[Any] | None = None,
+        left: set[SourceRange] | None = None,
+        is_plain: bool = True,
     ) -> None:
         self.graph = graph
         self.argument_code = ArgumentCode(graph)
@@ -206,18 +142,21 @@ class Executor:
         self.exact = exact | {n for n, value in enumerate(graph.inputs) if value in captured}
         self.name = name
         self.fallback = fallback
+        self.is_plain = is_plain
         self.captures = captures
         self.compile_function = compile_function
         self.numerics = numerics
         self.depth = depth
         self.waits = depth > 0 and compilation().waits_for_types(graph)
         self.idle = set() if idle is None else idle
+        self.left = set() if left is None else left
+        self.apart: dict[Callable[..., Any], Any] = {}
         self.miss = miss or self._run_positional
         self._publish = publish
         self._receivers: set[int] = set()
         self.entry: Callable[..., Any] = self.miss
         self.specializations: list[Specialization] = []
-        self._refused = HostPlan(graph, fallback)
+        self._refused = HostPlan(graph, fallback, is_plain=is_plain)
         self._static: dict[tuple[Description, ...], Specialization] = {}
         self._dynamic: dict[tuple[Description, ...], Specialization] = {}
         self._counts: dict[tuple[Description, ...], int] = {}
@@ -253,6 +192,8 @@ class Executor:
         device = device_number((*args, *captured) if captured else args)
         if device is not None:
             return self._on_device(device).run(args, captured)
+        if self.left and not self.depth:
+            self._take_functions_apart()
         found = self.specialization((*args, *captured))
         if self.depth and (found is None or compilation().is_fruitless(found.plan)):
             self._note_fruitless()
@@ -260,29 +201,42 @@ class Executor:
             return self.fallback(*args)
         if isinstance(found.plan, HostPlan):
             if found.plan.idle:
-                compilation().take_idle_regions_out(self, found.plan)
-                self._chain()
-            may_enter = not self.place and self.argument_code.is_known(args)
-            if may_enter and comes_again(found.plan, args):
-                self._enter_directly(found, found.plan, (*args, *captured))
+                self._take_idle_regions_out(found.plan)
+            if not self.place and comes_again(found.plan, args):
+                is_known = self.argument_code.is_known(args)
+                if not is_known and not self.depth:
+                    compilation().leave_single_numbers(self, found.plan)
+                is_known |= found.plan.is_plain
+                self._enter_directly(found, found.plan, (*args, *captured), is_known)
             return found.plan.run(*args, *captured)
         # The entry has refused this call, or is new.
         if not (self.place or captured) and comes_again(self._refused, args):
-            self._enter_directly(found, self._refused, args)
+            self._enter_directly(found, self._refused, args, self._refused.is_plain)
         return found.direct(*args)
 
+    def _take_functions_apart(self) -> None:
+        with self._lock:
+            if self.left and compilation().take_functions_apart(self):
+                for one in [one for one in self.specializations if isinstance(one.plan, HostPlan)]:
+                    self._forget(one)
+
+    def _take_idle_regions_out(self, plan: HostPlan) -> None:
+        with self._lock:
+            if plan.idle:  # no other thread has done it meanwhile
+                compilation().take_idle_regions_out(self, plan)
+                self._chain()
+
     def _enter_directly(
-        self, found: Specialization, plan: HostPlan, values: tuple[Any, ...]
+        self, found: Specialization, plan: HostPlan, values: tuple[Any, ...], is_known: bool
     ) -> None:
         """Give a program of Python's an entry for calls like this one."""
-        assumed = [capture_guard(one) for one in found.assumed]
-        guards = [one for one in (*self.captures, *assumed) if one is not None]
-        if len(guards) < len(self.captures) + len(assumed):
+        if None in map(capture_guard, found.assumed):
             return
+        guards = (*self.captures, *guards_of(found.assumed))
         exact = None if found.kind == "STATIC" else self.exact
         with self._lock:
             name = f"{self._symbol()}_host{len(plan.entries)}"
-            entry = host_entry(found.key, values, guards, exact, name=name)
+            entry = host_entry(found.key, values, guards, exact, is_known=is_known, name=name)
             plan.entries += [] if entry is None else [entry]
             self._chain()
 
@@ -331,8 +285,7 @@ class Executor:
         functions that the program makes anew at each call.
         """
         given = describe_all(args, self.constants | self.extents if static else self.constants)
-        if not self.place:
-            given = tuple(map(without_bfloat16, given))
+        given = given if self.place else tuple(map(without_bfloat16, given))
         found = tuple(map(self._as_list, itertools.count(), given))
         if self._takes_objects():
             found = tuple(map(self._as_object, itertools.count(), found, args))
@@ -461,6 +414,9 @@ class Executor:
             self._python_lists.add(taken_apart(self.describe(args)))
             made = self._attempt(args, kind, is_native=False)
         assert made is not None
+        if isinstance(made.plan, HostPlan) and not self.depth:
+            compilation().take_functions_apart(self)
+            made = (self._attempt(args, kind, is_native=False) if self.apart else None) or made
         return made
 
     def _attempt(
@@ -549,7 +505,8 @@ class Executor:
         following: Callable[..., Any] = self.miss
         self._receivers.clear()
         plans = [one.plan for one in self.specializations if isinstance(one.plan, HostPlan)]
-        bound = bind_host_entries([*plans, self._refused], following, name=self.name)
+        plans.append(self._refused)
+        bound = bind_host_entries(plans, following, self.argument_code, name=self.name)
         for one in self.specializations:
             if isinstance(one.plan, NativePlan) and None not in map(capture_guard, one.assumed):
                 bound.append(self._bind(one, bound[-1] if bound else following))
@@ -571,12 +528,18 @@ class Executor:
         """What a native function that could not finish leads to."""
         assert isinstance(found.plan, NativePlan)
         sites, signature = found.plan.sites, found.plan.signature
+        # To say it once is enough.
+        loops = compilation().loops_of(self.graph) if self.depth else set()
 
         def handle(status: int, payload: int, *args: Any) -> Any:
             site = None if status == LEFT_TO_PYTHON else sites[status - 1]
             if site is None or not site.after_write:
                 try:
-                    return self.fallback(*args)
+                    result = self.fallback(*args)
+                    if loops and site is not None:
+                        self.left |= loops
+                        loops.clear()
+                    return result
                 except Exception as error:
                     raise for_user(error)  # noqa: B904  # it is the same one
             numbers = (ctypes.c_int64 * site.payload).from_address(payload)
@@ -593,6 +556,13 @@ def capture_guard(capture: Capture) -> CaptureGuard | None:
     expected = ABSENT if capture.value is MISSING else capture.value
     is_input = capture.input is not None
     return CaptureGuard(capture.container, capture.key, None if is_input else expected, is_input)
+
+
+def guards_of(assumed: Sequence[Capture]) -> tuple[CaptureGuard, ...]:
+    """The compiled checks of what a specialization assumes, and of the functions in it."""
+    code = states_of(one.value for one in assumed)
+    guards = filter(None, map(capture_guard, assumed))
+    return (*guards, *itertools.chain.from_iterable(one.guards() for one in code))
 
 
 def _identifier(name: str) -> str:

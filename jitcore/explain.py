@@ -16,6 +16,7 @@ from jitcore import strategy
 from jitcore.codegen.runtime.functions import memory_in_use, most_memory_in_use
 from jitcore.devices import is_device_array
 from jitcore.differences import assumption, differences
+from jitcore.frontend.layers import script_state
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.plans import HostPlan, NativePlan
@@ -86,7 +87,17 @@ def explain(function: ScriptFunction) -> Any:
     >>> report.result.shape
     (3,)
     """
-    return function.explain
+    try:
+        return compiled_form(function).explain
+    except AttributeError:
+        found = type(function).__name__
+        raise TypeError(f"explain() takes what script() gave; found {found}") from None
+
+
+def compiled_form(function: Any) -> Any:
+    """What `script` gave, of a module its ``forward``: the module may have any names itself."""
+    is_module = script_state(function, "_compiled_methods") is not None
+    return function.forward if is_module else function
 
 
 def explain_call(
@@ -108,6 +119,9 @@ def explain_call(
     result = function(*args, **kwargs)
     executor.wait()
     seconds = time.perf_counter() - begin_call
+    if found is not None and not any(found is one for one in executor.specializations):
+        # The call has shown that some functions do better when they are compiled for themselves.
+        found = executor.specialization(inputs)
     peak = most_memory_in_use() - before
     is_new = found is not None and not any(found is one for one in earlier)
     compilation = compiled - begin if is_new else 0.0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
+from jitcore.errors import Error
 from jitcore.executor import Executor
+from jitcore.function_states import FunctionState
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph
 
-__all__ = ["Form", "calls", "holds"]
+__all__ = ["Form", "calls", "holds", "run_watched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,19 @@ class Form:
         Entries check all that the graph assumes.
     is_recursive : bool
         The graph calls the function itself.
+    code : tuple of FunctionState
+        Of the functions that the graph was compiled from.
     """
 
     graph: Graph
     executor: Executor
     is_guarded: bool
     is_recursive: bool
+    code: tuple[FunctionState, ...]
+
+    def holds(self) -> bool:
+        """Whether all that the graph was made of is as it was."""
+        return holds(self.graph) and all(one.holds() for one in self.code)
 
 
 def holds(graph: Graph) -> bool:
@@ -39,10 +49,32 @@ def holds(graph: Graph) -> bool:
 def calls(graph: Graph, function: object) -> bool:
     """Whether a graph, or what it calls, calls a function as recursion does."""
     for node in graph.nodes():
-        held = node.attributes.get("value")
-        if isinstance(held, functools.partial) and held.func is function:
+        held: Any = node.attributes.get("value")
+        if issubclass(type(held), functools.partial) and held.func is function:
             return True
         called = node.attributes.get("graph")
         if isinstance(called, Graph) and calls(called, function):
             return True
     return False
+
+
+def run_watched(form: Form, parameters: tuple[Any, ...], captured: tuple[Any, ...]) -> Any:
+    """Run a graph that cannot be made anew, beside code that may assign what it has read.
+
+    Raises
+    ------
+    Error
+        It has assigned some of that.
+    """
+    captures = form.graph.captures
+    before = [one.read() for one in captures]
+    result = form.executor.run(parameters, captured)
+    pairs = zip(captures, before, strict=True)
+    changed = [one.path for one, value in pairs if one.read() is not value]
+    if changed:
+        raise Error(
+            f"'{form.executor.name}' has no source to be compiled from: it has read "
+            f"{', '.join(changed)} when the call began, and code in the arguments has assigned "
+            "that since.\nScript the module from its source, or assign it between calls."
+        )
+    return result

@@ -126,6 +126,10 @@ class FrozenFunction(ScriptFunction):
         """The graph as Python source."""
         return print_host(self.graph, name=self.__name__, places=True).source
 
+    @property
+    def _fallback(self) -> Callable[..., Any]:
+        return self._plain
+
     def _plain(self, *parameters: Any) -> Any:
         """The graph as it was frozen, as a host program in which nothing is fused."""
         if self._host is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.argument_code import ArgumentCode
 from jitcore.codegen.engine import CompiledModule, compile_module
 from jitcore.codegen.entries.entry import CaptureGuard, Entry, bind
 from jitcore.codegen.entries.host_entry import make_host_entry
@@ -31,11 +32,21 @@ _DESCRIBED = (np.ndarray, np.generic, int)
 
 @dataclass(slots=True)
 class HostEntry:
-    """One entry of a host program, and what it assumes."""
+    """One entry of a host program, and what it assumes.
+
+    Parameters
+    ----------
+    entry : Entry
+    module : CompiledModule
+    params : tuple of Param
+    is_known : bool
+        Whether this says all about the code that the arguments bring along.
+    """
 
     entry: Entry
     module: CompiledModule
     params: tuple[Param, ...]
+    is_known: bool
 
     @property
     def generality(self) -> int:
@@ -71,6 +82,7 @@ def host_entry(
     guards: Sequence[CaptureGuard],
     exact: frozenset[int] | None,
     *,
+    is_known: bool,
     name: str,
 ) -> HostEntry | None:
     """Compile the entry of a host program; None where it would take too many calls.
@@ -85,6 +97,8 @@ def host_entry(
         Of all captures.
     exact : frozenset of int or None
         The inputs whose extents count; None where all of them do.
+    is_known : bool
+        Whether the classes of the arguments say all about the code that they bring along.
     name : str
     """
     params = tuple(
@@ -96,7 +110,7 @@ def host_entry(
     entry = make_host_entry(params, name=name, captures=guards, translate=for_user)
     module = compile_module(entry.text, name=name, effort="code")
     entry.fill(module)
-    return HostEntry(entry, module, params)
+    return HostEntry(entry, module, params, is_known)
 
 
 def _param(description: Description, dynamic: bool, value: Any) -> Param:
@@ -113,16 +127,37 @@ def _param(description: Description, dynamic: bool, value: Any) -> Param:
 
 
 def bind_host_entries(
-    plans: Iterable[HostPlan], following: Callable[..., Any], *, name: str
+    plans: Iterable[HostPlan],
+    following: Callable[..., Any],
+    code: ArgumentCode,
+    *,
+    name: str,
 ) -> list[Callable[..., Any]]:
     """Bind the entries of host programs, each calling the one before where it does not hold.
 
-    The first to be asked are those that assume most.
+    The first to be asked are those that assume most.  Where the classes of the arguments do not say
+    all about their code, the program runs only if a look at that finds that it assigns nothing
+    which the graph takes for granted.  The plain function takes nothing for granted.
     """
     bound = []
     known = [(one, plan) for plan in plans for one in plan.entries]
     for one, plan in sorted(known, key=lambda pair: -pair[0].generality):
         address = one.module.address(one.entry.symbol)
-        following = bind(address, name, following, plan.run, owner=one)
+        run = plan.run
+        if not (plan.is_plain or one.is_known):
+            run = _after_look(run, following, code)
+        following = bind(address, name, following, run, owner=one)
         bound.append(following)
     return bound
+
+
+def _after_look(
+    run: Callable[..., Any], following: Callable[..., Any], code: ArgumentCode
+) -> Callable[..., Any]:
+    """A program that runs after a look at the code in the arguments, which otherwise go on."""
+
+    def look_and_run(*values: Any) -> Any:
+        args = values[: code.parameters]
+        return run(*values) if code.is_settled(args) else following(*args)
+
+    return look_and_run

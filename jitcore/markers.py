@@ -6,9 +6,11 @@ import builtins
 import functools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar, overload
+
+import numpy as np
 
 from jitcore.tracing.state import is_recording
 
@@ -87,8 +89,16 @@ def export(function: AnyFunction) -> AnyFunction:
 
 
 def _marked(function: AnyFunction, mark: str) -> AnyFunction:
-    target: Any = function.fget if builtins.isinstance(function, property) else function
-    target.__jitcore_mark__ = mark
+    target: Any = function
+    if builtins.isinstance(function, property):
+        target = function.fget
+    elif builtins.isinstance(function, (staticmethod, classmethod)):
+        target = function.__func__
+    try:
+        target.__jitcore_mark__ = mark
+    except AttributeError:
+        found = type(function).__name__
+        raise TypeError(f"{mark}() takes a function written in Python; found {found}") from None
     return function
 
 
@@ -161,6 +171,8 @@ def script_if_tracing(fn: Callable[..., Any]) -> ScriptIfTracing:
     >>> traced(np.array([1.0, 5.0]))
     array([2., 3.])
     """
+    if not callable(fn):
+        raise TypeError(f"script_if_tracing() takes a function; found {type(fn).__name__}")
     return ScriptIfTracing(fn)
 
 
@@ -173,7 +185,8 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     obj : object
     target_type : type or tuple of types
         Classes, ``list[int]``, ``dict[str, float]``, ``tuple[int, str]``, ``Optional[int]``,
-        ``Union[int, str]`` and nested ones.  An empty container has any type of its kind.
+        ``Union[int, str]``, ``Literal["a"]``, ``NDArray[np.float32]`` and nested ones.  An empty
+        container has any type of its kind.
 
     Examples
     --------
@@ -190,16 +203,35 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     origin, arguments = typing.get_origin(target_type), typing.get_args(target_type)
     if origin in (typing.Union, types.UnionType):
         return any(isinstance(obj, one) for one in arguments)
+    if origin is typing.Literal:
+        return any(type(obj) is type(one) and obj == one for one in arguments)
     if origin is None:
         return builtins.isinstance(obj, target_type)
-    return builtins.isinstance(obj, origin) and _has_elements(obj, origin, arguments)
+    return builtins.isinstance(obj, origin) and _has_arguments(obj, origin, arguments)
 
 
-def _has_elements(obj: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:
-    """Whether a container's elements have the types of its annotation's arguments."""
-    if issubclass(origin, dict):
+def _has_arguments(obj: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether a container's or an array's elements have the types that an annotation names."""
+    if not arguments:
+        return True
+    if issubclass(origin, np.ndarray):
+        shape, dtype = arguments
+        elements = typing.get_args(dtype)
+        return isinstance(obj.shape, shape) and all(_is_kind(obj.dtype.type, k) for k in elements)
+    if not issubclass(origin, Collection):
+        raise TypeError(f"isinstance() looks into containers only; found {origin.__name__}[...]")
+    if issubclass(origin, Mapping):
         key, value = arguments
         return all(isinstance(k, key) and isinstance(v, value) for k, v in obj.items())
     if issubclass(origin, tuple) and Ellipsis not in arguments:
         return len(obj) == len(arguments) and all(map(isinstance, obj, arguments))
     return all(isinstance(item, arguments[0]) for item in obj)
+
+
+def _is_kind(scalar: type, kind: Any) -> bool:
+    """Whether elements of a scalar type have a kind: a scalar type, or a union of some."""
+    if kind is Any:
+        return True
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return any(_is_kind(scalar, one) for one in typing.get_args(kind))
+    return issubclass(scalar, typing.get_origin(kind) or kind)

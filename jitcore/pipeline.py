@@ -80,6 +80,7 @@ __all__ = [
     "compile_native",
     "optimize",
     "without_idle_regions",
+    "without_regions",
 ]
 
 MakeRegion = Callable[[Graph, str, frozenset[int], set[Any]], Callable[..., Any]]
@@ -379,13 +380,25 @@ def without_idle_regions(plan: HostPlan, make_region: MakeRegion, *, name: str) 
 
     What does not wait for types in there may become smaller regions.
     """
-    for node in [node for node, region in plan.regions.items() if region in plan.idle]:
-        del plan.regions[node]
+    known = plan.regions
+    idle = [node for node, region in known.items() if region in plan.idle]
+    # Other threads may read what there was.
+    plan.regions = {node: region for node, region in known.items() if node not in idle}
+    for node in idle:
         dissolve(node)
     plan.idle.clear()
     plan.fruitless = None
     partition(plan.graph, defer=False)
     _make_regions(plan, make_region, name, exact=frozenset())
+
+
+def without_regions(plan: HostPlan) -> None:
+    """Print a program anew in which nothing is compiled."""
+    known, plan.regions = plan.regions, {}
+    for node in known:
+        dissolve(node)
+    plan.idle.clear()
+    plan.run = build_host(plan.graph)
 
 
 def _make_regions(
@@ -396,11 +409,12 @@ def _make_regions(
     log.graph_dump("regions", "after partition", lambda: str(graph))
     known = {value for number, value in enumerate(graph.inputs) if number in exact}
     found = graph.find_all_nodes("prim::NativeGroup")
-    before, plan.regions = plan.regions, {}
+    before, regions = plan.regions, dict[Node, Any]()
     for number, node in enumerate(found):
         inputs = frozenset(place for place, value in enumerate(node.inputs) if value in known)
         region_name = f"{name}_region{number}"
-        plan.regions[node] = before.get(node) or make_region(
+        regions[node] = before.get(node) or make_region(
             node.attributes["graph"], region_name, inputs, plan.idle
         )
-    plan.run = build_host(graph, regions=plan.regions)
+    plan.regions = regions
+    plan.run = build_host(graph, regions=regions)

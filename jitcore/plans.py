@@ -162,6 +162,8 @@ class HostPlan:
         Entries that call the program.
     fruitless : bool or None
         Whether the regions have nothing to do with arrays; None where nobody has looked.
+    is_plain : bool
+        Whether the plain function itself runs, which takes nothing for granted.
     """
 
     graph: Graph
@@ -175,3 +177,4 @@ class HostPlan:
     calls: dict[tuple[type, ...], int] = field(default_factory=dict)
     entries: list[HostEntry] = field(default_factory=list)
     fruitless: bool | None = None
+    is_plain: bool = False

@@ -9,6 +9,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from itertools import chain
 from types import FunctionType, MethodType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -18,14 +19,12 @@ from jitcore.codegen.runtime.functions import forget_native_call, last_native_ca
 from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard
-from jitcore.explain import Explanation, explain_call
-from jitcore.forms import Form, calls, holds
+from jitcore.explain import Explanation, compiled_form, explain_call
+from jitcore.forms import Form, calls, run_watched
 from jitcore.front_end import compile_argument, graph_of
-from jitcore.frontend.assignments import assigned_by
-from jitcore.frontend.constants import (
-    is_layer,
-    saved_program,
-)
+from jitcore.frontend.constants import is_layer, saved_program
+from jitcore.frontend.reached import is_in_class
+from jitcore.function_states import states_of
 from jitcore.grouped import grouped_graph
 from jitcore.ir.graph import Graph
 from jitcore.markers import ScriptIfTracing
@@ -101,36 +100,44 @@ class ScriptFunction:
     def __init__(self, function: FunctionType | MethodType, numerics: str | None = None) -> None:
         functools.update_wrapper(self, function)
         self.__wrapped_function__ = function
-        self._signature = inspect.signature(function, follow_wrapped=False)
         self._numerics = config.checked_numerics(numerics) if numerics is not None else None
-        self._parameters = list(self._signature.parameters.values())
-        self._bind = parameter_binder(self._signature)
-        self._is_simple = all(
-            one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in self._parameters
-        )
+        self._read_signature()
         self._reference = weakref.ref(self)
         self._forms: list[Form] = []
         self._assigned = set[str]()
         self._reset()
         _alive.add(self)  # from now on other threads may publish it anew
 
+    def _read_signature(self) -> None:
+        """Take the parameters from the function as it is now."""
+        self._own_state = states_of([self.__wrapped_function__] if self._is_plain else [])
+        self._signature = inspect.signature(self.__wrapped_function__, follow_wrapped=False)
+        self._parameters = list(self._signature.parameters.values())
+        self._bind = parameter_binder(self._signature)
+        self._is_simple = all(
+            one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in self._parameters
+        )
+
     def _reset(self) -> None:
         """Build the graph, and an executor for it, with the globals as they are now."""
         with waiting_collector():
             graph = self._build()
         guards = tuple(filter(None, map(capture_guard, graph.captures)))
+        captured = [one.value for one in graph.captures] if self._is_plain else []
+        code = (*self._own_state, *states_of(captured))
         executor = Executor(
             graph,
             name=self.__name__,
-            fallback=self._plain,
-            captures=guards,
+            fallback=self._fallback,
+            captures=(*guards, *chain.from_iterable(one.guards() for one in code)),
             compile_function=functools.partial(compile_argument, assigned=graph.assigned),
             numerics=lambda: self._numerics or config.numerics(),
             miss=self._miss if self._is_simple else self._run,
             publish=self._publish,
+            is_plain=self._is_plain,
         )
         is_guarded = len(guards) == len(graph.captures)
-        form = Form(graph, executor, is_guarded, calls(graph, self))
+        form = Form(graph, executor, is_guarded, calls(graph, self), code)
         self._forms = [*self._forms[1 - MAX_FORMS :], form]
         self._take_up(form)
 
@@ -155,7 +162,7 @@ class ScriptFunction:
     def _choose(self) -> None:
         """Take up the graph that fits the globals as they are now; build one if none does."""
         for form in self._forms:
-            if holds(form.graph):
+            if form.holds():
                 self._take_up(form)
                 return
         self._reset()
@@ -175,14 +182,17 @@ class ScriptFunction:
         global _last_called
         _last_called = self._reference
         forget_native_call()
+        ordered = self._ordered(args, kwargs)
         if self._form.is_guarded and not self._is_in_order(args, kwargs):
             # In order, an entry may take them.
-            return self._executor.entry(*self._ordered(args, kwargs))
-        return self._run(*self._ordered(args, kwargs))
+            return self._executor.entry(*ordered)
+        return self._run(*ordered)
 
     def _run(self, *parameters: Any) -> Any:
         """Run a call, whose parameters are in order, that no compiled entry has taken."""
         form, captured = self._taken_up(parameters)
+        if self.is_final and not form.executor.argument_code.is_settled(parameters):
+            return run_watched(form, parameters, captured)
         return form.executor.run(parameters, captured)
 
     def _taken_up(self, parameters: tuple[Any, ...]) -> tuple[Form, tuple[Any, ...]]:
@@ -192,8 +202,7 @@ class ScriptFunction:
         """
         form, captured = self._now()
         code = form.executor.argument_code
-        given = [] if self.is_final else code.of(parameters)
-        found = assigned_by(given) - self._assigned if given else set()
+        found = set() if self.is_final else code.assigned(parameters) - self._assigned
         if not code.is_concerned(parameters, found):
             return form, captured
         self._assigned |= found
@@ -295,6 +304,10 @@ class ScriptFunction:
 
     def _ordered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         """The parameters in order, defaults filled in."""
+        if not all(one.holds() for one in self._own_state):
+            # Its parameters may be others now.
+            self._read_signature()
+            self._reset()
         return args if self._is_in_order(args, keywords) else self._bound(args, keywords)
 
     @speaks_for_python
@@ -311,15 +324,23 @@ class ScriptFunction:
 
     def _now(self) -> tuple[Form, tuple[Any, ...]]:
         """The form for what is captured as it is now, and its captured inputs."""
-        if not holds(self._graph):
+        if not self._form.holds():
             self._choose()
         form = self._form  # read once: another thread may take up another
         return form, tuple(one.read() for one in form.graph.captures if one.input is not None)
 
+    @property
+    def _is_plain(self) -> bool:
+        """Whether what is not compiled is the plain function, and not a graph that is final."""
+        return not is_in_class(type(self), "__jitcore_graph__")
+
+    @property
+    def _fallback(self) -> Callable[..., Any]:
+        """What runs without compiled code: takes all parameters in order."""
+        return self.__wrapped_function__ if self._is_simple else self._plain
+
     def _plain(self, *parameters: Any) -> Any:
-        """The plain function, called with all its parameters in order."""
-        if self._is_simple:
-            return self.__wrapped_function__(*parameters)
+        """The plain function, given its parameters in the ways that it takes them."""
         args: list[Any] = []
         keywords: dict[str, Any] = {}
         for parameter, value in zip(self._parameters, parameters, strict=True):
@@ -440,7 +461,7 @@ def warmup(function: Any, *args: Any, **kwargs: Any) -> None:
         if not config.enabled():
             return
         raise TypeError(f"warmup() takes what script() gave; found {type(function).__name__}")
-    function.graph_for(*args, **kwargs)
+    compiled_form(function).graph_for(*args, **kwargs)
 
 
 @contextlib.contextmanager

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.errors import CompilationError
 from jitcore.front_end import graph_of
 from jitcore.frontend import is_library
-from jitcore.frontend.constants import function_mark
+from jitcore.frontend.constants import function_mark, marker
 from jitcore.source import has_source
 
 __all__ = ["check_class", "instead_of", "is_object", "is_shared"]
@@ -36,8 +37,15 @@ def check_class(class_: type) -> None:
     Raises
     ------
     CompilationError
-        One of them uses something that is not supported.
+        One of them uses something that is not supported, or it is a class of modules: each of
+        those is compiled for itself.
     """
+    scripts_itself = any("__jitcore_original__" in vars(base) for base in class_.__mro__)
+    if marker(class_, "__jitcore_module__") is True and not scripts_itself:
+        raise CompilationError(
+            f"script() takes a module; '{class_.__name__}' is the class of one",
+            hint=f"Make a module and script that: script({class_.__name__}(...)).",
+        )
     for function in _functions_in(class_):
         marked = function_mark(function) in ("ignore", "unused")
         if not marked and not is_library(function.__code__.co_filename) and has_source(function):

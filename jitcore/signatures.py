@@ -50,6 +50,7 @@ from jitcore.ir.types import (
     FLOAT,
     GENERATORS,
     INT,
+    MAX_TUPLES,
     SUPPORTED,
     Dim,
     KnownType,
@@ -111,8 +112,8 @@ _IN_LISTS = frozenset({int, float, bool})
 _FOREIGN: Description = ("any",)
 
 
-def describe(value: Any) -> Description:
-    """A hashable description of one argument."""
+def describe(value: Any, nesting: int = MAX_TUPLES) -> Description:
+    """A hashable description of one argument; what is in too many tuples is Python's."""
     kind = type(value)
     if kind is np.ndarray:
         return _describe_array(value)
@@ -124,24 +125,23 @@ def describe(value: Any) -> Description:
         return _FOREIGN
     if kind in GENERATORS:
         return ("generator", str(GENERATORS[kind]))
-    if isinstance(value, np.generic):
+    if issubclass(kind, np.generic):
         return ("numpy", value.dtype) if _is_native(value.dtype) else _FOREIGN
     if kind is list:
         return _describe_list(value)
-    if value is None or kind is str or isinstance(value, np.dtype):
+    if value is None or kind is str or issubclass(kind, np.dtype):
         return ("constant", kind, value)
-    if isinstance(value, _DEFINITIONS) or _is_compiled(value):
+    if issubclass(kind, _DEFINITIONS) or _is_compiled(value):
         return ("constant", kind, _Identity(value))
-    if kind is tuple:
-        return ("tuple", None, *map(_describe_item, value))
-    if is_named_tuple(kind):
-        return ("tuple", kind, *map(_describe_item, value))
+    if nesting and (kind is tuple or is_named_tuple(kind)):
+        items = (_describe_item(item, nesting - 1) for item in value)
+        return ("tuple", None if kind is tuple else kind, *items)
     return _FOREIGN
 
 
-def _describe_item(value: Any) -> Description:
+def _describe_item(value: Any, nesting: int = MAX_TUPLES) -> Description:
     """An item of a tuple: lists in there stay Python's."""
-    return _FOREIGN if type(value) is list else describe(value)
+    return _FOREIGN if type(value) is list else describe(value, nesting)
 
 
 def _describe_list(value: list[Any]) -> Description:
@@ -242,13 +242,13 @@ def describe_unknown() -> Description:
     return _FOREIGN
 
 
-def describe_constant(value: Any) -> Description:
+def describe_constant(value: Any, nesting: int = MAX_TUPLES) -> Description:
     """The description of an argument that the program must know when it is compiled."""
     if type(value) in (int, bool):
         return ("constant", type(value), value)
-    if type(value) is tuple:
-        return ("tuple", None, *(describe_constant(item) for item in value))
-    return describe(value)
+    if type(value) is tuple and nesting:
+        return ("tuple", None, *(describe_constant(item, nesting - 1) for item in value))
+    return describe(value, nesting)
 
 
 def describe_all(values: tuple[Any, ...], constants: frozenset[int]) -> tuple[Description, ...]:

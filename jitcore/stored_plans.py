@@ -44,6 +44,7 @@ __all__ = ["StoredConstants", "Subject", "load", "store"]
 _VERSION: Final = "2"
 _ROOT: Final = Path(__file__).parent
 _IMPORTED: Final = time.time_ns()
+_modules_checked = 0
 _NOT_PICKLED: Final = (
     pickle.UnpicklingError,
     ArithmeticError,
@@ -56,6 +57,7 @@ _NOT_PICKLED: Final = (
 )
 _MAKERS: Final = (
     "jitcore.codegen.runtime.blas",
+    "jitcore.codegen.runtime.lapack",
     "jitcore.codegen.runtime.numpy_loops",
     "jitcore.codegen.lower",
 )
@@ -158,11 +160,19 @@ def _described_sources() -> list[tuple[str, int, int]]:
 
 
 def _are_sources_unchanged() -> bool:
-    """Whether what was imported after the first key was made is still what that key says."""
+    """Whether what was imported after the first key was made is still what that key says.
+
+    To look at all files takes milliseconds, so it is only done after more has been imported.
+    """
+    global _modules_checked
+    modules = sum(name.startswith("jitcore.") for name in sys.modules)
     try:
-        return _sources() == _described_sources()
+        if modules != _modules_checked and _sources() != _described_sources():
+            return False
     except NoFingerprint:
         return False
+    _modules_checked = modules
+    return True
 
 
 def _sources() -> list[tuple[str, int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -19,6 +19,8 @@ _scoped: ContextVar[Strategy | None] = ContextVar("jitcore_fusion_strategy", def
 
 def _checked(strategy: Sequence[tuple[str, int]]) -> Strategy:
     checked: Strategy = []
+    if isinstance(strategy, str) or not isinstance(strategy, Iterable):
+        raise ValueError(f"a fusion strategy is a list of pairs (kind, depth); found {strategy!r}")
     for entry in strategy:
         if not isinstance(entry, (tuple, list)) or len(entry) != 2:
             raise ValueError(

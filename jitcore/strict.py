@@ -74,9 +74,19 @@ def check_strict_fusion(graph: Graph, decisions: list[Decision]) -> None:
     lines = []
     for node in unfused:
         where = str(node.source or "")
-        reason = node.host_reason or reasons.get((node.kind, where))
-        lines.append(f"  {node.kind} at {where}: {reason or 'it is not an elementwise operation'}")
+        reason = node.host_reason or reasons.get((node.kind, where)) or _reason_in_python(node)
+        lines.append(f"  {node.kind} at {where}: {reason}")
     raise Error("strict_fusion: found unfused operators:\n" + "\n".join(lines))
+
+
+def _reason_in_python(node: Node) -> str:
+    """Why an operation of a program that Python runs is in none of its native regions."""
+    op = TABLE.get(node.kind)
+    if op is None or op.hosted:
+        return "NumPy's own function computes it"
+    if op.scalar is not None:
+        return "Python runs what is around it, and it is too little for a region of its own"
+    return "it is not an elementwise operation"
 
 
 def _is_operator(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import itertools
 import linecache
 import math
@@ -329,7 +330,13 @@ def function_from_source(source: str, name: str = "f", **names: Any) -> Callable
     name : str
         The function in it.
     """
-    namespace: dict[str, Any] = {"np": np, "math": math, "__name__": "program", **names}
+    namespace: dict[str, Any] = {
+        "np": np,
+        "math": math,
+        "cmath": cmath,
+        "__name__": "program",
+        **names,
+    }
     exec(compile(source, register_source(source), "exec"), namespace)
     function: Callable[..., Any] = namespace[name]
     return function

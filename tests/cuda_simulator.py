@@ -369,17 +369,35 @@ def _joined_by_warps(join):
     return lambda x, dtype: _exchange(x, dtype, derive, "warp")
 
 
-def _scanned(join):
-    """What a thread and those before it hold, joined in their order."""
+def _before(join):
+    """What the threads before a thread hold, joined in order; a wrong value for the first."""
 
     def derive(given):
-        return list(itertools.accumulate(given, join))
+        return [given[-1], *itertools.accumulate(given, join)]
 
-    def whole(x, dtype):
+    def before(x, dtype):
         place = cuda.threadIdx.x
         return _exchange(x, dtype, derive, "block")[place]
 
-    return whole
+    return before
+
+
+def of_last_thread(x, dtype):
+    """What the last thread of the block holds."""
+    return _exchange(x, dtype, lambda given: given[-1], "block")
+
+
+def is_last_block(counter):
+    """Whether all other blocks have come here before; the count is 0 again after the last."""
+
+    def derive(_):
+        place = _place(counter, 0, np.dtype(np.uint32))
+        assert place[0] < cuda.gridDim.x, "a counter that was not 0"
+        is_last = bool(place[0] == cuda.gridDim.x - 1)
+        place[0] = 0 if is_last else place[0] + 1
+        return is_last
+
+    return _exchange(0, "int32", derive, "block")
 
 
 block_add = _joined(operator.add)
@@ -401,11 +419,13 @@ warp_min = _joined_by_warps(minimum)
 warp_max = _joined_by_warps(maximum)
 warp_and = _joined_by_warps(operator.and_)
 warp_or = _joined_by_warps(operator.or_)
-scan_add = _scanned(operator.add)
-scan_mul = _scanned(operator.mul)
-scan_min = _scanned(minimum)
-scan_max = _scanned(maximum)
+before_add = _before(operator.add)
+before_mul = _before(operator.mul)
+before_min = _before(minimum)
+before_max = _before(maximum)
 accumulate_add, accumulate_mul, accumulate_sub = operator.add, operator.mul, operator.sub
+accumulate_min, accumulate_max = minimum, maximum
+accumulate_minnum, accumulate_maxnum = np.fmin, np.fmax
 fabs, sqrt, floor, ceil, trunc, rint = np.fabs, np.sqrt, np.floor, np.ceil, np.trunc, np.rint
 copysign, negative, invert, fmod = np.copysign, np.negative, np.invert, np.fmod
 shift_left, shift_right = np.left_shift, np.right_shift
@@ -419,6 +439,32 @@ def quotient(x, y):
 
 def remainder(x, y):
     return np.fmod(x, y)
+
+
+def _overflows(operation):
+    """Whether what an operation on integers gives does not fit their dtype."""
+
+    def overflows(x, y):
+        limits = np.iinfo(np.asarray(x).dtype)
+        return not limits.min <= operation(int(x), int(y)) <= limits.max
+
+    return overflows
+
+
+add_overflows = _overflows(operator.add)
+sub_overflows = _overflows(operator.sub)
+mul_overflows = _overflows(operator.mul)
+
+
+def clz(x):
+    width = 8 * x.dtype.itemsize
+    return type(x)(width - (int(x) & (1 << width) - 1).bit_length())
+
+
+def ctz(x):
+    width = 8 * x.dtype.itemsize
+    low = int(x) & -int(x)
+    return type(x)(low.bit_length() - 1 if low else width)
 
 
 def popcount(x):

@@ -16,7 +16,7 @@ from fake_cuda import FakeDriver
 
 import jitcore
 from jitcore.codegen.cuda import driver, memory
-from jitcore.codegen.cuda.calls import Call, running
+from jitcore.codegen.cuda.calls import COUNTER_BYTES, Call, running
 from jitcore.codegen.cuda.compiler import compiling_by
 from jitcore.codegen.cuda.kernels import Kernel
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
@@ -73,6 +73,11 @@ class _Pool:
     def block(self, size):
         address = self._fake.allocate(size)
         return address, _Block(self._fake, address, size)
+
+    def scratch(self, size):
+        address, owner = self.block(size)
+        self._fake.fill(address, 0, COUNTER_BYTES)
+        return address, owner
 
 
 def _to_device(fake: FakeDriver, value: Any) -> Any:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from jitcore.frontend import compile_function
+from jitcore.frontend.constants import function_mark
 from jitcore.ir import interpreter
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import kind_of
@@ -51,7 +52,9 @@ def specialized(graph: Graph, args: Sequence[Any], *, dynamic: bool) -> Graph:
 
 
 def _compile_argument(function: Any) -> Graph | None:
-    return compiled_graph(function) if isinstance(function, FunctionType) else None
+    if not isinstance(function, FunctionType) or function_mark(function) == "ignore":
+        return None
+    return compiled_graph(function)
 
 
 def interpreted(

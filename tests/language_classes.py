@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from typing import List, Optional
+from collections.abc import Sequence
+from typing import List, Optional, Union
 
 import numpy as np
 from language_checking import Table
@@ -342,6 +344,102 @@ def alias_in_loop(n):
     return holder.vector.x, vector.y
 
 
+class Link:
+    def __init__(self, value, rest=None):
+        self.value = value
+        self.rest = rest
+
+
+def linked_list(values):
+    first = None
+    for value in values:
+        first = Link(value, first)
+    total, link = 0, first
+    while link is not None:
+        total = total * 10 + link.value
+        link = link.rest
+    return total, first
+
+
+def linked_list_of_numbers(n):
+    first = None
+    for i in range(n):
+        first = Link(i * i, first)
+    made = [Link(k) for k in range(n)]
+    total = 0
+    for link in made:
+        total += link.value
+    while first is not None:
+        total += first.value
+        first = first.rest
+    return total
+
+
+def objects_that_python_iterates_around(values):
+    one, other = Link(1), Link(2)
+    for value in values[:3]:
+        try:
+            values[0] = one.value
+        except TypeError:
+            one.value += value
+        one, other = other, one
+    for value in values[:3]:
+        one = Link(one.value, None)
+    other.rest = one
+    return one.value, values, other
+
+
+class Tree:
+    def __init__(self, value):
+        self.value = value
+        self.left = None
+        self.right = None
+
+    def insert(self, value):
+        side = "left" if value < self.value else "right"
+        below = getattr(self, side)
+        if below is None:
+            setattr(self, side, Tree(value))
+        else:
+            below.insert(value)
+
+
+def in_order(tree, found):
+    if tree is not None:
+        in_order(tree.left, found)
+        found.append(tree.value)
+        in_order(tree.right, found)
+
+
+def search_tree(values):
+    root = Tree(values[0])
+    for value in values[1:]:
+        root.insert(value)
+    found = []
+    in_order(root, found)
+    return found, root
+
+
+class Registered(abc.ABC):
+    """Has other classes for its own."""
+
+
+Registered.register(int)
+Registered.register(np.ndarray)
+
+
+def classes_in_unions(value):
+    nested = isinstance(value, (int | str, (list, (tuple,))))
+    optional = isinstance(value, Optional[int]), isinstance(value, Union[np.ndarray, list])
+    return nested, optional, isinstance(value, Registered), isinstance(value, Sequence)
+
+
+def classes_that_are_none(value, known):
+    if known:
+        return isinstance(value, (int, 5))
+    return isinstance(value, 5)
+
+
 def attributes_by_name(v):
     setattr(v, "x", 4.0)
     return getattr(v, "x"), hasattr(v, "zz"), getattr(v, "zz", 0)
@@ -352,7 +450,13 @@ def bound_methods(v):
     return f(Vector(1.0, 2.0)), Vector.dot(v, v)
 
 
+VALUES = [(3,), (4,), (2.5,), (X,), ("a",), ([1],), ((1,),), (None,)]
+
 PROGRAMS: Table = {
+    "`isinstance`, `type`": [
+        (classes_in_unions, VALUES),
+        (classes_that_are_none, [(3, True), (X, True), (3, False)]),
+    ],
     "classes": [
         (class_made, [(1.0,)]),
         (class_argument, [(Vector(1.0, 2.0), 3.0)]),
@@ -365,6 +469,10 @@ PROGRAMS: Table = {
         (objects_in_containers, [(1.0,)]),
         (attributes_by_name, [(Vector(1.0, 2.0),)]),
         (bound_methods, [(Vector(1.0, 2.0),)]),
+        (linked_list, [([3, 1, 2],), ([],)]),
+        (linked_list_of_numbers, [(5,), (0,)]),
+        (objects_that_python_iterates_around, [([3, 4],), ((3, 4, "a"),), ([],)]),
+        (search_tree, [([5, 2, 8, 1],)]),
     ],
     "operators of classes": [
         (class_operators, [(Vector(1.0, 2.0), Vector(0.5, 3.0))]),

@@ -100,6 +100,16 @@ def loop_over_int(n):
     return total
 
 
+def only_continues(n):
+    total = 1
+    for _ in range(n):
+        for _ in [n, 2]:
+            continue
+            total = n
+        total = -total
+    return total
+
+
 def break_and_continue(n):
     total = 0
     for i in range(n):
@@ -471,6 +481,7 @@ PROGRAMS: Table = {
     ],
     "`break`, `continue`, `return` anywhere": [
         (break_and_continue, [(10,), (0,)]),
+        (only_continues, [(3,), (0,)]),
         (early_returns, [(X, 0.5), (X, 5.0)]),
         (early_return_of_other_types, [(5,), (2,), (1,)]),
         (nested_loops_with_return, [(np.arange(6.0).reshape(2, 3),), (np.zeros((2, 2)),)]),

@@ -20,7 +20,12 @@ from opinfos_numeric import (
 )
 from opinfos_python import math_rows, operators_rows, python_rows
 from opinfos_reductions import linalg_rows, reductions_rows
-from opinfos_statistics import hosted_rows, outputs_rows, statistics_rows
+from opinfos_statistics import (
+    factorizations_rows,
+    hosted_rows,
+    outputs_rows,
+    statistics_rows,
+)
 
 __all__ = ["OPINFOS"]
 
@@ -48,6 +53,7 @@ def _all() -> Iterator[OpInfo]:
     yield from statistics_rows()
     yield from outputs_rows()
     yield from hosted_rows()
+    yield from factorizations_rows()
     yield from layers_rows()
 
 

@@ -240,6 +240,20 @@ def math_rows() -> Iterator[OpInfo]:
         "math::isclose", "math.isclose(a, b, rel_tol=0.5)", "math.isclose(a, b, abs_tol=j)",
         "math.isclose(a, b, 0.5)", numbers=((1.0, 1.5, 1), (2, 2.5, -1), (1e300, -1e300, 0)),
     )  # fmt: skip
+    complexes = ((1 + 2j,), (-3.0,), (0j,), (-0.0,), (1e-310 + 1e-311j,), (-2 - 0.5j,), (710j + 1,))
+    special = (
+        (complex("inf"),),
+        (complex("nan"),),
+        (complex(1, float("-inf")),),
+        (1e308 + 1e308j,),
+    )
+    for name in "phase polar exp sqrt isnan isinf isfinite".split():
+        numbers: tuple[tuple[complex], ...] = (*complexes, (709.5 + 1j,), (3,), (True,))
+        # Functions of what is not finite are Python's, which the matrix does not know.
+        numbers += special if name in ("phase", "isnan", "isinf", "isfinite") else ()
+        yield row(f"cmath::{name}", f"cmath.{name}(a)", numbers=numbers, ulp=8, complex_ulp=8)
+    pairs = ((2.0, 0.5), (-1.5, 3.0), (0.0, 1.0), (2.0, 0.0), (-0.0, -0.0), (3, True))
+    yield row("cmath::rect", "cmath.rect(a, b)", numbers=pairs, ulp=8, complex_ulp=8)
     yield row("math::log", "math.log(a, b)", numbers=_FLOAT_PAIRS, ulp=TRANSCENDENTAL)
     yield row("math::hypot", "math.hypot(a)", "math.hypot(a, b, a)", numbers=_FLOAT_PAIRS, ulp=8)
     yield row(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from op_samples import OpInfo, row
 
-__all__ = ["hosted_rows", "outputs_rows", "statistics_rows"]
+__all__ = ["factorizations_rows", "hosted_rows", "outputs_rows", "statistics_rows"]
 
 
 def statistics_rows() -> Iterator[OpInfo]:
@@ -117,19 +117,37 @@ def hosted_rows() -> Iterator[OpInfo]:
         "np.unique(s, return_inverse=True)",
         "len(np.unique(places))", "np.unique(s)", **every,
     )  # fmt: skip
-    square = "p[:, :3] * 0.5 + np.eye(len(p)) * 9"
-    numbers = {"dtypes": "lfdD", "reduction": True}
     yield row(
-        "np::inv", f"np.linalg.inv({square})", f"np.linalg.inv({square}) @ p", "np.linalg.inv(p)",
-        "np.linalg.inv(p[:, :3] * 0)", "np.linalg.inv(v)", **numbers,
+        "np::det", f"np.linalg.det({_SQUARE})", f"np.linalg.det({_SQUARE}) + 1",
+        "np.linalg.det(p)", f"np.linalg.det(np.stack([{_SQUARE}, {_SQUARE}]))",
+        dtypes="lfdD", reduction=True,
+    )  # fmt: skip
+
+
+_SQUARE = "p[:, :3] * 0.5 + np.eye(len(p)) * 9"
+
+
+def factorizations_rows() -> Iterator[OpInfo]:
+    """What LAPACK computes."""
+    numbers = {"dtypes": "lfdD", "layouts": True, "reduction": True}
+    yield row(
+        "np::inv", f"np.linalg.inv({_SQUARE})", f"np.linalg.inv({_SQUARE}) @ p", "np.linalg.inv(p)",
+        "np.linalg.inv(p[:, :3] * 0)", "np.linalg.inv(v)",
+        f"np.linalg.inv(np.stack([{_SQUARE}, {_SQUARE}]))", f"np.linalg.inv(({_SQUARE}).T)",
+        **numbers,
     )  # fmt: skip
     yield row(
-        "np::det", f"np.linalg.det({square})", f"np.linalg.det({square}) + 1", "np.linalg.det(p)",
-        f"np.linalg.det(np.stack([{square}, {square}]))", **numbers,
+        "np::solve", f"np.linalg.solve({_SQUARE}, p)", f"np.linalg.solve({_SQUARE}, v[:3]) + 1",
+        f"np.linalg.solve({_SQUARE}, v)", "np.linalg.solve(p, p)", "np.linalg.solve(p[:, :3], x)",
+        f"np.linalg.solve({_SQUARE}, p[::-1].T)", f"np.linalg.solve({_SQUARE}, p[:, :0])",
+        **numbers,
     )  # fmt: skip
+    positive = "p @ p.T.conj() + np.eye(len(p)) * 9"
     yield row(
-        "np::solve", f"np.linalg.solve({square}, p)", f"np.linalg.solve({square}, v[:3]) + 1",
-        f"np.linalg.solve({square}, v)", "np.linalg.solve(p, p)", **numbers,
+        "np::cholesky", f"np.linalg.cholesky({positive})", f"np.linalg.cholesky({positive}) + p[0]",
+        f"np.linalg.cholesky(-({positive}))", "np.linalg.cholesky(p)", "np.linalg.cholesky(v)",
+        f"np.linalg.cholesky({positive}, upper=True)", f"np.linalg.cholesky(({positive})[None])",
+        f"np.linalg.cholesky({_SQUARE})", **numbers,
     )  # fmt: skip
 
 

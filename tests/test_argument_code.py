@@ -172,7 +172,7 @@ def test_operators_of_parts_of_arguments(function, make, monkeypatch):
 )
 def test_what_is_not_run_is_not_looked_at(function, make, monkeypatch):
     looks: list[object] = []
-    monkeypatch.setattr(import_module("jitcore.script"), "assigned_by", looks.append)
+    monkeypatch.setattr(import_module("jitcore.argument_code"), "assigned_by", looks.append)
     scripted, held = script(function), make()
     for x in (X, 2.0, np.arange(5), np.arange(6.0).reshape(2, 3)):
         args = (x, held) if isinstance(function, nn.Module) else (held, x)

@@ -595,9 +595,9 @@ class Imposing:
 def test_what_objects_assign_of_themselves_is_no_change_of_modules():
     assert assigned_by([Settings(scale=1), Settings]) == set()
     assert assigned_by([Settings.update]) == {ANY_ATTRIBUTE, "changes", "given"}
-    assert assigned_by([Imposing.drop]) == {"level"}
+    assert assigned_by([Imposing.drop]) == {"level", "* level"}
     assert assigned_by([Endless()]) == set()
-    assert assigned_by([Imposing()]) == {"level", ANY_ATTRIBUTE}
+    assert assigned_by([Imposing()]) == {"level", "* level", ANY_ATTRIBUTE}
 
 
 class Checked(nn.Module):

@@ -22,7 +22,7 @@ import jitcore
 from jitcore import cuda
 from jitcore.codegen.cuda import calls, driver, memory
 from jitcore.codegen.cuda.callbacks import definitions
-from jitcore.codegen.cuda.calls import Call, running
+from jitcore.codegen.cuda.calls import COUNTER_BYTES, Call, running
 from jitcore.codegen.cuda.memory import array_of, array_strides, make_shadow
 from jitcore.codegen.engine import compile_module
 from jitcore.codegen.entries.array_orders import order_number
@@ -52,6 +52,11 @@ class Allocator:
         owner = Owner()
         self.owners.add(owner)
         return self._driver.allocate(size), owner
+
+    def scratch(self, size: int) -> tuple[int, Any]:
+        address, owner = self.block(size)
+        self._driver.fill(address, 0, COUNTER_BYTES)
+        return address, owner
 
 
 @pytest.fixture

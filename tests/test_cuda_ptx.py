@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from device_runs import compile_on_device
-from test_cuda_programs import PROGRAMS, X, layer_norm, log_softmax, rms_norm, softmax
+from test_cuda_programs import PROGRAMS, X, layer_norm, log_softmax, rms_norm, softmax, total
 
 from jitcore.codegen.cuda.compiler import compile_kernel, to_ptx
 from jitcore.codegen.cuda.driver import DriverError
@@ -74,6 +74,28 @@ def test_compiles_without_local_memory(function, args, capability):
 def test_float32_programs_have_no_double_precision(name):
     function, args = case(name)
     assert not count(r"\.f64", ptx_of((function, args), (9, 0)))
+
+
+def angles(x):
+    return np.sin(x), np.cos(x), np.tan(x)
+
+
+def complex_functions(x):
+    return np.exp(x), np.abs(x)
+
+
+def of_two(x, y):
+    return x**y, np.hypot(x, y)
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [(angles, (WIDE,)), (complex_functions, (WIDE.astype(np.complex64),)), (of_two, (WIDE, WIDE))],
+)
+def test_functions_of_float32_have_no_double_precision(function, args):
+    texts = ptx_of((function, args), (9, 0))
+    assert count(r"sqrt\.rn\.f32|fma\.rn\.f32", texts) > 20
+    assert not count(r"\.f64|\.local\b|\.extern \.func", texts)
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=["sm_80", "sm_90"])
@@ -227,6 +249,23 @@ def test_parts_of_few_long_rows_are_read_by_vectors():
 
 def means(x):
     return x.mean(axis=1)
+
+
+def test_totals_are_one_kernel_without_a_division_before_loads():
+    (text,) = ptx_of((total, (np.ones(1 << 24, np.float32),)), (9, 0))
+    before, _, joining = text.partition("atom.acq_rel.gpu.inc")
+    assert count(r"ld\.global\.v4\.f32", [before]) == 2 and count(r"ld\.global", [joining])
+    assert not count(r"\b(div|rem)\.", [before]) and not count(r"\.f64|\.local\b", [text])
+
+
+def running_rows(x):
+    return np.cumsum(x, axis=1)
+
+
+def test_scans_of_rows_are_moved_by_vectors():
+    (text,) = ptx_of((running_rows, (WIDE,)), (9, 0))
+    assert count(r"ld\.global\.v4\.f32", [text]) == count(r"st\.global\.v4\.f32", [text]) == 1
+    assert not count(r"\.f64|\.local\b|\b(div|rem)\.", [text])
 
 
 def test_transposes_go_through_shared_memory():

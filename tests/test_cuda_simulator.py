@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+import itertools
+
+import cuda_simulator
 import numba
 import numpy as np
 import pytest
 from cuda_simulator import cuda
+
+from jitcore.codegen import primitives
 
 COUNT = 64
 
@@ -64,3 +69,20 @@ def test_a_missing_barrier_shows() -> None:
 def test_a_barrier_that_only_some_threads_reach() -> None:
     with pytest.raises(AssertionError, match="not all threads"):
         run(uneven)
+
+
+def test_all_primitives_are_there() -> None:
+    assert not [one for one in primitives.__all__ if not hasattr(cuda_simulator, one)]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "u8"])
+def test_integers_are_those_of_the_primitives(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    edges = [limits.min, 0, 1, 2, 1 << limits.bits // 2, limits.max - 1, limits.max]
+    for x, y in itertools.product(map(np.dtype(dtype).type, edges), repeat=2):
+        for name, wanted in (("add", int(x) + int(y)), ("mul", int(x) * int(y))):
+            found = getattr(cuda_simulator, f"{name}_overflows")(x, y)
+            assert found == (wanted not in range(limits.min, limits.max + 1))
+        bits = np.binary_repr(x, limits.bits)
+        assert cuda_simulator.clz(x) == len(bits) - len(bits.lstrip("0"))
+        assert cuda_simulator.ctz(x) == len(bits) - len(bits.rstrip("0"))

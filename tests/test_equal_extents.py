@@ -196,3 +196,26 @@ def test_products_of_few_terms(dtype: str, rows: int, terms: int, columns: int) 
     check(product, left, right, reduction=True)
     check(product, np.stack([left] * 3), right, reduction=True)
     check(product, left, right[:, ::-1], reduction=True)
+    transposed = np.ascontiguousarray(right.T).T
+    check(product, left, transposed, reduction=True)
+    check(product, np.stack([left] * 3), transposed, reduction=True)
+
+
+def moved(points, matrix, offset):
+    return points @ matrix.T + offset
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("terms, columns", [(3, 3), (2, 2), (4, 3), (3, 9)])
+def test_points_times_small_matrices(dtype: str, terms: int, columns: int) -> None:
+    random = np.random.default_rng(8)
+    points = random.standard_normal((2001, terms)).astype(dtype)
+    points[5], points[6], points[7] = np.inf, np.nan, -0.0
+    both = random.standard_normal((columns, terms + 1)).astype(dtype)
+    matrix, offset = both[:, :terms].copy(), both[:, terms].copy()
+    compiled = script(moved)
+    compiled(points, matrix, offset)
+    assert "jc_gemm" not in (source := compiled.kernels[0].source)
+    assert "few_rows" not in source and "jc_matmul" not in source
+    check(moved, points, matrix, offset, reduction=True)
+    check(moved, points[::-3], matrix[:, ::-1], offset, reduction=True)

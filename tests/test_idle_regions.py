@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
-from jitcore import script
+from jitcore import compilation, script
 from jitcore.executor import MAX_FRUITLESS, Executor
 from jitcore.pipeline import HostPlan
 
@@ -34,6 +37,30 @@ def test_regions_of_single_numbers_are_given_up():
     for _ in range(MAX_FRUITLESS + 1):  # one of the regions is called once in each call
         assert scripted(*words) == edit_distance(*words)
     assert not plan_of(scripted).regions
+
+
+def test_one_thread_gives_regions_up(monkeypatch):
+    taken_out, working, together = compilation.take_idle_regions_out, [], []
+
+    def slowly(executor, plan):
+        working.append(plan)
+        time.sleep(0.02)  # so that others come by meanwhile
+        together.append(sum(one is plan for one in working))
+        taken_out(executor, plan)
+        working[:] = [one for one in working if one is not plan]
+
+    monkeypatch.setattr(compilation, "take_idle_regions_out", slowly)
+    scripted = script(edit_distance)
+    words = list("kitten sitting"), list("sitting kitten")
+    expected = edit_distance(*words)
+
+    def call(_):
+        return [scripted(*words) for _ in range(MAX_FRUITLESS + 1)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(call, range(4)):
+            assert found == [expected] * (MAX_FRUITLESS + 1)
+    assert set(together) == {1}
 
 
 def scaled(parts, names):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,11 @@ import language_strings
 import language_types
 import numpy as np
 import pytest
-from language_checking import Table, assert_like_python, place_of, programs_in
+from language_checking import Program, Table, assert_like_python, place_of, programs_in
+from numpy.typing import NDArray
 
 import jitcore
+from jitcore import nn
 
 TABLES: tuple[Table, ...] = (
     language_types.PROGRAMS,
@@ -38,6 +40,7 @@ TABLES: tuple[Table, ...] = (
     language_classes.PROGRAMS,
 )
 PROGRAMS = [program for table in TABLES for program in programs_in(table)]
+X = np.ones((2, 3), np.float32)
 PAGE = Path(__file__).parents[1] / "LANGUAGE.md"
 
 
@@ -240,6 +243,29 @@ def test_objects_keep_their_identity() -> None:
         assert scripted(value) is value
 
 
+class AsksTheValue(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, np.ndarray) or value == 3
+
+
+class Three(metaclass=AsksTheValue):
+    pass
+
+
+@typing.runtime_checkable
+class Shaped(typing.Protocol):
+    shape: tuple[int, ...]
+
+
+def decided_by_classes(value):
+    return isinstance(value, Three), isinstance(value, (str, Three)), isinstance(value, Shaped)
+
+
+def test_classes_that_look_at_more_than_the_class() -> None:
+    calls = [(3,), (4,), (2.5,), (X,), ("a",), ([1],), (None,)]
+    assert_like_python(Program("`isinstance`, `type`", decided_by_classes, calls))
+
+
 # jitcore.isinstance
 
 
@@ -262,10 +288,58 @@ def test_objects_keep_their_identity() -> None:
         ("a", (int, str), True),
         (3, Any, True),
         ({1, 2}, set[int], True),
+        ({1, "a"}, frozenset[int], False),
+        (["a"], typing.List, True),  # noqa: UP006  # without the type of its elements
+        ({"a": 1}, Mapping[str, int], True),
+        ("a", typing.Literal["a", "b"], True),
+        (True, typing.Literal[1], False),
+        (X, NDArray[np.float32], True),
+        (X, NDArray[np.float64], False),
+        (X, NDArray[np.floating[Any]], True),
+        (X, NDArray[np.float32 | np.int8], True),
+        (X, NDArray[Any], True),
+        (X, np.ndarray[tuple[int], np.dtype[np.float32]], False),
+        ([X], list[NDArray[np.float32]], True),
     ],
 )
 def test_isinstance(value: Any, type_: Any, expected: bool) -> None:
     assert jitcore.isinstance(value, type_) is expected
+
+
+def test_isinstance_does_not_use_iterators_up() -> None:
+    values = iter([1, 2])
+    with pytest.raises(TypeError, match="looks into containers only; found Iterator"):
+        jitcore.isinstance(values, Iterator[int])
+    assert list(values) == [1, 2]
+
+
+def test_marks_of_what_is_no_function() -> None:
+    markers: list[Any] = [jitcore.ignore, jitcore.export, jitcore.unused]
+    for mark in markers:
+        with pytest.raises(TypeError, match=r"\(\) takes a function written in Python; found int"):
+            mark(3)
+    with pytest.raises(TypeError, match=r"script_if_tracing\(\) takes a function; found str"):
+        jitcore.script_if_tracing("f")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"explain\(\) takes what script\(\) gave; found int"):
+        jitcore.explain(3)  # type: ignore[arg-type]
+
+
+def test_marks_above_static_and_class_methods() -> None:
+    class Marked(nn.Module):
+        @jitcore.ignore
+        @staticmethod
+        def items(x):
+            yield x
+
+        @jitcore.ignore
+        @classmethod
+        def doubled(cls, x):
+            return [*cls.items(x), *cls.items(x)]
+
+        def forward(self, x):
+            return self.doubled(x)
+
+    assert jitcore.script(Marked())(3) == [3, 3]
 
 
 def test_interface_takes_a_class() -> None:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import jitcore
@@ -127,3 +130,39 @@ def test_functions_that_come_in_may_ask_whether_they_are_compiled():
         assert scripted(len, TABLE) == (2, str(TABLE))
     assert script(passed_on)(script(asks), TABLE)[0] is True
     assert script(calls_inner)(TABLE)[0] is True
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+def dot(p, q):
+    return p.x * q.x + p.y * q.y
+
+
+def nearest(p, circles):
+    """A few single numbers at a time, of arguments in which functions may be."""
+    best = math.inf
+    for centre, radius in circles:
+        apart = Point(centre.x - p.x, centre.y - p.y)
+        best = min(best, math.sqrt(dot(apart, apart)) - radius)
+    return best, running_code()
+
+
+def smoothed(p, circles):
+    """The same, and arrays on the way."""
+    total = np.zeros(64)
+    for centre, radius in circles:
+        total = total * centre.x + np.sqrt(np.abs(total) + radius) - p.y
+    return total, running_code()
+
+
+@pytest.mark.parametrize(("program", "is_left"), [(nearest, True), (smoothed, False)])
+def test_a_few_single_numbers_are_not_worth_a_look_at_the_arguments(program, is_left):
+    scripted = script(program)
+    for number in range(40):
+        circles = [(Point(k, number), k / 2 + 0.5) for k in range(5)]
+        found, code = scripted(Point(1.0, 2.5), circles)
+        assert np.array_equal(found, program(Point(1.0, 2.5), circles)[0])
+    assert (code is program.__code__) == is_left

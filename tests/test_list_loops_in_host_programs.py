@@ -149,3 +149,17 @@ def test_references_are_counted() -> None:
     for _ in range(50):
         scripted(values, {})
     assert [sys.getrefcount(one) for one in (*values, values)] == counts
+
+
+def sorted_and_found(x, n):
+    values, text = [1.0], str(n)
+    for i in range(len(x)):
+        values.append(float(x[i]))
+    place = values.index(values[2])
+    values.sort()
+    return text, place, values[0]
+
+
+def test_a_nan_is_sorted_and_found_where_python_cannot_begin_anew():
+    x = np.array([3.0, np.nan, 0.5])
+    assert script(sorted_and_found)(x, 3) == sorted_and_found(x, 3)

@@ -17,7 +17,7 @@ from jitcore.ir.parser import parse_graph
 from jitcore.ir.specialize.lists import local_lists
 from jitcore.ir.specialize.lists.local_lists import with_local_lists
 from jitcore.ir.specialize.specialize import specialize
-from jitcore.ir.types import FLOAT, INT, TensorType
+from jitcore.ir.types import COMPLEX, FLOAT, INT, TensorType
 from jitcore.ir.verifier import verify
 from jitcore.pipeline import NativePlan
 
@@ -132,7 +132,7 @@ def mixed(n, v):
     return len(values)
 
 
-@pytest.mark.parametrize(("type_", "stays"), [(INT, False), (FLOAT, True)])
+@pytest.mark.parametrize(("type_", "stays"), [(INT, False), (FLOAT, False), (COMPLEX, True)])
 def test_lists_of_several_types_stay_lists(type_, stays) -> None:
     typed = specialize(compiled_graph(mixed), [INT, type_])
     verify(typed)

@@ -194,7 +194,8 @@ def vectors_of(function: Callable[..., Any], dtype: str, shape: tuple[int, ...])
 def test_long_chains_are_computed_side_by_side() -> None:
     assert vectors_of(long_chain, "float64", (3000,)) == 8
     assert vectors_of(long_chain, "float64", (100,)) == 1
-    assert vectors_of(short_chain, "float64", (3000,)) == 1
+    # As many as LLVM chooses by itself, where loops are printed as such over vectors.
+    assert vectors_of(short_chain, "float64", (3000,)) == (4 if engine.vector_bits() == 512 else 1)
 
 
 def test_functions_that_are_inlined_are_computed_side_by_side_too() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from checking import check, function_from_source
 from jitcore.codegen.loop_passes.outline import MIN_STATEMENTS, outline
+from jitcore.codegen.loop_passes.traversal import has_loops
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -52,12 +54,12 @@ def test_small_functions_are_left_alone() -> None:
 def test_nests_take_what_they_read_as_parameters() -> None:
     *nests, rest = outline(_large([]))
     assert len(nests) == MIN_STATEMENTS
-    assert nests[0] == Function("f_nest1", (N, X), [_doubling()], "void")
+    assert nests[0] == Function("f_nest1", (N, X), [_doubling()], "void", internal=True)
     assert rest.body[0] == Do(Call("f_nest1", (N, X), "void", external=True))
     assert (rest.name, rest.params, rest.result) == ("f", [X, N], "int64")
 
 
-def test_loops_that_leave_or_change_something_outside_stay() -> None:
+def test_no_loop_stays_that_changes_something_outside_or_leaves() -> None:
     summing = For(
         PLACE, Const(0, "int64"), N, [Assign(TOTAL, Binary("add", TOTAL, _element(), "float64"))]
     )
@@ -68,8 +70,47 @@ def test_loops_that_leave_or_change_something_outside_stay() -> None:
         [If(Binary("lt", _element(), Const(0.0, "float64"), "bool"), [Return(Const(1, "int64"))])],
     )
     start = Let(TOTAL, Const(0.0, "float64"), mutable=True)
-    *_, rest = outline(_large([start, summing, failing]))
-    assert rest.body[:3] == [start, summing, failing]
+    first, second, *_, rest = outline(_large([start, summing, failing]))
+    assert (first.result, second.result) == ("void", "int64")
+    assert summing in first.body
+    assert second.body == [failing]
+    assert not has_loops(rest.body)
+
+
+def _functions(lines: list[str], times: int) -> str:
+    """A program with so many copies of a statement, in which ``{k}`` is the number of the copy."""
+    body = [line.format(k=k) for k in range(times) for line in lines]
+    return "\n".join(["def f(x, y, places):", "    total = 0.0", "    count = 0", *body, ""])
+
+
+CHANGES = [
+    "    for i in range(x.shape[0] - {k}):",
+    "        if x[i] > {k}.5 or x[i] < -0.25:",
+    "            total += x[i] * {k}.0",
+    "            count += i",
+    "    y[{k}] = total + x[{k} % 3 :].sum()",
+    "    for i in range(places.shape[0]):",
+    "        y[places[i]] = y[places[i]] * 0.5 + {k}.0",
+]
+
+
+def test_variables_that_nests_change() -> None:
+    source = _functions(CHANGES, 30) + "    return total, count\n"
+    function = function_from_source(source, "f")
+    x, y = np.random.default_rng(1).normal(size=(2, 43))
+    places = np.array([3, 41, 3, 0], np.int64)
+    (kernel,) = check(function, x, y, places).kernels
+    assert "_nest30(" in kernel.llvm
+
+
+@pytest.mark.parametrize("wrong", [0, 2, 3])
+def test_errors_in_nests(wrong: int) -> None:
+    source = _functions(CHANGES, 30) + "    return total, count\n"
+    function = function_from_source(source, "f")
+    x, y = np.random.default_rng(2).normal(size=(2, 43))
+    places = np.array([3, 41, 3, 0], np.int64)
+    places[wrong] = 43
+    check(function, x, y, places)
 
 
 def test_a_program_of_many_stencils() -> None:
@@ -88,3 +129,11 @@ def test_a_program_of_many_stencils() -> None:
     (kernel,) = compiled.kernels
     assert "_nest30(" in kernel.llvm
     assert "_nest" not in kernel.source
+
+
+def test_what_is_behind_a_sure_return_takes_no_parameter() -> None:
+    never = Store(X, PLACE, Var("undeclared", "float64"), "x")
+    leaving = For(PLACE, Const(0, "int64"), N, [Return(Const(5, "int64")), never])
+    nest, *_ = outline(_large([leaving]))
+    assert "undeclared" not in {var.name for var in nest.params}
+    assert nest.body == [For(PLACE, Const(0, "int64"), N, [Return(Const(5, "int64"))])]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import io
 import math
 import textwrap
@@ -280,3 +281,52 @@ def test_dataclasses():
     program = dataclass_program()
     assert reloaded(program)(1.5) == program(1.5) == program.__wrapped__(1.5)
     assert program(1.5)[0] == ([6.75, 10.125, 10.125, 6.75], [1.5, 6.75], 3.0)
+
+
+# Enums whose members are something besides
+
+
+class Suit(str, enum.Enum):  # noqa: UP042  # as programs older than Python 3.11 write it
+    CLUBS = "c"
+    SPADES = "s"
+
+    def twice(self):
+        return self.value * 2
+
+
+class Size(float, enum.Enum):
+    SMALL = 0.5
+    LARGE = 2.0
+
+
+class Rank(int, enum.Enum):
+    LOW = 1
+    HIGH = 10
+
+
+def members(suit, size):
+    order = {Suit.CLUBS: 1, Rank.HIGH: 2, Size.SMALL: 3}
+    texts = [str(suit), repr(size), f"{Rank.LOW}", Suit.SPADES + "!", Suit("s").twice()]
+    return (
+        size * Rank.HIGH + Size.LARGE,
+        order,
+        texts,
+        suit == Suit.CLUBS,
+        [one.name for one in Rank],
+    )
+
+
+def test_enums_of_texts_and_numbers():
+    loaded = reloaded(script(members))
+    for arguments in ((Suit.CLUBS, Size.SMALL), ("c", 0.5), (Suit.SPADES, Size.LARGE)):
+        assert loaded(*arguments) == members(*arguments)
+
+
+def test_enums_of_texts_in_another_process(tmp_path):
+    path = tmp_path / "members.jitcore"
+    script(members).save(path)
+    text = f"""
+        import jitcore
+        print(jitcore.load({str(path)!r})("s", 2.0))
+    """
+    assert run_in(tmp_path, textwrap.dedent(text)) == f"{members('s', 2.0)}\n"

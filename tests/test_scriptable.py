@@ -158,6 +158,15 @@ def test_modules_whose_base_is_not_initialized():
         EarlyScript()(1)
 
 
+def test_classes_of_modules_are_no_modules():
+    for class_ in (Holder, nn.Linear):
+        with pytest.raises(
+            CompilationError, match=f"the class of one\nMake .*script\\({class_.__name__}"
+        ):
+            script(class_)
+    assert script(Shifted) is Shifted  # which compiles each of its modules
+
+
 # Classes that derive from ScriptModule
 
 

@@ -279,3 +279,14 @@ def test_any_operations(rows, again, operations, is_same) -> None:
     own = copy.deepcopy(arguments)
     assert observed(interpreted_natively, own) == observed(interpreted, arguments)
     assert isinstance(interpreted_natively.specializations[0].plan, NativePlan)
+
+
+def given_tuple(rows, pair):
+    rows[0].append(pair)
+    return len(rows[0])
+
+
+def test_a_tuple_that_is_an_argument_stays_the_object_that_it_is() -> None:
+    rows, pair = [[(1.5, 2.5)], [(0.5, 1.0)]], tuple(float(one) for one in ("9.5", "0.5"))
+    assert script(given_tuple)(rows, pair) == 2
+    assert rows[0][1] is pair

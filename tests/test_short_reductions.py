@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from test_passes import apply, examples
@@ -176,3 +178,42 @@ def test_what_stays():
         """
     _, changed = apply(expand_short_reductions, text)
     assert not changed
+
+
+def standardized(x):
+    return (x - x.mean(axis=1, keepdims=True)) / np.sqrt((x * x).sum(axis=1, keepdims=True))
+
+
+def as_probabilities(x):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("function", [standardized, as_probabilities])
+@pytest.mark.parametrize("columns", [2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_that_are_read_again(function, columns, dtype):
+    x = np.random.default_rng(4).normal(size=(1003, columns)).astype(dtype)
+    x[10], x[11] = np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        check(function, x, reduction=True, ulp=4)
+        check(function, x[::-2, ::-1], reduction=True, ulp=4)
+
+
+def row_sums(x):
+    return x.sum(axis=1)
+
+
+@pytest.mark.parametrize("columns", [8, 31, 32, 64, 100, 255, 256, 257, 600])
+def test_sums_of_short_rows_are_as_accurate_as_those_in_pairs(columns):
+    x = np.random.default_rng(5).uniform(0.5, 1.5, size=(200, columns))
+    exact = np.array([math.fsum(row) for row in x])
+
+    def error(sums):
+        return np.abs(sums - exact).mean()
+
+    found = script(row_sums)(x)
+    # Beside pairs of many rows one rounding more or less is chance.
+    assert error(found) <= 1.25 * error(row_sums(x))
+    x[3, 1], x[4, 2] = np.inf, np.nan
+    np.testing.assert_array_equal(np.isfinite(script(row_sums)(x)), np.isfinite(row_sums(x)))

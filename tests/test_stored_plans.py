@@ -54,6 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(stored_plans, "_installed", lambda: "installed")
     monkeypatch.setattr(stored_plans, "_sources", list)
     monkeypatch.setattr(stored_plans, "_described_sources", list)
+    monkeypatch.setattr(stored_plans, "_modules_checked", 0)
     return tmp_path / "objects"
 
 
@@ -220,6 +221,16 @@ def test_a_source_of_the_package_that_changes(
     compiled(function, *arguments)
     monkeypatch.setattr(stored_plans, "_sources", list)
     assert not is_stored(compiled(function, *arguments))
+    # What is imported now is what the first key says, until something else is imported.
+    monkeypatch.setattr(stored_plans, "_sources", lambda: [("a.py", 1, 1)])
+    assert is_stored(compiled(function, *arguments))
+    more, other = plain("return x - y"), (np.ones(4), np.ones(4))
+    compiled(more, *other)
+    assert is_stored(compiled(more, *other))
+    monkeypatch.setitem(sys.modules, "jitcore.imported_later", sys)
+    last = plain("return x - y * y")
+    compiled(last, *other)
+    assert not is_stored(compiled(last, *other))
     monkeypatch.undo()
     path = tmp_path / "changed.py"
     path.write_text("x = 1")

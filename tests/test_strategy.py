@@ -116,6 +116,8 @@ def test_each_structure_of_arguments_has_its_own_budget():
         ([("STATIC", True)], "found True"),
         ([("STATIC",)], "pairs"),
         (["STATIC"], "pairs"),
+        ("STATIC", "pairs .* found 'STATIC'"),
+        (None, "pairs .* found None"),
     ],
 )
 def test_wrong_strategies(strategy, message):

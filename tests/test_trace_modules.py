@@ -195,6 +195,15 @@ def test_bound_methods():
         trace(module.weighted, array(3, 3))
 
 
+def test_what_is_no_module_and_no_example():
+    with pytest.raises(AttributeError, match="trace_module expects a module, found type"):
+        trace_module(Scaled, {"forward": array(2, 3)})
+    with pytest.raises(TypeError, match=r"examples of each method in a dict.*found ndarray"):
+        trace_module(Scaled(), array(2, 3))
+    with pytest.raises(jitcore.Error, match="'Scaled' is a class"):
+        trace(Scaled, array(2, 3))
+
+
 def test_keyword_arguments():
     class Two(nn.Module):
         def forward(self, x, *, shift):

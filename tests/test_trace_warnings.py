@@ -3,13 +3,14 @@
 
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import linalg
 
-from jitcore import TracerWarning, TracingCheckError, trace
+from jitcore import TracerWarning, TracingCheckError, nn, trace
 
 
 def array(*shape):
@@ -165,6 +166,36 @@ def test_globals_that_are_assigned():
 # Constants
 
 
+def test_containers_from_outside_that_are_changed():
+    seen: list[np.ndarray] = []
+    counts: dict[str, Any] = {"calls": 0, "all": [0]}
+
+    def noted(x):
+        seen.append(x)
+        counts["all"][0] += 1
+        return x + len(counts)
+
+    class Noting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.history: list[np.ndarray] = []
+            self.last: dict[str, np.ndarray] = {}
+            self.scales = [2.0, 3.0]
+
+        def forward(self, x):
+            self.history.append(x)
+            self.last["x"] = x
+            return x * self.scales[0]
+
+    for subject, names in ((noted, ["counts", "seen"]), (Noting(), ["self.history", "self.last"])):
+        with pytest.warns(TracerWarning) as caught:
+            trace(subject, array(3), check_trace=False)
+        texts = [str(one.message) for one in caught]
+        found = [re.search(r"changes '([\w.]+)', a list or a dict", text) for text in texts]
+        assert sorted(one[1] for one in found if one) == names
+        assert all(one.filename == __file__ for one in caught)
+
+
 def test_constants_that_come_from_inputs():
     def sharing(x):
         inside = x.__array_interface__ if hasattr(x, "__array_interface__") else None
@@ -260,7 +291,10 @@ def test_state_that_is_kept():
             cache.append(np.negative(x))
         return x + cache[0]
 
-    with pytest.raises(TracingCheckError, match="Graphs differed across invocations!"):
+    with (
+        pytest.raises(TracingCheckError, match="Graphs differed across invocations!"),
+        pytest.warns(TracerWarning, match="changes 'cache'"),
+    ):
         trace(cached, array(3, 4), check_inputs=[array(3, 4)])
 
 
@@ -288,16 +322,17 @@ def test_structures_that_differ():
 
 
 def test_a_check_that_is_left_out():
-    calls = []
+    calls = 0
 
     def counted(x):
-        calls.append(1)
+        nonlocal calls
+        calls += 1
         return x * 2
 
     trace(counted, array(3), check_trace=False)
-    assert len(calls) == 1
+    assert calls == 1
     trace(counted, array(3))
-    assert len(calls) == 3
+    assert calls == 3
 
 
 def test_tolerance():

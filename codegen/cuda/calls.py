@@ -26,6 +26,7 @@ import numpy as np
 from jitcore.ir.dataclass import dataclass
 
 __all__ = [
+    "COUNTER_BYTES",
     "INTERRUPTS",
     "STREAM",
     "Allocator",
@@ -39,6 +40,9 @@ __all__ = [
 
 STREAM = ctypes.c_uint64(0)
 """The stream of the running call, which native code reads."""
+
+COUNTER_BYTES = 16
+"""Where the blocks of a kernel count how many of them are done."""
 
 INTERRUPTS = ctypes.c_int64(0)
 """Set by native code where a function of Python has not answered (`codegen.cuda.callbacks`)."""
@@ -55,6 +59,10 @@ class Allocator(Protocol):
 
     def block(self, size: int) -> tuple[int, Any]:
         """Memory for a temporary: its address, and what owns it."""
+        ...
+
+    def scratch(self, size: int) -> tuple[int, Any]:
+        """The same with `COUNTER_BYTES` of zeros at its begin, which its user leaves zeros."""
         ...
 
 

@@ -1,9 +1,9 @@
-"""Long scans with nothing around them, by all blocks, in three kernels.
+"""Long scans with nothing around them, by all blocks, in two kernels.
 
 Blocks do not wait for each other.  So every block of the first kernel joins a chunk of the
-elements; the second, of one block, scans what they made; and in the third every block scans its
-chunk, beginning with what is before that.  How long the chunks are depends on the extent alone, and
-so does the result.
+elements, and the last one scans what they made; in the second every block scans its chunk,
+beginning with what is before that.  How long the chunks are depends on the extent alone, and so
+does the result.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from jitcore.codegen.cuda.kernels import BLOCK, MAX_THREADS, Launch, Mapped, by_first_thread
+from jitcore.codegen.cuda.kernels import (
+    BLOCK,
+    MAX_THREADS,
+    WARP,
+    Launch,
+    Mapped,
+    by_first_thread,
+)
 from jitcore.codegen.cuda.linear import depends_on
 from jitcore.codegen.cuda.nests import ELEMENT_THREADS, blocks_for, extent_of
 from jitcore.codegen.cuda.reductions import Parts, share_reduction
 from jitcore.codegen.cuda.scans import Step, share_scan, steps_of
-from jitcore.codegen.loop_passes.rewriting import numbered
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
 from jitcore.codegen.loop_passes.traversal import loads_in, variables, walk
 from jitcore.codegen.loops import (
     Assign,
@@ -27,6 +34,7 @@ from jitcore.codegen.loops import (
     Const,
     Expr,
     For,
+    If,
     Let,
     Load,
     Stmt,
@@ -34,13 +42,23 @@ from jitcore.codegen.loops import (
     Var,
 )
 from jitcore.codegen.lowering.accumulators import identity
-from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, integer, minimum, multiply
+from jitcore.codegen.lowering.arithmetic import (
+    ONE,
+    ZERO,
+    add,
+    integer,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
+from jitcore.codegen.lowering.walks import multiple_of
 from jitcore.ir.dataclass import dataclass
 
 __all__ = ["CHUNKS", "can_chunk", "scan_by_chunks"]
 
 CHUNKS = 1024
-"""The most chunks of a scan: one for each thread of the block that scans what they made."""
+"""The most chunks of a scan: those that one block scans are few."""
 
 SHORTEST = 4096
 """One block is as fast for fewer elements."""
@@ -93,14 +111,20 @@ class _Chunks:
 
     def own(self, names: set[str]) -> tuple[list[Stmt], For]:
         """The part of the loop that is the work of the block that runs it."""
+        place = Var(numbered("place", names), "int64")
         first = Var(numbered("first", names), "int64")
         last = Var(numbered("last", names), "int64")
-        whole = add(extent_of(self.loop), add(self.blocks, integer(-1)))
-        each = Binary("quot", whole, self.blocks, "int64")
+        start, stop = self.loop.start, self.loop.stop
+        # Vectors of each dtype begin at the multiples of a warp.
+        origin = multiple_of(start, WARP)
+        whole = add(maximum(subtract(stop, origin), ZERO), integer(-1))
+        least = add(Binary("quot", whole, self.blocks, "int64"), integer(WARP))
+        each = multiple_of(least, WARP)
         block = Call("cuda.block", (), "int64")
         begin: list[Stmt] = [
-            Let(first, add(self.loop.start, multiply(block, each))),
-            Let(last, minimum(add(first, each), self.loop.stop)),
+            Let(place, add(origin, multiply(block, each))),
+            Let(first, maximum(place, start)),
+            Let(last, minimum(add(place, each), stop)),
         ]
         return begin, replace(self.loop, start=first, stop=last)
 
@@ -126,10 +150,13 @@ def scan_by_chunks(
     chunks = _Chunks(loop)
     steps = steps_of(loop) or []
     launch = Launch(chunks.blocks, integer(ELEMENT_THREADS))
-    yield Mapped(_join(chunks, steps, parts, names), launch, "parts of a scan, a chunk a block")
-    one_block = Launch(ONE, integer(MAX_THREADS))
     scanned = _scan_parts(chunks, steps, initial, parts, names)
-    yield Mapped([*scanned, by_first_thread([*end])], one_block, "one block, scanning the parts")
+    is_last = Call("cuda.is_last_block", (parts.scratch,), "bool")
+    joined = [
+        *_join(chunks, steps, parts, names),
+        If(is_last, [*scanned, by_first_thread([*end])]),
+    ]
+    yield Mapped(joined, launch, "parts of a scan, a chunk a block, the last one scanning them")
     yield Mapped(_scan_own(chunks, steps, parts, names), launch, "a scan, a chunk a block")
 
 
@@ -142,7 +169,14 @@ def _join(chunks: _Chunks, steps: Sequence[Step], parts: Parts, names: set[str])
         value = Binary(step.op, step.var, step.element, step.var.dtype, reassoc=is_float)
         begin.append(Let(step.var, identity(step.op, np.dtype(step.var.dtype)), mutable=True))
         joins.append(Assign(step.var, value))
-    own = replace(own, body=[*_elements(chunks.loop, steps), *joins])
+    place: dict[Expr, Expr] = {own.var: add(own.start, own.var)}
+    body = [*_elements(chunks.loop, steps), *joins]
+    own = replace(
+        own,
+        start=ZERO,
+        stop=maximum(subtract(own.stop, own.start), ZERO),
+        body=[with_expressions(one, lambda x: replaced(x, place.get)) for one in body],
+    )
     after = add(Call("cuda.block", (), "int64"), ONE)
     stores: list[Stmt] = [
         _store(parts, number, step.var, after, step.var) for number, step in enumerate(steps)
@@ -164,7 +198,7 @@ def _scan_parts(
     body: list[Stmt] = []
     for number, (step, value) in enumerate(zip(steps, initial, strict=True)):
         part = _load(parts, number, step.var, counter)
-        begin.append(Let(step.var, value, mutable=True))
+        begin.append(Assign(step.var, value))
         first.append(_store(parts, number, step.var, ZERO, step.var))
         body.append(Let(step.bound, Binary(step.op, step.var, part, step.var.dtype)))
         body.append(Assign(step.var, step.bound))

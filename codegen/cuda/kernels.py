@@ -8,7 +8,9 @@ A kernel is a list of statements that every thread of every block runs.  Its IR 
                                joined as a tree; every thread gets the result
 ``cuda.column_add(x)`` ...     the same for the threads with the same place in their warps
 ``cuda.warp_add(x)`` ...       the same for the threads of a warp
-``cuda.scan_add(x)`` ...       what the thread and those before it in the block hold, joined
+``cuda.before_add(x)`` ...     what the threads before the thread in the block hold, joined; for
+                               the first thread it is any value
+``cuda.of_last_thread(x)``     what the last thread of the block holds
 ``cuda.thread()``, ``threads()``  the thread's number in its block, and how many there are
 ``cuda.barrier()``             the threads of the block wait for each other, and see what the
                                others have written
@@ -18,6 +20,9 @@ A kernel is a list of statements that every thread of every block runs.  Its IR 
 ``cuda.lane_in_warp()``        the thread's place in its warp
 ``cuda.warp()``                the number of its warp in the block
 ``cuda.block()``               the number of the thread's block
+``cuda.is_last_block(p)``      whether the block is the last of all to come here, and sees what the
+                               first threads of the others have written; ``p`` is a counter, which
+                               is 0 before the kernel and after it
 ``cuda.load_vector(p, i)``     neighbouring elements by one instruction of at most 16 bytes, as a
                                value of a dtype like ``float32x4``
 ``cuda.lane(v, k)``            one of these
@@ -112,12 +117,9 @@ class ThreadFor(For):
     Attributes
     ----------
     scope : Scope
-    once : bool
-        Most threads have a single iteration, and nothing is to be prepared for more.
     """
 
     scope: Scope = "grid"
-    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

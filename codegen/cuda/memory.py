@@ -7,6 +7,7 @@ other; whoever else touches its elements crashes the process, so shadows never l
 ============================================ ======================================================
 ``jc_cuda_empty(dtype, order, ndim, d0…d7)`` the shadow of a new array, as ``jc_empty`` makes them
 ``jc_cuda_malloc(bytes)``                    the address of memory for a temporary; null without
+``jc_cuda_scratch(bytes)``                   the same for device scalars, after a counter that is 0
 ``jc_cuda_free(address)``                    gives it back to work that comes later on the stream
 ``jc_cuda_read(target, source, bytes)``      copies to the host after all work so far; 0 or an error
 ``jc_cuda_stream``                           the address of a word: the stream of the running call
@@ -19,6 +20,7 @@ the call, and the native function stops at its site.
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -92,18 +94,24 @@ def make_shadow(
     """
     holder = _Holder()
     holder.array = array
-    # NumPy's interface knows no bfloat16.
-    described = np.dtype(np.uint16) if is_bfloat16(dtype) else dtype
+    type_string, is_words = _described(dtype)
     # Without elements nobody reads the address, but NumPy takes 0 for a wish for memory.
     holder.__array_interface__ = {
         "shape": shape,
-        "typestr": described.str,
+        "typestr": type_string,
         "data": (address or 1 << 12, read_only),
         "strides": strides,
         "version": 3,
     }
     made: Shadow = np.asarray(holder)
-    return made if described is dtype else made.view(dtype)
+    return made.view(dtype) if is_words else made
+
+
+@cache
+def _described(dtype: np.dtype[Any]) -> tuple[str, bool]:
+    """What NumPy's interface calls a dtype, and whether that is its words: it has no bfloat16."""
+    is_words = is_bfloat16(dtype)
+    return (np.dtype(np.uint16) if is_words else dtype).str, is_words
 
 
 def array_strides(order: int, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
@@ -141,6 +149,13 @@ def _malloc(size: int) -> int:
     return address
 
 
+def _scratch(size: int) -> int:
+    call = calls.running_call()
+    address, owner = call.allocator.scratch(size)
+    call.blocks[address] = owner
+    return address
+
+
 def _free(address: int | None) -> None:
     if address:
         del calls.running_call().blocks[address]
@@ -163,6 +178,7 @@ _ARRAY = ("i64",) * (3 + MAX_RANK)
 for _callback in (
     Callback("jc_cuda_empty", "ptr", _ARRAY, _empty),
     Callback("jc_cuda_malloc", "ptr", ("i64",), _malloc),
+    Callback("jc_cuda_scratch", "ptr", ("i64",), _scratch),
     Callback("jc_cuda_free", "void", ("ptr",), _free),
     Callback("jc_cuda_read", "i32", ("ptr", "ptr", "i64"), _read, failed=1),
 ):

@@ -41,6 +41,7 @@ from jitcore.codegen.lowering.arithmetic import (
     minimum,
     multiply,
     product,
+    subtract,
 )
 from jitcore.codegen.lowering.operands import NotNative
 
@@ -95,7 +96,7 @@ def extent_of(loop: For) -> Expr:
     """How many iterations a loop has."""
     if loop.start == ZERO:
         return loop.stop if isinstance(loop.stop, Const) else maximum(loop.stop, ZERO)
-    return maximum(Binary("sub", loop.stop, loop.start, "int64"), ZERO)
+    return maximum(subtract(loop.stop, loop.start), ZERO)
 
 
 def blocks_for(count: Expr, each: int, most: int = MAX_BLOCKS) -> Expr:

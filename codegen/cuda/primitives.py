@@ -11,6 +11,10 @@ from numba.core import types
 from numba.extending import intrinsic
 
 __all__ = [
+    "before_add",
+    "before_max",
+    "before_min",
+    "before_mul",
     "bfloat",
     "block_add",
     "block_and",
@@ -26,6 +30,7 @@ __all__ = [
     "column_or",
     "fabs",
     "grid_step",
+    "is_last_block",
     "load_bfloats",
     "load_halves",
     "load_vector",
@@ -34,11 +39,8 @@ __all__ = [
     "minimum",
     "minimum_half",
     "negative",
+    "of_last_thread",
     "rint",
-    "scan_add",
-    "scan_max",
-    "scan_min",
-    "scan_mul",
     "store_bfloats",
     "store_halves",
     "store_vector",
@@ -302,6 +304,37 @@ store_bfloats = _store_pairs(_joined_bfloats)
 # Blocks -----------------------------------------------------------------------------------
 
 
+@intrinsic
+def _count_block(_context: Any, counter: Any) -> Any:
+    """How many blocks have counted before this one; the last of them sets the counter to 0.
+
+    What the thread has written is seen by the one that counts after it.
+    """
+
+    def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        text = (
+            "{ .reg .b32 last; mov.u32 last, %nctaid.x; sub.u32 last, last, 1; "
+            "atom.acq_rel.gpu.inc.u32 $0, [$1], last; }"
+        )
+        type_ = ir.FunctionType(_WORD, [ir.IntType(64)])
+        return builder.asm(type_, text, "=r,l,~{memory}", args, True)
+
+    return types.int32(types.int64), code
+
+
+@cuda.jit(device=True)
+def is_last_block(counter):  # type: ignore[no-untyped-def]
+    """Whether all other blocks have come here before this one.
+
+    The method is that of the sample ``threadFenceReduction`` of NVIDIA's CUDA toolkit.
+    """
+    place = cuda.shared.array(1, types.int32)
+    if cuda.threadIdx.x == 0:
+        place[0] = _count_block(counter)  # type: ignore[call-arg]
+    cuda.syncthreads()
+    return place[0] == cuda.gridDim.x - 1
+
+
 def _block_reduction(join: Any, neutral: int | None) -> Any:
     """A device function that joins what the threads of a block hold, as a tree.
 
@@ -375,34 +408,50 @@ def _column_reduction(join: Any) -> Any:
 
 
 def _block_scan(join: Any) -> Any:
-    """A device function that joins what a thread and those before it in its block hold.
+    """A device function that joins what the threads before a thread hold; the first gets anything.
 
     The method is that of W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications
-    of the ACM 29, 1986: first in each warp, then over the warps.
+    of the ACM 29, 1986, in each warp; each warp goes through what those before it have.
     """
 
     @cuda.jit(device=True)
-    def scanned(x, dtype):  # type: ignore[no-untyped-def]
+    def before(x, dtype):  # type: ignore[no-untyped-def]
         parts = cuda.shared.array(32, dtype)
         lane = cuda.threadIdx.x & 31
         warp = cuda.threadIdx.x >> 5
         distance = 1
         while distance < 32:
-            before = cuda.shfl_up_sync(_ALL_LANES, x, distance)
+            other = cuda.shfl_up_sync(_ALL_LANES, x, distance)
             if lane >= distance:
-                x = join(before, x)
+                x = join(other, x)
             distance <<= 1
         if lane == 31:
             parts[warp] = x
+        x = cuda.shfl_up_sync(_ALL_LANES, x, 1)
         cuda.syncthreads()
-        other = warp - 1
-        while other >= 0:
-            x = join(parts[other], x)
-            other -= 1
+        if warp > 0:
+            all_before = parts[0]
+            number = 1
+            while number < warp:
+                all_before = join(all_before, parts[number])
+                number += 1
+            x = all_before if lane == 0 else join(all_before, x)
         cuda.syncthreads()
         return x
 
-    return scanned
+    return before
+
+
+@cuda.jit(device=True)
+def of_last_thread(x, dtype):  # type: ignore[no-untyped-def]
+    """What the last thread of the block holds."""
+    place = cuda.shared.array(1, dtype)
+    if cuda.threadIdx.x == cuda.blockDim.x - 1:
+        place[0] = x
+    cuda.syncthreads()
+    x = place[0]
+    cuda.syncthreads()
+    return x
 
 
 @cuda.jit(device=True)
@@ -453,7 +502,7 @@ column_min = _column_reduction(_min)
 column_max = _column_reduction(_max)
 column_and = _column_reduction(_and)
 column_or = _column_reduction(_or)
-scan_add = _block_scan(_add)
-scan_mul = _block_scan(_mul)
-scan_min = _block_scan(_min)
-scan_max = _block_scan(_max)
+before_add = _block_scan(_add)
+before_mul = _block_scan(_mul)
+before_min = _block_scan(_min)
+before_max = _block_scan(_max)

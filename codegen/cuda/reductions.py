@@ -1,7 +1,6 @@
 """Reductions of threads: the loops that only join elements to variables, and how they are shared.
 
-A total, which has nothing around it, takes two kernels: every block of the first makes its part,
-and the second, of one block, joins the parts.
+A total has nothing around it: every block makes its part, and the last one joins the parts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from jitcore.codegen.cuda.kernels import (
 )
 from jitcore.codegen.cuda.linear import depends_on
 from jitcore.codegen.cuda.nests import (
-    ELEMENT_THREADS,
     blocks_for,
     chain,
     check_nest,
@@ -42,6 +40,7 @@ from jitcore.codegen.loops import (
     Call,
     Expr,
     For,
+    If,
     Let,
     Load,
     Stmt,
@@ -49,17 +48,17 @@ from jitcore.codegen.loops import (
     Var,
 )
 from jitcore.codegen.lowering.accumulators import identity
-from jitcore.codegen.lowering.arithmetic import ONE, ZERO, add, integer
+from jitcore.codegen.lowering.arithmetic import ZERO, add, integer
 from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "Parts",
     "Reduced",
-    "join_parts",
-    "make_parts",
+    "map_total",
     "reductions_of",
     "share",
     "share_reduction",
+    "with_end",
 ]
 
 TOTAL_BLOCKS = 1024
@@ -169,21 +168,27 @@ def share_reduction(
     return [*begin, *loops, *end]
 
 
-def make_parts(
+def map_total(
     loop: For,
+    initial: Sequence[Expr],
     scratch: Var,
     new_slots: Callable[[int], int],
     names: set[str],
     threads: int = DEFAULT.element_threads,
-) -> tuple[Mapped, Parts]:
-    """The kernel in which each block makes its part of a reduction, and where the parts are.
+) -> Mapped:
+    """The kernel of a reduction with nothing around it.
+
+    Each block makes its part, and the one that is done last joins all of them, always in the same
+    order.  `with_end` adds what one thread does after that.
 
     Parameters
     ----------
     loop : For
         A reduction.
+    initial : sequence of Expr
+        What the variables are before it.
     scratch : Var
-        Memory of the device, in slots of 8 bytes.
+        Memory of the device, in slots of 8 bytes, which begins with the counter of blocks.
     new_slots : callable
         Takes so many slots, and gives the number of the first.
     names : set of str
@@ -206,8 +211,19 @@ def make_parts(
         for number, one in enumerate(found)
     ]
     body.append(by_first_thread(stores))
-    launch = Launch(blocks, integer(threads))
-    return Mapped(body, launch, "parts of a total, a block each"), parts
+    is_last = Call("cuda.is_last_block", (scratch,), "bool")
+    body.append(If(is_last, _joined(parts, found, initial, names)))
+    return Mapped(
+        body, Launch(blocks, integer(threads)), "a total, the last block joining the parts"
+    )
+
+
+def with_end(total: Mapped, end: list[Stmt]) -> Mapped:
+    """The kernel of a total, and what one thread does when all is joined."""
+    *body, joining = total.body
+    assert isinstance(joining, If)
+    joining = replace(joining, then=[*joining.then, by_first_thread(end)])
+    return replace(total, body=[*body, joining])
 
 
 def _as_one_loop(loop: For, names: set[str]) -> For:
@@ -231,20 +247,17 @@ class Parts:
         return add(block, integer(first))
 
 
-def join_parts(
+def _joined(
     parts: Parts, found: Sequence[Reduced], initial: Sequence[Expr], names: set[str]
-) -> Mapped:
-    """The kernel, of one block, that joins the parts with what the variables had before."""
+) -> list[Stmt]:
+    """What one block does to join the parts with what the variables had before."""
     counter = Var(numbered("part", names), "int64")
-    body: list[Stmt] = []
     steps: list[Stmt] = []
-    for number, (one, value) in enumerate(zip(found, initial, strict=True)):
-        body.append(Let(one.var, value, mutable=True))
+    for number, one in enumerate(found):
         place = parts.place(number, one.var, counter)
         part = Load(parts.scratch, place, one.var.dtype, parts.scratch.name)
         is_float = np.dtype(one.var.dtype).kind == "f"
         step = Binary(one.op, one.var, part, one.var.dtype, reassoc=is_float)
         steps.append(Assign(one.var, step))
-    loop = For(counter, ZERO, parts.blocks, steps)
-    body += share_reduction(loop, BLOCK, names)
-    return Mapped(body, Launch(ONE, integer(ELEMENT_THREADS)), "one block, joining the parts")
+    begin = [Assign(one.var, value) for one, value in zip(found, initial, strict=True)]
+    return [*begin, *share_reduction(For(counter, ZERO, parts.blocks, steps), BLOCK, names)]

@@ -1,30 +1,49 @@
 """Scans: loops that join elements to a variable and keep what it is after each of them.
 
-The threads of a block take as many elements as they are at a time.  They scan those together, and
-join what the variable was before; sums of floats are therefore added up in another order than on
-the host, as in all reductions of threads.
+The threads of a block take a tile at a time, each of them a few elements that follow another.  Each
+joins its own, they scan what they have together, and each goes through its elements once more from
+what is before them; sums of floats are therefore added up in another order than on the host, as in
+all reductions of threads.  Where memory lies so, a thread loads and stores its elements by vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from jitcore.codegen.loop_passes.rewriting import numbered
-from jitcore.codegen.loop_passes.traversal import bound_names, expressions, variables, walk
+from jitcore.codegen.cuda.kernels import IS_FIRST, vector_width
+from jitcore.codegen.cuda.vectors import (
+    Place,
+    are_aligned,
+    constant_part,
+    is_straight,
+    place_in,
+    places_of,
+)
+from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    expressions,
+    loads_in,
+    variables,
+    walk,
+)
 from jitcore.codegen.loops import (
     Assign,
     Binary,
     Break,
     Call,
     Comment,
+    Const,
     Continue,
     Do,
     Expr,
     For,
     If,
     Let,
+    Load,
     Return,
     Stmt,
     Store,
@@ -32,10 +51,28 @@ from jitcore.codegen.loops import (
     While,
 )
 from jitcore.codegen.lowering.accumulators import identity
-from jitcore.codegen.lowering.arithmetic import ONE, add, compare, minimum, select, subtract
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    ONE,
+    TRUE,
+    ZERO,
+    add,
+    both,
+    compare,
+    integer,
+    maximum,
+    minimum,
+    multiply,
+    select,
+    subtract,
+)
+from jitcore.codegen.lowering.walks import multiple_of
 from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Step", "is_scan", "scanned_variables", "share_scan", "steps_of"]
+
+EACH = 4
+"""Elements of a tile for each thread: a vector of float32, and rows have threads for as many."""
 
 _ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
 
@@ -104,41 +141,167 @@ def _is_apart(branch: If, bound: set[str]) -> bool:
 
 def share_scan(loop: For, names: set[str]) -> list[Stmt]:
     """The loop as the work of a block's threads."""
-    steps = steps_of(loop)
-    assert steps is not None
     base = Var(numbered("base", names), "int64")
-    place = Var(numbered("place", names), "int64")
-    is_real = compare("lt", place, loop.stop)
-    body: list[Stmt] = [
-        Let(place, add(base, Call("cuda.thread", (), "int64"))),
-        # Threads beyond the end read the last element, and have no part in the scan.
-        Let(loop.var, minimum(place, subtract(loop.stop, ONE))),
-        *_scanned(loop.body, {step.bound.name: step for step in steps}, is_real, names),
-        Assign(base, add(base, Call("cuda.threads", (), "int64"))),
-    ]
-    return [Let(base, loop.start, mutable=True), While([], compare("lt", base, loop.stop), body)]
+    first = Var(numbered("first", names), "int64")
+    threads = Call("cuda.threads", (), "int64")
+    step = multiply(threads, integer(EACH))
+    place = add(base, multiply(Call("cuda.thread", (), "int64"), integer(EACH)))
+    own = list(_Tile(loop, first, names).statements())
+    # A tile begins where vectors do, and where there are no elements none may be read.
+    is_empty = FALSE if loop.start == ZERO else compare("ge", loop.start, loop.stop)
+    begin = select(is_empty, loop.stop, multiple_of(loop.start, EACH))
+    before: list[Stmt] = [Let(base, begin, mutable=True)]
+    places, width = _vectors_of(loop)
+    if places:
+        may = Var(numbered("aligned", names), "bool")
+        is_begun, is_left = (
+            compare("ge", base, loop.start),
+            compare("le", add(base, step), loop.stop),
+        )
+        before.append(Let(may, are_aligned(places, width)))
+        whole = list(_Tile(loop, first, names, places, width).statements())
+        own = [If(both(both(may, is_begun), is_left), whole, own)]
+    body = [Let(first, place), *own, Assign(base, add(base, step))]
+    return [*before, While([], compare("lt", base, loop.stop), body)]
 
 
-def _scanned(
-    statements: Sequence[Stmt], steps: dict[str, Step], is_real: Expr, names: set[str]
-) -> Iterator[Stmt]:
-    parts: dict[str, Var] = {}
-    for statement in statements:
+def _vectors_of(loop: For) -> tuple[list[Place], int]:
+    """The places that a thread loads and stores by vectors of so many elements."""
+    places = places_of(loop)
+    if not places or not is_straight(loop.body):
+        return [], 1
+    width = min(EACH, *(vector_width(place.itemsize) for place in places))
+    return [place for place in places if constant_part(place.offset) % width == 0], width
+
+
+class _Tile:
+    """Writes what a thread does with its elements of a tile: each statement for all of them.
+
+    Parameters
+    ----------
+    loop : For
+    first : Var
+        The first of the elements.
+    names : set of str
+        The names that are taken; gets the new ones.
+    places : sequence of Place
+        What is loaded and stored by vectors.  With any, all elements are there; without, the ones
+        before the begin and beyond the end read another one and have no part in the scan.
+    width : int
+        Of the vectors.
+    """
+
+    def __init__(
+        self,
+        loop: For,
+        first: Var,
+        names: set[str],
+        places: Sequence[Place] = (),
+        width: int = 1,
+    ) -> None:
+        self._loop, self._first, self._names = loop, first, names
+        self._places, self._width = places, width
+        self._steps = {step.bound.name: step for step in steps_of(loop) or ()}
+        self._known: list[dict[Expr, Expr]] = [{} for _ in range(EACH)]
+        self._lanes: list[dict[Place, Expr]] = [{} for _ in range(EACH)]
+        self._is_real: list[Expr] = [TRUE] * EACH
+
+    def statements(self) -> Iterator[Stmt]:
+        """All of them."""
+        for lane in range(EACH):
+            place = add(self._first, integer(lane))
+            if self._places:
+                self._known[lane][self._loop.var] = place
+                continue
+            start, stop = self._loop.start, self._loop.stop
+            counter = self._new(self._loop.var)
+            is_begun = TRUE if start == ZERO else compare("ge", place, start)
+            known = place if start == ZERO else maximum(place, start)
+            yield Let(counter, minimum(known, subtract(stop, ONE)))
+            self._known[lane][self._loop.var] = counter
+            self._is_real[lane] = both(is_begun, compare("lt", place, stop))
+        read = {place_in(self._loop, load) for load in loads_in(self._loop.body)}
+        for one in self._places:
+            if one in read:
+                yield from self._loaded(one)
+        for statement in self._loop.body:
+            yield from self._statement(statement)
+
+    def _new(self, var: Var) -> Var:
+        return Var(numbered(var.name, self._names), var.dtype)
+
+    def _statement(self, statement: Stmt) -> Iterator[Stmt]:
         match statement:
-            case Let(var) if var.name in steps:
-                step = steps[var.name]
-                dtype = var.dtype
-                part = Var(numbered(f"{step.var.name}_part", names), dtype)
-                parts[step.var.name] = part
-                neutral = identity(step.op, np.dtype(dtype))
-                yield Let(part, select(is_real, step.element, neutral))
-                scanned = Call(f"cuda.scan_{step.op}", (part,), dtype)
-                yield Let(var, Binary(step.op, step.var, scanned, dtype))
-            case Assign(var, Var()) if var.name in parts:
-                step = next(one for one in steps.values() if one.var == var)
-                whole = Call(f"cuda.block_{step.op}", (parts[var.name],), var.dtype)
-                yield Assign(var, Binary(step.op, var, whole, var.dtype))
+            case Let(var) if var.name in self._steps:
+                yield from self._step(self._steps[var.name])
+            case Let(var, value):
+                for lane in range(EACH):
+                    new = self._new(var)
+                    yield Let(new, self._of_lane(lane, value))
+                    self._known[lane][var] = new
+            case Store() if place_in(self._loop, statement) in self._places:
+                yield from self._stored(statement)
             case Store() | If():
-                yield If(is_real, [statement])
-            case _:
+                for lane, is_real in enumerate(self._is_real):
+                    own = with_expressions(statement, partial(self._of_lane, lane))
+                    yield own if is_real == TRUE else If(is_real, [own])
+            case Comment():
                 yield statement
+
+    def _step(self, step: Step) -> Iterator[Stmt]:
+        dtype = step.var.dtype
+        elements = [Var(numbered(f"{step.var.name}_part", self._names), dtype) for _ in range(EACH)]
+        for lane, (element, is_real) in enumerate(zip(elements, self._is_real, strict=True)):
+            value = self._of_lane(lane, step.element)
+            neutral = _neutral(step.op, dtype)
+            yield Let(element, value if is_real == TRUE else select(is_real, value, neutral))
+        own: Expr = elements[0]
+        for element in elements[1:]:
+            own = Binary(step.op, own, element, dtype)
+        before = Var(numbered(f"{step.var.name}_before", self._names), dtype)
+        yield Let(before, Call(f"cuda.before_{step.op}", (own,), dtype))
+        begun = Var(numbered(step.var.name, self._names), dtype)
+        yield Let(begun, select(IS_FIRST, step.var, Binary(step.op, step.var, before, dtype)))
+        for lane, element in enumerate(elements):
+            bound = self._new(step.bound)
+            yield Let(bound, Binary(step.op, begun, element, dtype))
+            self._known[lane][step.bound] = begun = bound
+        yield Assign(step.var, Call("cuda.of_last_thread", (begun,), dtype))
+
+    def _of_lane(self, lane: int, x: Expr) -> Expr:
+        def change(one: Expr) -> Expr | None:
+            if isinstance(one, Load) and self._lanes[lane]:
+                place = place_in(self._loop, one)
+                return None if place is None else self._lanes[lane].get(place)
+            return self._known[lane].get(one)
+
+        return replaced(x, change)
+
+    def _loaded(self, place: Place) -> Iterator[Stmt]:
+        dtype = f"{place.dtype}x{self._width}"
+        for first in range(0, EACH, self._width):
+            var = Var(numbered("lanes", self._names), dtype)
+            yield Let(var, Call("cuda.load_vector", (place.pointer, self._at(place, first)), dtype))
+            for lane in range(self._width):
+                loaded = Call("cuda.lane", (var, integer(lane)), place.dtype)
+                self._lanes[first + lane][place] = loaded
+
+    def _stored(self, store: Store) -> Iterator[Stmt]:
+        place = place_in(self._loop, store)
+        assert place is not None
+        values = [Var(numbered("stored", self._names), store.value.dtype) for _ in range(EACH)]
+        for lane, value in enumerate(values):
+            yield Let(value, self._of_lane(lane, store.value))
+        for first in range(0, EACH, self._width):
+            vector = values[first : first + self._width]
+            args = (place.pointer, self._at(place, first), *vector)
+            yield Do(Call("cuda.store_vector", args, "void"))
+
+    def _at(self, place: Place, lane: int) -> Expr:
+        return add(place.offset, add(self._first, integer(lane)))
+
+
+def _neutral(op: str, dtype: str) -> Expr:
+    """What changes no number it is joined with: 0.0 would change -0.0."""
+    is_sum = op == "add" and np.dtype(dtype).kind == "f"
+    return Const(-0.0, dtype) if is_sum else identity(op, np.dtype(dtype))

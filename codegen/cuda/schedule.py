@@ -133,7 +133,7 @@ def map_nest(nest: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped | N
 
 def _elements(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:
     size, counter, bindings = flat(loops, names)
-    loop = ThreadFor(counter, ZERO, size, [*bindings, *body], scope="grid", once=True)
+    loop = ThreadFor(counter, ZERO, size, [*bindings, *body], scope="grid")
     lines = Lines(loops[:-1], replace(loops[-1], body=body), bindings) if bindings else None
     statements, width = by_vectors(loop, names, tuning.vectors, lines)
     threads = tuning.element_threads

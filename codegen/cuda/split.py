@@ -5,7 +5,7 @@ What it may not do is read an element: memory belongs to the device.  A scalar t
 elements (a total, and what is computed of it) therefore stays on the device too.  Variables that
 kernels leave have a slot in ``scratch``, a small array; what is computed of them is computed anew
 in each kernel that reads it.  A single statement on such scalars is run by one thread, at the end
-of the kernel before it where that is the one that joins a total.
+of the kernel before it where that makes a total.
 
 Before::
 
@@ -15,10 +15,9 @@ Before::
 
 After (host)::
 
-    scratch = jc_cuda_malloc(...)
-    launch_0(x, n, scratch, blocks, threads)    # each block's part of the total
-    launch_1(scratch, 1, threads)               # the total
-    launch_2(x, n, y, scratch, blocks, threads)
+    scratch = jc_cuda_scratch(...)
+    launch_0(x, n, scratch, blocks, threads)    # the total
+    launch_1(x, n, y, scratch, blocks, threads)
     jc_cuda_free(scratch)
 """
 
@@ -48,7 +47,7 @@ from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by
 from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries
 from jitcore.codegen.cuda.nests import check_nest
 from jitcore.codegen.cuda.products import as_nest, is_product, map_product, product_in
-from jitcore.codegen.cuda.reductions import Parts, join_parts, make_parts, reductions_of
+from jitcore.codegen.cuda.reductions import Parts, map_total, reductions_of, with_end
 from jitcore.codegen.cuda.results import FETCHED, host_slots, with_device_scalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
 from jitcore.codegen.cuda.schedule import is_by_columns, map_nest
@@ -95,6 +94,9 @@ __all__ = ["DeviceFunction", "split"]
 
 SLOT = 8
 """Bytes of a device scalar."""
+
+COUNTERS = 2
+"""The slots that the counter of blocks takes, so that vectors may begin after it."""
 
 _FAILED = "the device could not be given its work (CUDA error {0})"
 
@@ -158,7 +160,7 @@ class _Splitter:
         self.device_slots: set[int] = set()
         self._host_slots = host_slots(lowered.result)
         self._scratch = Var(numbered("scratch", self._names), "ptr")
-        self._size = 0
+        self._size = COUNTERS
         self._slots: dict[str, int] = {}
         self._derived: dict[str, Let] = {}
         self._initial: dict[str, Expr] = {}
@@ -170,11 +172,12 @@ class _Splitter:
         """The host function's statements."""
         statements = with_epilogues(function.body, self._libraries.leave)
         body = [*self.block(statements), *self._flush()]
-        if not self._size:
+        if self._size == COUNTERS:
             return body
         size = integer(SLOT * self._size)
         free = Do(Call("jc_cuda_free", (self._scratch,), "void", external=True))
-        return [*self._allocated(self._scratch, size), *before_returns(body, free)]
+        allocated = self._allocated(self._scratch, size, "jc_cuda_scratch")
+        return [*allocated, *before_returns(body, free)]
 
     def notes(self) -> Iterator[str]:
         """For reports: how loops became threads."""
@@ -263,6 +266,8 @@ class _Splitter:
             self._move_to_device(statement.var)
             self._take(statement.var, statement.value)
         else:
+            # What is to be launched reads the variable as it was.
+            yield from self._flush()
             yield statement
 
     def _store(self, statement: Store) -> Iterator[Stmt]:
@@ -470,66 +475,63 @@ class _Splitter:
         for pointer, _ in several.memory:
             yield Do(Call("jc_cuda_free", (pointer,), "void", external=True))
 
-    def _allocated(self, pointer: Var, size: Expr) -> Iterator[Stmt]:
-        yield Let(pointer, Call("jc_cuda_malloc", (size,), "ptr", external=True))
+    def _allocated(self, pointer: Var, size: Expr, by: str = "jc_cuda_malloc") -> Iterator[Stmt]:
+        yield Let(pointer, Call(by, (size,), "ptr", external=True))
         failed = self._site(MemoryError)
         yield If(compare("eq", pointer, NULL), [Return(failed)], unlikely=True)
 
     def _reduce(self, loop: For) -> Iterator[Stmt]:
         """A total over elements, which goes to slots."""
         yield from self._flush()
-        found = reductions_of(loop)
-        initial: list[Expr] = []
-        for one in found:
-            if one.var.name in self._slots:
-                self._settle(one.var)
-                initial.append(self._inline(one.var))
-                continue
-            if one.var.name not in self._initial:
-                raise NotNative(f"the variable {one.var.name} moves to the device")
-            initial.append(self._initial[one.var.name])
+        found = [one.var for one in reductions_of(loop)]
+        initial = list(map(self._begun, found))
         yield from self._flush()
         names, threads = set(self._names), self._tuning.element_threads
-        parts, count = make_parts(loop, self._scratch, self._new_slots, names, threads)
-        yield from self._launch(parts)
-        for one in found:
-            if one.var.name not in self._slots:
-                self._slots[one.var.name] = self._new_slots(1)
-        self._total = join_parts(count, found, initial, set(self._names))
-        for one in found:
-            place = self._place(one.var)
-            self._single.append(Store(self._scratch, place, one.var, self._scratch.name))
+        total = map_total(loop, initial, self._scratch, self._new_slots, names, threads)
+        # What it reads of device scalars may change before it is launched.
+        self._total = replace(total, body=[*self._bindings(total.body), *total.body])
+        self._single += self._left(found)
+
+    def _begun(self, var: Var) -> Expr:
+        """What a variable is before a loop over elements changes it."""
+        if var.name in self._slots:
+            self._settle(var)
+            return self._inline(var)
+        if var.name not in self._initial:
+            raise NotNative(f"the variable {var.name} moves to the device")
+        return self._initial[var.name]
+
+    def _left(self, found: Sequence[Var]) -> Iterator[Stmt]:
+        """Give variables slots, and those what a kernel leaves of them."""
+        for var in found:
+            if var.name not in self._slots:
+                self._slots[var.name] = self._new_slots(1)
+            yield Store(self._scratch, self._place(var), var, self._scratch.name)
 
     def _scan(self, loop: For) -> Iterator[Stmt]:
         """A scan of all elements, by all blocks if there are many."""
         check_nest(loop)
         found = scanned_variables(loop)
-        for var in found:
-            self._move_to_device(var)
-            self._settle(var)
+        initial = list(map(self._begun, found))
         yield from self._flush()
-        begin = [Let(var, self._inline(var), mutable=True) for var in found]
-        end: list[Stmt] = [
-            Store(self._scratch, self._place(var), var, self._scratch.name) for var in found
-        ]
+        end = list(self._left(found))
         if can_chunk(loop):
             slots = tuple(self._new_slots(CHUNKS + 1) for _ in found)
             parts = Parts(self._scratch, integer(CHUNKS + 1), slots)
-            initial = [self._inline(var) for var in found]
             for mapped in scan_by_chunks(loop, initial, parts, end, set(self._names)):
                 yield from self._launch(mapped)
             return
+        begin = [Let(*one, mutable=True) for one in zip(found, initial, strict=True)]
         body = [*begin, *share_scan(loop, set(self._names)), by_first_thread(end)]
         launch = Launch(ONE, integer(MAX_THREADS))
         yield from self._launch(Mapped(body, launch, "one block, scanning"))
 
     def _flush(self) -> Iterator[Stmt]:
-        """Launch what one thread has to do, in the kernel that joins a total if there is one."""
+        """Launch what one thread has to do, in the kernel of a total if there is one."""
         total, self._total = self._total, None
         single, self._single = self._single, []
         if total is not None:
-            body = [*total.body, by_first_thread(single)]
-            yield from self._launch(replace(total, body=body))
+            yield from self._launch(with_end(total, single))
         elif single:
             yield from self._launch(Mapped(single, Launch(ONE, ONE), "one thread"))
 

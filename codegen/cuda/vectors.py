@@ -46,7 +46,18 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.walks import multiple_of
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Lines", "Place", "are_aligned", "by_elements", "by_vectors", "place_of", "places_of"]
+__all__ = [
+    "Lines",
+    "Place",
+    "are_aligned",
+    "by_elements",
+    "by_vectors",
+    "constant_part",
+    "is_straight",
+    "place_in",
+    "place_of",
+    "places_of",
+]
 
 FEW_LOADS = 2
 """A thread that loads from more places has enough bytes on their way with one vector of each."""
@@ -116,7 +127,7 @@ def by_vectors(
     vectors do, a thread of the grid takes several elements that lie a warp apart.
     """
     lines = lines or Lines([], loop, [])
-    if loop.start != ZERO or lines.inner.start != ZERO or not _is_straight(lines.inner.body):
+    if loop.start != ZERO or lines.inner.start != ZERO or not is_straight(lines.inner.body):
         return [loop], 1
     taken = _whole_vectors(loop, lines, vectors_each) or _single_elements(loop)
     return ([loop], 1) if taken is None else (_written(loop, lines, taken, names), taken.each)
@@ -129,7 +140,7 @@ def by_elements(loop: ThreadFor, names: set[str], count: int) -> list[Stmt]:
     """
     while isinstance(loop.stop, Const) and loop.stop.value < count * WARP:
         count //= 2
-    if loop.start != ZERO or count < 2 or not _is_straight(loop.body):
+    if loop.start != ZERO or count < 2 or not is_straight(loop.body):
         return [loop]
     return _written(loop, Lines([], loop, []), _Taken(count, 1, []), names)
 
@@ -174,7 +185,7 @@ def _whole_vectors(loop: ThreadFor, lines: Lines, vectors_each: int) -> _Taken |
         place: replace(place, offset=simplified(replaced(place.offset, begins.get)))
         for place in places
     }
-    vectors = [one for one in places if _constant_part(first[one].offset) % width == 0]
+    vectors = [one for one in places if constant_part(first[one].offset) % width == 0]
     if not vectors or not _stored(lines.inner) <= set(vectors):
         return None
     count = vectors_each if loop.scope == "grid" and _reads_little(lines.inner) else 1
@@ -205,13 +216,12 @@ def _written(loop: ThreadFor, lines: Lines, taken: _Taken, names: set[str]) -> l
             Binary("shr", whole, shift, "int64"),
             vectors.body(),
             scope=loop.scope,
-            once=loop.once,
         ),
         replace(loop, start=whole),
     ]
 
 
-def _is_straight(body: Sequence[Stmt]) -> bool:
+def is_straight(body: Sequence[Stmt]) -> bool:
     """Whether the loads of several iterations may come before their stores."""
     written: set[str] = set()
     for statement in body:
@@ -226,7 +236,8 @@ def _is_straight(body: Sequence[Stmt]) -> bool:
     return True
 
 
-def _constant_part(x: Expr) -> int:
+def constant_part(x: Expr) -> int:
+    """What is known of an index at the end of a sum."""
     match x:
         case Const(value) | Binary("add", _, Const(value)):
             return int(value)
@@ -235,10 +246,11 @@ def _constant_part(x: Expr) -> int:
 
 def _stored(loop: For) -> set[Place | None]:
     """The places that a loop writes to; None for what is no place."""
-    return {_place_in(loop, one) for one in loop.body if isinstance(one, Store)}
+    return {place_in(loop, one) for one in loop.body if isinstance(one, Store)}
 
 
-def _place_in(loop: For, access: Load | Store) -> Place | None:
+def place_in(loop: For, access: Load | Store) -> Place | None:
+    """The place of an access in a loop; None for one that does not step along."""
     dtype = access.value.dtype if isinstance(access, Store) else access.dtype
     inner = {one.var.name for one in loop.body if isinstance(one, Let)}
     return place_of(access.pointer, access.index, dtype, loop.var.name, inner)
@@ -261,7 +273,7 @@ def _steps(places: Sequence[Place], lines: Lines) -> list[Expr] | None:
 
 def _reads_little(loop: For) -> bool:
     """Whether a thread needs more than a vector of each place to have enough bytes on their way."""
-    read = {_place_in(loop, load) for statement in loop.body for load in _loads(statement)}
+    read = {place_in(loop, load) for statement in loop.body for load in _loads(statement)}
     return 0 < len(read - {None}) <= FEW_LOADS
 
 
@@ -387,7 +399,7 @@ class _Vectors:
 
     def _of(self, access: Load | Store) -> Place | None:
         """The place of an access that vectors make; None for any other."""
-        place = _place_in(self._loop, access)
+        place = place_in(self._loop, access)
         return place if place in self._places else None
 
     def _lane(self, number: int, lane: int) -> Iterator[Stmt]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -83,11 +83,13 @@ ABSENT = _Absent()
 class CaptureGuard:
     """A global, an entry of a ``__dict__`` or a closure cell that the function was compiled for.
 
+    Or what a function is made of, that was compiled.
+
     Parameters
     ----------
-    container : dict or cell
+    container : dict, cell or function
     key : str or None
-        The name in the dict; None for a cell.
+        The name in the dict, or that of the function's attribute; None for a cell.
     expected : object
         What must be found there, compared by identity, or ``ABSENT``.  For an input, None means
         that any object its parameter fits is fine.
@@ -96,7 +98,7 @@ class CaptureGuard:
         the order of these captures.
     """
 
-    container: dict[str, Any] | CellType
+    container: dict[str, Any] | CellType | FunctionType
     key: str | None
     expected: Any = None
     is_input: bool = False
@@ -106,7 +108,7 @@ class Module(Protocol):
     """Loaded machine code, as ``codegen.engine`` gives it."""
 
     def address(self, symbol: str) -> int:
-        """The address of a function."""
+        """The address of a function or a table."""
         ...
 
 
@@ -117,7 +119,7 @@ class Entry:
     Parameters
     ----------
     name : str
-        Its functions are ``entry_<name>`` and ``table_<name>``.
+        Its function is ``entry_<name>``, and the table ``table_<name>``.
     declarations : dict of str to str
         The LLVM declarations it needs, by symbol; entries that share a module need each one once.
     definitions : str
@@ -195,7 +197,7 @@ class EntryWriter:
         self._name = name
         self._captures = captures
         self._nargs = len(signature.params) - sum(capture.is_input for capture in captures)
-        self._code = EntryCode(f"constants_{name}")
+        self._code = EntryCode(f"table_{name}")
         self._found = Arguments()
         self._memory = f"memory_{name}"
         self._memory_size = 0
@@ -261,6 +263,8 @@ class EntryWriter:
         for group in by_container.values():
             if isinstance(group[0].container, dict):
                 self._check_dict(group, objects)
+            elif isinstance(group[0].container, FunctionType):
+                self._check_function(group)
             else:
                 self._check_cell(group, objects)
         return [objects[capture] for capture in self._captures if capture.is_input]
@@ -276,6 +280,15 @@ class EntryWriter:
             cell = code.constant(capture.container)
             objects[capture] = code.load("ptr", cell, layout.CELL_CONTENTS)
             self._check_identity(capture, objects[capture])
+
+    def _check_function(self, group: list[CaptureGuard]) -> None:
+        code = self._code
+        for capture in group:
+            assert capture.key is not None
+            function = code.constant(capture.container)
+            found = code.load("ptr", function, layout.FUNCTION_PARTS[capture.key])
+            is_none = capture.expected is None
+            code.guard(code.same(found, "null" if is_none else code.constant(capture.expected)))
 
     def _check_dict(self, group: list[CaptureGuard], objects: dict[CaptureGuard, str]) -> None:
         """Look the names up, but only where the dict has changed since they were seen."""
@@ -463,9 +476,8 @@ class EntryWriter:
         code.declare("PyObject_Vectorcall", "ptr", "ptr, ptr, i64, ptr")
         constants, memory = max(1, len(code.constants)), max(1, self._memory_size)
         parts = [
-            f"@{code.table} = internal global [{constants} x ptr] zeroinitializer",
+            f"@{code.table} = dso_local global [{constants} x ptr] zeroinitializer",
             f"@{self._memory} = internal global [{memory} x i64] zeroinitializer",
-            f"define ptr @table_{self._name}() {{\n  ret ptr @{code.table}\n}}",
             f"define ptr @entry_{self._name}({_PARAMS}) {{",
             *code.allocas,
             "  br label %checks",

@@ -45,6 +45,7 @@ __all__ = [
     "FUNCTION_DEFAULTS",
     "FUNCTION_GLOBALS",
     "FUNCTION_KEYWORD_DEFAULTS",
+    "FUNCTION_PARTS",
     "OBJECT_TYPE",
     "SCALAR_VALUE",
     "TEXT_LENGTH",
@@ -72,6 +73,11 @@ FUNCTION_CODE = 48
 FUNCTION_DEFAULTS = 56
 FUNCTION_KEYWORD_DEFAULTS = 64
 FUNCTION_CLOSURE = 72
+FUNCTION_PARTS = {
+    "__code__": FUNCTION_CODE,
+    "__defaults__": FUNCTION_DEFAULTS,
+    "__kwdefaults__": FUNCTION_KEYWORD_DEFAULTS,
+}
 LIST_SIZE = 16
 LIST_ITEMS = 24
 TEXT_LENGTH = 16
@@ -102,17 +108,16 @@ _TYPE_ALLOC_SLOT = 47
 """``Py_tp_alloc`` of CPython's ``typeslots.h``."""
 
 
-def fill_table(accessor: int, objects: dict[int, Any]) -> None:
+def fill_table(table: int, objects: dict[int, Any]) -> None:
     """Write the addresses of objects to their places in a table of native code.
 
     Parameters
     ----------
-    accessor : int
-        The address of a native function without parameters that returns the table's address.
+    table : int
+        Its address.
     objects : dict of int to object
         By place; the caller keeps them alive.
     """
-    table = ctypes.CFUNCTYPE(ctypes.c_void_p)(accessor)() or 0
     for place, value in objects.items():
         ctypes.c_void_p.from_address(table + 8 * place).value = id(value)
 

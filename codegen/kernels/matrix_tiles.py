@@ -18,6 +18,9 @@ _PANELS_AHEAD = 2
 """How long before its use a row of an unpacked panel is asked for.  No core foresees the loads of
 so many rows, and without that they take three times as long."""
 
+_TERMS_AHEAD = 8
+"""How long before its use a row of a packed panel is asked for: what the second cache takes."""
+
 
 def tile_rows(lanes: Lanes) -> int:
     """How many rows a tile has."""
@@ -71,6 +74,9 @@ def write_tile(lanes: Lanes) -> str:
     with function.loop(0, "%terms") as term:
         first = function.place("%x", function.mul(term, rows), lanes.number)
         panel = function.place("%y", function.mul(term, tile_width(lanes)), lanes.number)
+        for vector in range(_VECTORS):
+            ahead = _TERMS_AHEAD * tile_width(lanes) + vector * lanes.count
+            _prefetch(function, function.place(panel, ahead, lanes.number), is_written=False)
         factors = [function.place(first, row, lanes.number) for row in range(rows)]
         _multiply(function, lanes, factors, panel, whole, sums)
     with function.when(function.compare("eq", "%columns", tile_width(lanes))):

@@ -179,7 +179,7 @@ def part_function(loop: For, name: str) -> tuple[Function, tuple[Var, ...]]:
         for number, var in enumerate(free)
     ]
     body.append(For(loop.var, FIRST, LAST, loop.body))
-    return Function(name, (CONTEXT, FIRST, LAST), body, "void"), free
+    return Function(name, (CONTEXT, FIRST, LAST), body, "void", internal=True), free
 
 
 def slot_index(number: int, dtype: str) -> Const:

@@ -146,11 +146,13 @@ def blocks(statement: Stmt) -> tuple[list[Stmt], ...]:
 
 def walk(statements: Sequence[Stmt]) -> Iterator[Stmt]:
     """All statements, the inner ones too, in the order of the text."""
-    for statement in statements:
+    waiting = list(reversed(statements))
+    while waiting:
+        statement = waiting.pop()
         yield statement
         if type(statement) not in _WITHOUT_BLOCKS:
-            for block in blocks(statement):
-                yield from walk(block)
+            for block in reversed(blocks(statement)):
+                waiting += reversed(block)
 
 
 _WITHOUT_BLOCKS: Final = frozenset({Assign, Comment, Do, Let, Return, Store})

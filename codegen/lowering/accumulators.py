@@ -169,29 +169,39 @@ class FloatSum(Accumulator):
             self.block = SUM_BLOCK
             self.tail = SUM_TAIL
 
+    def suited_to(self, count: int) -> Self:
+        """The same, without compensation where one block holds all elements."""
+        if count <= SUM_BLOCK:
+            self.is_compensated = False
+            if count < SUM_TAIL or count % SUM_TAIL == 0:
+                self.block, self.tail = None, 1
+        return self
+
     def open(self) -> None:
         self.total = self.emitter.mutable("total", constant(0.0, self.wide))
         if self.is_compensated:
             self.error = self.emitter.mutable("error", FLOAT_ZERO)
 
     def open_block(self) -> None:
-        if self.is_compensated:
+        if self.block is not None:
             self.partial = self.emitter.mutable("partial", FLOAT_ZERO)
 
     def share(self, other: FloatSum) -> None:
         """Have the sum of the same elements that another one has taken."""
-        self.total = other.total
+        self.total, self.is_compensated = other.total, other.is_compensated
         if self.is_compensated:
             self.error = other.error
 
     def add(self, element: Element, place: Expr) -> None:
-        target = self.partial if self.is_compensated else self.total
+        target = self.total if self.block is None else self.partial
         wide = cast(element, self.wide)
         self.emitter.assign(target, Binary("add", target, wide, self.wide, reassoc=True))
 
     def close_block(self) -> None:
         if self.is_compensated:
             self.add_compensated(self.partial)
+        elif self.block is not None:
+            self.emitter.assign(self.total, Binary("add", self.total, self.partial, self.wide))
 
     def add_compensated(self, value: Expr) -> None:
         """Add a sum to the total, and what rounding loses to the error."""
@@ -284,10 +294,19 @@ class Several(Accumulator):
     def __init__(self, lowering: Lowering, parts: Sequence[Accumulator]) -> None:
         super().__init__(lowering, parts[0].dtype)
         self.parts = tuple(parts)
-        blocks = {one.block for one in parts if one.block is not None}
+        self.take_blocks()
+
+    def take_blocks(self) -> None:
+        """Take elements in the blocks that the parts take them in."""
+        blocks = {one.block for one in self.parts if one.block is not None}
         assert len(blocks) <= 1
         self.block = next(iter(blocks), None)
-        self.tail = max(one.tail for one in parts)
+        self.tail = max(one.tail for one in self.parts)
+
+    def suited_to(self, count: int) -> Self:
+        self.parts = tuple(one.suited_to(count) for one in self.parts)
+        self.take_blocks()
+        return self
 
     def open(self) -> None:
         for one in self.parts:

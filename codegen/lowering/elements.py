@@ -340,6 +340,12 @@ def _part(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     return element.im if lazy.detail else element.re
 
 
+def _gather(elements: Elements, lazy: Lazy, index: Index) -> Pull:
+    base, places = lazy.detail
+    element = yield base, places(elements, index.entries)
+    return element
+
+
 ElementRule = Callable[[Elements, Lazy, Index], Pull]
 
 _RULES: dict[str, ElementRule] = {
@@ -350,6 +356,7 @@ _RULES: dict[str, ElementRule] = {
     "np::store": _same,
     "np::copy": _same,
     "np::iota": _iota,
+    "np::gather": _gather,
     "np::view": _view,
     "np::transpose": _transpose,
     "np::real": _part,

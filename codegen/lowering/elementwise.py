@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -182,13 +183,18 @@ def _order_like(lowering: Lowering, node: Node) -> Order | None:
     return copied_order(model) if isinstance(model, (ArrayRef, Lazy)) else None
 
 
-def new_dims(lowering: Lowering, node: Node, dims: list[Expr]) -> tuple[Expr, ...]:
+def new_dims(
+    lowering: Lowering,
+    node: Node,
+    dims: Sequence[Expr],
+    message: str = "negative dimensions are not allowed",
+) -> tuple[Expr, ...]:
     """Extents given by the program, which may be negative."""
     negative: Expr = FALSE
     for dim in dims:
         if not lowering.ranges.is_nonnegative(lowering.ranges.form(dim)):
             negative = either(negative, compare("lt", dim, ZERO))
-    lowering.fail(negative, ValueError, "negative dimensions are not allowed")
+    lowering.fail(negative, ValueError, message)
     return define_dims(lowering, node.output, dims)
 
 

@@ -64,10 +64,20 @@ def _walk(lowering: Lowering, graph: Graph) -> None:
                 lowering.array(node.inputs[0])
         elif node.kind != "np::store":
             delayed.before(node)
+        if node.kind == "np::gather":
+            _keep_dear_indices(lowering, node)
         lowering.node(node)
     delayed.position = len(graph.block.nodes)
     delayed.write()
     lowering.put_off = lowering.settle = None
+
+
+def _keep_dear_indices(lowering: Lowering, gather: Node) -> None:
+    """Have places in memory that are dear to compute: they are checked before they are used."""
+    for value in gather.inputs[1:]:
+        operand = lowering.operand(value)
+        if isinstance(operand, Lazy) and is_dear(operand):
+            lowering.array(value)
 
 
 def _is_better_kept(lowering: Lowering, reduction: Node) -> bool:

@@ -17,7 +17,6 @@ from jitcore.codegen.lowering.arithmetic import (
     TRUE,
     ZERO,
     add,
-    both,
     cast,
     compare,
     constant,
@@ -42,9 +41,6 @@ __all__ = ["RULES"]
 
 FEW_TERMS = 4
 """With so many terms a sum is computed at once."""
-
-LONG_ROW = 64
-"""Rows from this length on are read as fast as memory gives them."""
 
 MISMATCH = (
     "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
@@ -144,10 +140,7 @@ def _forward(lowering: Lowering, array: ArrayRef) -> ArrayRef:
     """A vector that goes backward in memory, copied, as ``np.dot`` does it."""
     if array.rank != 1 or not isinstance(array.strides[0], Const) or array.strides[0].value > 0:
         return array
-    copy = lowering.allocate("forward", array.dims, array.dtype, escapes=False)
-    with nest(lowering, array.dims) as index:
-        store(lowering, copy, index, load(array, index))
-    return copy
+    return _copied(lowering, "forward", array)
 
 
 def _vector_product(lowering: Lowering, product: Product) -> Element:
@@ -191,9 +184,10 @@ def _fill(lowering: Lowering, product: Product, target: ArrayRef, count: int) ->
     if lowering.target.is_device:
         _on_device(lowering, product, target, count)
         return
-    pays = blas_pays(_matrix(product.x, is_left=True), _matrix(product.y, is_left=False))
     if _has_few_terms(product):
-        pays = both(pays, compare("lt", product.y.dims[-1], integer(LONG_ROW)))
+        _by_few_terms(lowering, product, target, count)
+        return
+    pays = blas_pays(_matrix(product.x, is_left=True), _matrix(product.y, is_left=False))
     by_blas: list[Stmt] = []
     by_loops: list[Stmt] = []
     with lowering.emitter.inside(by_blas):
@@ -232,9 +226,7 @@ def _by_blas(lowering: Lowering, product: Product, target: ArrayRef, count: int)
 def _by_loops(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
     """Loops of our own, by rows of ``y`` or by its columns, whichever are contiguous."""
     y = product.y
-    if _has_few_terms(product):
-        _by_few_terms(lowering, product, target, count)
-    elif y.rank == 1 or _is_by_columns(y):
+    if y.rank == 1 or _is_by_columns(y):
         rows = target.rank - count - int(y.rank > 1)
         _by_dots(lowering, product, target, count, rows)
     else:
@@ -276,10 +268,15 @@ def _on_device(lowering: Lowering, product: Product, target: ArrayRef, count: in
 def _has_few_terms(product: Product) -> bool:
     """Whether a sum has so few terms that BLAS would only move them around in memory."""
     x, y = product.x, product.y
-    if x.rank == 1 or y.rank == 1 or x.dims[-2] == ONE or _is_by_columns(y):
+    if x.rank == 1 or y.rank == 1 or ONE in (x.dims[-2], y.dims[-1]):
         return False
-    is_short = isinstance(product.terms, Const) and 0 < product.terms.value <= FEW_TERMS
-    return is_short and x.dtype.kind in "fc"
+    if _is_by_columns(y) and y.rank > 2 and not _are_few(y.dims[-1]):
+        return False
+    return _are_few(product.terms) and x.dtype.kind in "fc"
+
+
+def _are_few(extent: Expr) -> bool:
+    return isinstance(extent, Const) and 0 < extent.value <= FEW_TERMS
 
 
 def _by_few_terms(lowering: Lowering, product: Product, target: ArrayRef, count: int) -> None:
@@ -287,6 +284,8 @@ def _by_few_terms(lowering: Lowering, product: Product, target: ArrayRef, count:
 
     Of few rows, all take an element of ``y`` when it is read.
     """
+    if _is_by_columns(product.y) and not _are_few(product.y.dims[-1]):
+        product = replace(product, y=_by_rows_of(lowering, product.y))
     elements = Elements(lowering)
     assert isinstance(product.terms, Const)
     terms = [integer(k) for k in range(product.terms.value)]
@@ -302,6 +301,18 @@ def _by_few_terms(lowering: Lowering, product: Product, target: ArrayRef, count:
             left = [elements.bind("left", product.left(places, [row], k), "") for k in terms]
             value = _sum_of_products(left, right, target.dtype)
             store(lowering, target, uncollapsed([*places, row, column]), value)
+
+
+def _by_rows_of(lowering: Lowering, y: ArrayRef) -> ArrayRef:
+    """A copy in C order of a matrix whose elements are read for each row of the other one."""
+    return _copied(lowering, "rows", y)
+
+
+def _copied(lowering: Lowering, name: str, array: ArrayRef) -> ArrayRef:
+    copy = lowering.allocate(name, array.dims, array.dtype, escapes=False)
+    with nest(lowering, array.dims) as index:
+        store(lowering, copy, index, load(array, index))
+    return copy
 
 
 def _sum_of_products(

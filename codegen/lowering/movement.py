@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
+    TRUE,
     ZERO,
     add,
+    both,
     compare,
     either,
     integer,
     multiply,
     negate,
+    product,
     select,
 )
 from jitcore.codegen.lowering.broadcasting import (
@@ -189,6 +192,8 @@ def _indexing(
     first = advanced[0] if together else 0
     message = "shape mismatch: indexing arrays could not be broadcast together with shapes "
     common, modes = broadcast_extents(lowering, arrays, dims[first : first + shared], message)
+    # NumPy does not look at arrays of places where none of these is read.
+    is_read = compare("ne", product(common), ZERO) if len(advanced) > 1 else TRUE
     by_part = dict(zip(advanced, modes, strict=True))
     scalars = [_scalar(lowering, value) for value in operands]
     axes: list[Advanced | Slice | NewAxis] = []
@@ -205,7 +210,7 @@ def _indexing(
             axes.append(found)
             selected.append(found.length)
         else:
-            checked = _checked(lowering, value, extent, axis)
+            checked = _checked(lowering, value, extent, axis, is_read)
             axes.append(Advanced(checked, by_part[number], extent))
         axis += 1
     selected[first:first] = common
@@ -222,8 +227,8 @@ def _scalar(lowering: Lowering, value: Value) -> Expr:
     return ZERO if isinstance(operand, (ArrayRef, Lazy)) else lowering.scalar(value)
 
 
-def _checked(lowering: Lowering, index: Operand, extent: Expr, axis: int) -> Operand:
-    """An index all of whose numbers lie in the axis."""
+def _checked(lowering: Lowering, index: Operand, extent: Expr, axis: int, is_read: Expr) -> Operand:
+    """An index all of whose numbers lie in the axis, where elements at these places are read."""
     if isinstance(index, int):
         index = integer(index)
     if not isinstance(index, (ArrayRef, Lazy)):
@@ -234,11 +239,12 @@ def _checked(lowering: Lowering, index: Operand, extent: Expr, axis: int) -> Ope
     wrong = emitter.mutable("wrong", FALSE)
     with nest(lowering, index.dims) as place:
         emitter.assign(wrong, either(wrong, _is_outside(elements(index, place), extent)))
+    is_error = both(wrong, is_read)
     if lowering.target.is_device:
         message = f"an index is out of bounds for axis {axis} with size {{0}}"
-        lowering.fail(wrong, IndexError, message, [extent])
+        lowering.fail(is_error, IndexError, message, [extent])
         return index
-    with emitter.branch(wrong, unlikely=True):
+    with emitter.branch(is_error, unlikely=True):
         again = Elements(lowering)
         with nest(lowering, index.dims) as place:
             number = again(index, place)
@@ -258,6 +264,12 @@ def _gather(lowering: Lowering, node: Node) -> Operand:
     escapes = lowering.escapes(node.output)
     in_c_order = node.attributes.get("order") == "C"
     order = None if in_c_order else _gathered_order(base, indexing)
+    if lowering.is_lazy and not lowering.target.is_device:
+        read = (base, *(axis.operand for axis in indexing.axes if isinstance(axis, Advanced)))
+        detail = (base, indexing.places)
+        return Lazy(
+            node, read, dims, base.dtype, detail=detail, order=order or row_major(len(dims))
+        )
     target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes, order=order)
     elements = Elements(lowering)
     with nest(lowering, dims, parallel=True) as index:

@@ -445,7 +445,7 @@ def _constant(lowering: Lowering, node: Node) -> Operand:
         return Pair(constant(value.real, "float64"), constant(value.imag, "float64"))
     if isinstance(type_, TensorType) and type_.dtype is not None:
         return _array_constant(lowering, node, np.asarray(value, type_.dtype), type_)
-    if isinstance(value, tuple):
+    if issubclass(type(value), tuple):
         return tuple(Static(one) for one in value) if not value else Static(value)
     return Static(value)
 

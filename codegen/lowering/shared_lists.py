@@ -38,15 +38,21 @@ __all__ = ["RULES"]
 _WORDS = np.dtype(np.int64)
 
 
-def _code(kind: int | str) -> int:
+_Kind = int | str | tuple[int, ...]
+"""What is in a column, as `list_results` says."""
+
+
+def _code(kind: _Kind) -> int:
     """What the runtime knows the kind of a number, or of references to lists of a part, by."""
-    return KINDS.index(kind) if isinstance(kind, str) else FIRST_LIST + kind
+    if isinstance(kind, int):
+        return FIRST_LIST + kind
+    return KINDS.index(kind if isinstance(kind, str) else "mixed")
 
 
 class _Table:
     """The table that functions of the runtime know the heap by (``runtime/shared_lists.py``)."""
 
-    def __init__(self, lowering: Lowering, parts: Sequence[Sequence[int | str]]) -> None:
+    def __init__(self, lowering: Lowering, parts: Sequence[Sequence[_Kind]]) -> None:
         if lowering.target.is_device:
             raise NotNative("lists of lists are read and made on the host")
         self.lowering = lowering
@@ -63,6 +69,10 @@ class _Table:
             self.put(self.word(number, HAS_LISTS), integer(int(has_lists)))
             for code, word in self.columns(number):
                 self.put(word, integer(code))
+            for kind, (_, word) in zip(parts[number][1:], self.columns(number), strict=True):
+                if isinstance(kind, tuple):
+                    packed = sum(place << 8 * n for n, place in enumerate(kind))
+                    self.put(word + 2, integer(packed))
 
     @property
     def pointer(self) -> Expr:

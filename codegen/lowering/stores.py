@@ -8,6 +8,7 @@ from jitcore.codegen.loops import Expr, If, Stmt
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
+    TRUE,
     ZERO,
     add,
     both,
@@ -23,6 +24,7 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.broadcasting import Modes, fit_dims, shape_template
 from jitcore.codegen.lowering.disjoint import are_apart
 from jitcore.codegen.lowering.elementwise import as_copy
+from jitcore.codegen.lowering.lagging_stores import store_lagging
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
 from jitcore.codegen.lowering.state import Lowering, Rule
@@ -38,6 +40,13 @@ def conflicts(
 
     ``in_place`` says that the value is read at the place that is being written.
     """
+    return (read for read, _ in _conflicts(lowering, value, target, in_place=in_place))
+
+
+def _conflicts(
+    lowering: Lowering, value: Operand, target: ArrayRef, *, in_place: bool
+) -> Iterator[tuple[ArrayRef, bool]]:
+    """The same arrays, each with whether it is read at the place that is being written."""
     waiting = [(value, in_place)]
     seen: set[tuple[int, bool]] = set()
     while waiting:
@@ -48,7 +57,7 @@ def conflicts(
         if isinstance(value, ArrayRef):
             is_same = in_place and value.same_place(target)
             if value.may_overlap(target) and not is_same and not are_apart(lowering, value, target):
-                yield value
+                yield value, in_place
         elif isinstance(value, Lazy):
             waiting.extend(reversed(list(_parts(value, in_place))))
 
@@ -75,9 +84,15 @@ def _store(lowering: Lowering, node: Node) -> Operand:
     target = lowering.array(node.inputs[0])
     value = lowering.operand(node.inputs[1])
     modes = fit_dims(lowering, _dims(value), target.dims, _message(node, value, target))
-    reads = list(conflicts(lowering, value, target))
+    found = list(_conflicts(lowering, value, target, in_place=True))
+    reads = [read for read, _ in found]
+    is_at_place = all(in_place for _, in_place in found) and _is_identity(modes, target.rank)
     if not reads:
         write(lowering, [(target, _broadcast(node, value, target, modes))])
+    elif is_at_place and store_lagging(
+        lowering, _broadcast(node, value, target, modes), target, reads
+    ):
+        pass
     elif all(_may_be_apart(read, target) for read in reads):
         _store_checked(lowering, node, value, target, modes, reads)
     else:
@@ -127,12 +142,12 @@ def _store_checked(
     modes: Modes,
     reads: list[ArrayRef],
 ) -> None:
-    low, high = _extent(lowering, target)
     overlaps: Expr = FALSE
     for read in reads:
-        start, stop = _extent(lowering, read)
-        meets = both(compare("lt", start, high), compare("lt", low, stop))
-        overlaps = either(overlaps, meets)
+        overlaps = either(overlaps, _share_memory(lowering, read, target))
+    if overlaps == TRUE:
+        _store_by_copy(lowering, node, value, target, modes)
+        return
     shared: list[Stmt] = []
     apart: list[Stmt] = []
     with lowering.scope(shared):
@@ -142,14 +157,29 @@ def _store_checked(
     lowering.emitter.emit(If(overlaps, shared, apart))
 
 
-def _extent(lowering: Lowering, array: ArrayRef) -> tuple[Expr, Expr]:
-    """The addresses of the first byte of an array and of the one after its last."""
+def _share_memory(lowering: Lowering, x: ArrayRef, y: ArrayRef) -> Expr:
+    """Whether any byte between the first and the last one of two arrays belongs to both."""
+    if x.pointer == y.pointer and x.dtype == y.dtype:
+        (low_x, high_x), (low_y, high_y) = _span(lowering, x), _span(lowering, y)
+        return both(compare("le", low_x, high_y), compare("le", low_y, high_x))
+    (start_x, stop_x), (start_y, stop_y) = _extent(lowering, x), _extent(lowering, y)
+    return both(compare("lt", start_x, stop_y), compare("lt", start_y, stop_x))
+
+
+def _span(lowering: Lowering, array: ArrayRef) -> tuple[Expr, Expr]:
+    """The places of the elements of an array that come first and last in memory."""
     low: Expr = array.offset
     high: Expr = array.offset
     for dim, stride in zip(array.dims, array.strides, strict=True):
         span = lowering.emitter.shared("span", multiply(subtract(dim, ONE), stride))
         low = add(low, minimum(span, ZERO))
         high = add(high, maximum(span, ZERO))
+    return low, high
+
+
+def _extent(lowering: Lowering, array: ArrayRef) -> tuple[Expr, Expr]:
+    """The addresses of the first byte of an array and of the one after its last."""
+    low, high = _span(lowering, array)
     size = integer(array.dtype.itemsize)
     base = lowering.emitter.shared("address", cast(array.pointer, "int64"))
     let = lowering.emitter.shared

@@ -31,6 +31,7 @@ from jitcore.codegen.lowering.broadcasting import (
     shape_template,
     stretched,
 )
+from jitcore.codegen.lowering.elementwise import new_dims
 from jitcore.codegen.lowering.facts import is_written_while_used
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import (
@@ -461,7 +462,8 @@ def _in_memory(lowering: Lowering, node: Node, element: Element) -> ArrayRef:
 def _broadcast_to(lowering: Lowering, node: Node) -> Operand:
     base = lowering.operand(node.inputs[0])
     wanted = tuple(lowering.scalar(value) for value in node.inputs[1:])
-    dims = define_dims(lowering, node.output, wanted)
+    message = "all elements of broadcast shape must be non-negative"
+    dims = new_dims(lowering, node, wanted, message)
     if not isinstance(base, (ArrayRef, Lazy)):
         base = _in_memory(lowering, node, base)
     message = (

@@ -51,7 +51,7 @@ from jitcore.codegen.printers.llvm_instructions import (
 from jitcore.codegen.printers.llvm_module import Definition, Module, inlining
 from jitcore.codegen.printers.loop_hints import loop_hints, read_again
 from jitcore.codegen.printers.short_choices import is_short_choice
-from jitcore.codegen.printers.side_by_side import SideBySide
+from jitcore.codegen.printers.side_by_side import SideBySide, only_vector_loops, short_steps
 from jitcore.codegen.printers.vector_calls import VectorCalls, is_called, vector_calls
 from jitcore.codegen.printers.vector_loops import Surroundings, VectorLoop, is_vector_loop
 from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS
@@ -74,7 +74,7 @@ def print_module(
     Parameters
     ----------
     functions : sequence of Function
-        Each is visible outside under its name, but those that give nothing, which the others call.
+        Each is visible outside under its name, but those that are ``internal``.
     contract : bool
         Allow a multiplication and an addition to become one fused operation, in these functions
         but not in vector math.
@@ -118,7 +118,7 @@ def _module(
 ) -> Module:
     module = Module(vector_bits, _definition, is_divided=is_divided)
     for function in functions:
-        linkage = "define internal" if function.result == "void" else "define"
+        linkage = "define internal" if function.internal else "define"
         module.add(function, linkage, contract)
     return module
 
@@ -158,6 +158,7 @@ class _FunctionPrinter:
         self._parts = 0
         self._contract = contract
         self._is_final = True
+        self._is_of_vectors = only_vector_loops(function.body)
         self._statements: dict[type, Callable[[Any], None]] = {
             Let: self._let,
             Assign: self._assign,
@@ -317,16 +318,18 @@ class _FunctionPrinter:
     def _counted_loop(self, statement: For, start: str, stop: str) -> None:
         """One loop between two operands, whether all of it or the part of a parallel one.
 
-        A loop that calls vector math, or is long, becomes two: one over whole blocks of vectors and
-        one over the rest.
+        A loop that calls vector math, is long, or is printed as one over vectors becomes two: one
+        over whole blocks of vectors and one over the rest.
         """
         self._calls = vector_calls(statement, self._module.vector_bits)
         blocks = self._calls or self._module.side_by_side(statement)
+        is_for_vectors = self._has_masks() and is_vector_loop(statement)
+        if blocks is None and is_for_vectors and self._is_of_vectors:
+            blocks = short_steps(statement, self._module.vector_bits)
         if blocks is None:
             self._one_loop(statement, start, stop)
             return
         middle = self._code.end_of_blocks(start, stop, blocks.together)
-        is_for_vectors = self._has_masks() and is_vector_loop(statement)
         for first, last, is_rest in ((start, middle, False), (middle, stop, True)):
             if first == last:
                 continue

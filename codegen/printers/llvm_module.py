@@ -233,11 +233,11 @@ class Module:
 def inlining(function: Function, linkage: str) -> str:
     """The attributes of a function that say where its code is to be.
 
-    Of the internal functions vector math gives a value; outlined nests are to stay outside.  The
-    entry would compile a second copy of loops.
+    Of the functions with internal linkage vector math is copied to where it is called; outlined
+    nests are to stay outside.  The entry would compile a second copy of loops.
     """
     if "internal" in linkage:
-        return "noinline " if function.result == "void" else "alwaysinline "
+        return "noinline " if function.internal else "alwaysinline "
     if not function.optimized:
         return "noinline optnone "
     return "noinline " if has_loops(function.body) else ""

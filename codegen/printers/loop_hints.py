@@ -27,6 +27,7 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
     Unary,
+    Var,
 )
 from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS
 from jitcore.codegen.printers.loop_metadata import (
@@ -56,6 +57,9 @@ ASSOCIATIVE: Final = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
 
 MOST_KEPT: Final = 128
 """Elements of a row that registers hold, as float64."""
+
+MOST_INTERLEAVED: Final = 4
+"""Elements of rows that lie one after the other and are taken apart by shuffles of vectors."""
 
 LANES: Final = 8
 LEAST_MASKED: Final = 6
@@ -119,7 +123,8 @@ def _hints_of_form(loop: For, vector_bits: int, is_read_again: bool) -> list[str
         return [NO_VECTORS]
     if lanes:
         return [NOT_UNROLLED, vector_width(min(lanes, vector_bits // 32)), AFTERWARDS]
-    hints = _sum_hints(loop, vector_bits, is_read_again) if _adds_up(loop) else []
+    adds_up = _adds_up(loop) and not _is_interleaved(loop)
+    hints = _sum_hints(loop, vector_bits, is_read_again) if adds_up else []
     if _has_short_rest(loop) and MASKED not in hints:
         hints.append(MASKED)
     if not hints and (_is_around_sum(loop) or _is_around_lanes(loop)):
@@ -164,11 +169,27 @@ def _is_around_row(loop: For) -> bool:
     That is unrolled, and made vectors of where it is long enough.  The same element of several rows
     would be gathered and scattered.
     """
-    inner = [one for one in loop.body if isinstance(one, For)]
-    return any(
-        known_trips(one) is not None and any(isinstance(part, Store) for part in one.body)
-        for one in inner
-    )
+    inner = [one for one in loop.body if isinstance(one, For) and known_trips(one) is not None]
+    stores = [part for one in inner for part in one.body if isinstance(part, Store)]
+    are_short = all(map(_is_interleaved, inner))
+    return bool(stores) and not (are_short and all(_lies_near(one, loop.var) for one in stores))
+
+
+def _lies_near(store: Store, var: Var) -> bool:
+    """Whether the next iteration of a loop writes no more than a short row further on."""
+    waiting: list[Expr] = [store.index]
+    while waiting:
+        x = waiting.pop()
+        if isinstance(x, Binary) and x.op == "mul" and x.x == var:
+            return isinstance(x.y, Const) and 0 < x.y.value <= MOST_INTERLEAVED
+        waiting += children(x)
+    return False
+
+
+def _is_interleaved(loop: For) -> bool:
+    """Whether a loop is a row so short that vectors hold one element each of several rows."""
+    trips = known_trips(loop)
+    return trips is not None and trips <= MOST_INTERLEAVED
 
 
 def _is_around_sum(loop: For) -> bool:

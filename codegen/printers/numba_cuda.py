@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jitcore.codegen import vecmath
 from jitcore.codegen.cuda.kernels import Kernel, Scope, ThreadFor
 from jitcore.codegen.cuda.products import SUMS
 from jitcore.codegen.loop_passes.traversal import walk
@@ -34,9 +35,6 @@ _SHARES: dict[Scope, tuple[str, str]] = {
 """The first iteration of a thread, and how far it is to its next one."""
 
 _PREFIX = "cuda."
-_OWN_MATH = {"power_in_arrays": "pow", "hypot_of_scalars": "hypot"}
-"""Functions that are the host's libraries' own on the host, and what is as exact on a device."""
-
 _OTHER_FORMS = {
     **{name: name for name in ("fabs", "negative", "rint", "trunc")},
     **{name: name for name in ("maximum", "maximum_half", "minimum", "minimum_half")},
@@ -146,8 +144,7 @@ class _KernelPrinter(FunctionPrinter):
             return
         first, step = _SHARES[statement.scope]
         skips = any(isinstance(one, Continue) for one in walk(statement.body))
-        if statement.once and not skips:
-            assert statement.scope == "grid"
+        if statement.scope == "grid" and not skips:
             step = f"{self._module.device_primitive('grid_step')}()"
         if statement.scope != "grid":
             self._module.type("int64")
@@ -170,7 +167,7 @@ class _KernelPrinter(FunctionPrinter):
     def _call(self, expression: Call) -> str:
         name = expression.name.removeprefix(_PREFIX)
         if name == expression.name:
-            own = _OWN_MATH.get(name, name)
+            own = vecmath.on_device(name, expression.dtype)
             return super()._call(replace(expression, name=own))
         if name in _SPELLED:
             if "int64" in _SPELLED[name]:
@@ -182,8 +179,14 @@ class _KernelPrinter(FunctionPrinter):
             return f"{function}({self._list(expression.args)}, {own})"
         if name in ("load_vector", "store_vector", "lane"):
             return self._vector(name, expression)
+        if name == "is_last_block":
+            function = self._module.device_primitive(name)
+            return f"{function}({self._list(expression.args)})"
         if name in ("shared", "taken", "put"):
             return self._shared(name, expression)
+        if name == "of_last_thread":
+            value, own = self._list(expression.args), self._convert_to(expression.dtype)
+            return f"{self._module.device_primitive(name)}({value}, {own})"
         return self._block_reduction(name, expression)
 
     def _block_reduction(self, name: str, expression: Call) -> str:

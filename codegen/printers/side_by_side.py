@@ -6,7 +6,7 @@ farther away than the processor looks ahead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -17,6 +17,7 @@ from jitcore.codegen.loop_passes.traversal import (
     known_trips,
     loads_in,
     variables,
+    walk,
 )
 from jitcore.codegen.loops import (
     Binary,
@@ -28,12 +29,15 @@ from jitcore.codegen.loops import (
     Load,
     Return,
     Select,
+    Stmt,
     Store,
     Unary,
+    While,
 )
 from jitcore.codegen.printers.llvm_instructions import BITS
 from jitcore.codegen.printers.loop_hints import MOST_MASKED
 from jitcore.codegen.printers.loop_metadata import (
+    INTERLEAVED,
     MASKED,
     NOT_UNROLLED,
     OF_VECTORS,
@@ -42,9 +46,16 @@ from jitcore.codegen.printers.loop_metadata import (
     vector_width,
 )
 from jitcore.codegen.printers.vector_calls import is_independent
+from jitcore.codegen.printers.vector_loops import is_vector_loop
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["MOST_OPERATIONS", "SideBySide", "side_by_side"]
+__all__ = [
+    "MOST_OPERATIONS",
+    "SideBySide",
+    "only_vector_loops",
+    "short_steps",
+    "side_by_side",
+]
 
 LONG_STEP: Final = 16
 LONG_PER_ACCESS: Final = 4
@@ -140,6 +151,37 @@ def side_by_side(
         return None
     is_width = bool(calls) and is_independent(loop)
     return SideBySide(lanes, vectors, vectors * operations, is_width)
+
+
+def only_vector_loops(statements: Sequence[Stmt]) -> bool:
+    """Whether all loops of a function may be printed as loops over vectors."""
+    loops = (one for one in walk(statements) if isinstance(one, For | While))
+    return all(isinstance(one, For) and is_vector_loop(one) for one in loops)
+
+
+def short_steps(loop: For, vector_bits: int) -> SideBySide | None:
+    """How many vectors a loop computes that is printed as one over vectors, and not `side_by_side`.
+
+    They are as many as LLVM would choose, as far as registers hold them.  This is for functions
+    with `only_vector_loops`: where LLVM's passes look at the code anyway, more code takes longer.
+
+    Parameters
+    ----------
+    loop : For
+    vector_bits : int
+        The size of a vector register.
+    """
+    trips = known_trips(loop)
+    is_short = trips is not None and trips <= MOST_MASKED
+    if is_short or any(call for one in loop.body for x in expressions(one) for call in _calls(x)):
+        return None
+    computed = [one.var.dtype for one in loop.body if isinstance(one, Let)]
+    computed += [one.value.dtype for one in loop.body if isinstance(one, Store)]
+    lanes = vector_bits // max([8, *(BITS[dtype] for dtype in computed)])
+    needed, vectors = _most_registers(loop, lanes, vector_bits), INTERLEAVED
+    while vectors > 1 and vectors * needed > 2 * REGISTERS:
+        vectors //= 2
+    return SideBySide(lanes, vectors, 0)
 
 
 def _long_step(loop: For) -> int:

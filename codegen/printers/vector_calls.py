@@ -165,14 +165,20 @@ def _has_vector_form(x: Expr) -> bool:
 
 
 def is_independent(loop: For) -> bool:
-    """Whether no iteration reads or writes what another one writes, for all LLVM can see."""
+    """Whether no iteration reads or writes what another one writes, for all LLVM can see.
+
+    It may read the elements that it writes itself.
+    """
     stores = [one for one in loop.body if isinstance(one, Store)]
-    roots = {store.root for store in stores}
-    is_apart = len(roots) == len(stores) and "" not in roots
+    written = {store.root: (store.pointer, store.index) for store in stores}
+    is_apart = len(written) == len(stores) and "" not in written
     if not is_apart or any(isinstance(one, Assign) for one in loop.body):
         return False
-    read = {load.root for load in loads_in(loop.body)}
-    return roots.isdisjoint(read) and "" not in read
+    return all(
+        load.root
+        and written.get(load.root, (load.pointer, load.index)) == (load.pointer, load.index)
+        for load in loads_in(loop.body)
+    )
 
 
 def _is_vectorized(statement: Stmt) -> bool:

@@ -185,7 +185,7 @@ class VectorLoop:
     def _type_of_masks(self) -> str:
         dtypes = [load.dtype for load in loads_in(self._statements)]
         dtypes += [one.value.dtype for one in self._statements if isinstance(one, Store)]
-        return f"i{max(8, *(BITS[dtype] for dtype in dtypes))}"
+        return f"i{max([8, *(BITS[dtype] for dtype in dtypes)])}"
 
     def _vector(self) -> _Vector:
         return _Vector(self._code, self._lanes, self._inside, self._around, contract=self._contract)

@@ -106,7 +106,7 @@ _SET_HANDLER = 304
 ``PyDataMem_SetHandler`` in NumPy's C-API table."""
 
 _ALLOCATION = """
-@jc_objects_table = internal global [{objects} x ptr] zeroinitializer
+@jc_objects = dso_local global [{objects} x ptr] zeroinitializer
 declare ptr @jc_array_empty(i32, ptr, ptr, i32)
 declare ptr @jc_array_handler(ptr)
 declare ptr @jc_array_new(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
@@ -116,16 +116,12 @@ declare void @PyErr_Clear()
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 
-define ptr @jc_objects() {{
-  ret ptr @jc_objects_table
-}}
-
 define internal ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
 entry:
   %shape = alloca [{rank} x i64]
   %strides = alloca [{rank} x i64]
 {stores}
-  %slot = getelementptr ptr, ptr @jc_objects_table, i64 %dtype
+  %slot = getelementptr ptr, ptr @jc_objects, i64 %dtype
   %descr = load ptr, ptr %slot
   call void @Py_IncRef(ptr %descr)
   %nd = trunc i64 %ndim to i32
@@ -154,7 +150,7 @@ axis:
   %more = icmp slt i64 %next.place, %ndim
   br i1 %more, label %axis, label %new
 new:
-  %type.slot = getelementptr ptr, ptr @jc_objects_table, i64 {array_type}
+  %type.slot = getelementptr ptr, ptr @jc_objects, i64 {array_type}
   %type = load ptr, ptr %type.slot
   %strided = call ptr @jc_array_new(ptr %type, ptr %descr, i32 %nd, ptr %shape, ptr %strides,
     ptr null, i32 0, ptr null)
@@ -180,7 +176,7 @@ plain:
   %small = call ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims})
   br label %done
 pooled:
-  %handler.slot = getelementptr ptr, ptr @jc_objects_table, i64 {handler}
+  %handler.slot = getelementptr ptr, ptr @jc_objects, i64 {handler}
   %handler = load ptr, ptr %handler.slot
   %before = call ptr @jc_array_handler(ptr %handler)
   %large = call ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims})
@@ -274,7 +270,7 @@ define i1 @jc_float_errors_matter() {
 entry:
   %found = alloca ptr
   store ptr null, ptr %found
-  %variable.slot = getelementptr ptr, ptr @jc_objects_table, i64 ERROR_STATE
+  %variable.slot = getelementptr ptr, ptr @jc_objects, i64 ERROR_STATE
   %variable = load ptr, ptr %variable.slot
   %default.slot = getelementptr ptr, ptr %variable.slot, i64 1
   %default = load ptr, ptr %default.slot

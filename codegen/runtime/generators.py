@@ -259,7 +259,7 @@ def _address(name: str) -> int:
 
 
 _TEXT = """
-@generator_objects = internal global [OBJECTS x ptr] zeroinitializer
+@jc_generator_objects = dso_local global [OBJECTS x ptr] zeroinitializer
 declare void @PyErr_Clear()
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
@@ -308,12 +308,8 @@ step:
   ret double %number
 }
 
-define ptr @jc_generator_objects() {
-  ret ptr @generator_objects
-}
-
 define internal ptr @held(i64 %number) {
-  %place = getelementptr ptr, ptr @generator_objects, i64 %number
+  %place = getelementptr ptr, ptr @jc_generator_objects, i64 %number
   %object = load ptr, ptr %place
   ret ptr %object
 }

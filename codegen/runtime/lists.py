@@ -44,7 +44,7 @@ _WORDS = {"int": "i64", "float": "i64", "bool": "i8"}
 """How the numbers of each kind are moved."""
 
 _DECLARATIONS = """
-@jc_list_table = internal global [OBJECTS x ptr] zeroinitializer
+@jc_list_objects = dso_local global [OBJECTS x ptr] zeroinitializer
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Clear()
@@ -61,10 +61,6 @@ declare i32 @PyList_SetSlice(ptr, i64, i64, ptr)
 declare i32 @PyList_Append(ptr, ptr)
 declare i64 @PyUnicode_GetLength(ptr)
 declare ptr @PyUnicode_AsUCS4(ptr, ptr, i64, i32)
-
-define ptr @jc_list_objects() {
-  ret ptr @jc_list_table
-}
 """
 
 _READ = """
@@ -75,9 +71,9 @@ entry:
   %count = load i64, ptr %count.slot
   %items.slot = getelementptr i8, ptr %list, i64 LIST_ITEMS
   %items = load ptr, ptr %items.slot
-  %type.slot = getelementptr ptr, ptr @jc_list_table, i64 TYPE_PLACE
+  %type.slot = getelementptr ptr, ptr @jc_list_objects, i64 TYPE_PLACE
   %type = load ptr, ptr %type.slot
-  %true.slot = getelementptr ptr, ptr @jc_list_table, i64 TRUE_PLACE
+  %true.slot = getelementptr ptr, ptr @jc_list_objects, i64 TRUE_PLACE
   %true = load ptr, ptr %true.slot
   %words = add i64 %count, 2
   %bytes = mul i64 %words, 8
@@ -216,7 +212,7 @@ _ELEMENT = "%item = load ptr, ptr %slot"
 _PART = """%row = load ptr, ptr %slot
   %row.type.slot = getelementptr i8, ptr %row, i64 OBJECT_TYPE
   %row.type = load ptr, ptr %row.type.slot
-  %tuple.slot = getelementptr ptr, ptr @jc_list_table, i64 TUPLE_PLACE
+  %tuple.slot = getelementptr ptr, ptr @jc_list_objects, i64 TUPLE_PLACE
   %tuple = load ptr, ptr %tuple.slot
   %is.tuple = icmp eq ptr %row.type, %tuple
   br i1 %is.tuple, label %tuple.size, label %mismatch

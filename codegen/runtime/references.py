@@ -49,7 +49,7 @@ _SYMBOLS = (
 )
 
 _TEXT = """
-@reference_objects = internal global [2 x ptr] zeroinitializer
+@jc_reference_objects = dso_local global [2 x ptr] zeroinitializer
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Clear()
@@ -60,17 +60,13 @@ declare ptr @PyList_New(i64)
 declare ptr @jc_array_new(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 
-define ptr @jc_reference_objects() {
-  ret ptr @reference_objects
-}
-
 define ptr @jc_new_references(i64 %count) {
 entry:
   %shape = alloca i64
   store i64 %count, ptr %shape
   %state = call i32 @PyGILState_Ensure()
-  %type = load ptr, ptr @reference_objects
-  %descr.slot = getelementptr ptr, ptr @reference_objects, i64 1
+  %type = load ptr, ptr @jc_reference_objects
+  %descr.slot = getelementptr ptr, ptr @jc_reference_objects, i64 1
   %descr = load ptr, ptr %descr.slot
   call void @Py_IncRef(ptr %descr)
   %made = call ptr @jc_array_new(ptr %type, ptr %descr, i32 1, ptr %shape, ptr null, ptr null,
@@ -158,7 +154,7 @@ STORES
   %flags.slot = getelementptr i8, ptr %base, i64 ARRAY_FLAGS
   %flags = load i32, ptr %flags.slot
   %writeable = and i32 %flags, ARRAY_WRITEABLE
-  %type = load ptr, ptr @reference_objects
+  %type = load ptr, ptr @jc_reference_objects
   %data = getelementptr i8, ptr %memory, i64 %bytes
   %nd = trunc i64 %rank to i32
   %made = call ptr @jc_array_new(ptr %type, ptr %descr, i32 %nd, ptr %shape, ptr %strides,
@@ -190,7 +186,7 @@ entry:
   %count = load i64, ptr %count.slot
   %items.slot = getelementptr i8, ptr %list, i64 LIST_ITEMS
   %items = load ptr, ptr %items.slot
-  %type = load ptr, ptr @reference_objects
+  %type = load ptr, ptr @jc_reference_objects
   %number.bits = shl i64 %number, 32
   %other.bits = shl i64 %other, 32
   %nd = trunc i64 %rank to i32

@@ -36,10 +36,12 @@ word
 ===== ==============================================================================================
 
 The code is 0 for an int, 1 for a float, 2 for a bool, 3 for a reference to an array, 4 to 6 for
-NumPy's scalars of float64, int64 and bool, which are only made and never read, and `FIRST_LIST` and
-more for a list of the part whose number it is then.  A **root** is three words: a
-list, its part, and its place.  A memo begins two words behind its block, whose first word says how
-long it is.
+NumPy's scalars of float64, int64 and bool, which are only made and never read, as are the numbers
+of several types of 7, and `FIRST_LIST` and more for a list of the part whose number it is then.  An
+array for 7 has a code for each number (``ir/specialize/lists/mixed_elements.py``), and in the place
+of the object three bytes say how many columns further the ints, the floats and the bools are.
+A **root** is three words: a list, its part, and its place.  A memo begins two words behind its
+block, whose first word says how long it is.
 
 Each list is read once, and so is each object made, whatever refers to it: references that are the
 same in Python are the same in the heap.
@@ -55,6 +57,8 @@ from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compil
 from jitcore.codegen.entries import layout
 from jitcore.codegen.runtime.shared_reading import ALLOCATION, COUNTING, TAKING
 from jitcore.codegen.runtime.shared_writing import MAKING, WRITING
+from jitcore.ir.specialize.lists.mixed_elements import code_of
+from jitcore.ir.types import scalar_type
 
 __all__ = [
     "CODE_DTYPES",
@@ -77,7 +81,7 @@ __all__ = [
     "add_shared_list_functions",
 ]
 
-KINDS = ("int", "float", "bool", "array", "numpy.float64", "numpy.int64", "numpy.bool")
+KINDS = ("int", "float", "bool", "array", "numpy.float64", "numpy.int64", "numpy.bool", "mixed")
 """What the codes from 0 on stand for."""
 
 CODE_DTYPES = tuple(np.dtype(one) for one in ("int64", "float64", "bool", "O"))
@@ -105,10 +109,10 @@ TYPES = (list, tuple, int, float, bool)
 """The types that ``jc_begins_with`` knows, by their numbers."""
 
 _SCALARS = (np.float64, np.int64, np.True_, np.False_)
-_OBJECTS = (*TYPES, True, *_SCALARS)
+_OBJECTS = (*TYPES, True, *_SCALARS, None)
 
 _DECLARATIONS = """
-@shared_objects = internal global [OBJECT_COUNT x ptr] zeroinitializer
+@jc_shared_objects = dso_local global [OBJECT_COUNT x ptr] zeroinitializer
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Clear()
@@ -131,12 +135,8 @@ declare i32 @PyList_Append(ptr, ptr)
 declare ptr @PyTuple_New(i64)
 declare ptr @jc_scalar(ptr, i64)
 
-define ptr @jc_shared_objects() {
-  ret ptr @shared_objects
-}
-
 define internal ptr @known(i64 %number) alwaysinline {
-  %slot = getelementptr ptr, ptr @shared_objects, i64 %number
+  %slot = getelementptr ptr, ptr @jc_shared_objects, i64 %number
   %object = load ptr, ptr %slot
   ret ptr %object
 }
@@ -264,8 +264,12 @@ def _text() -> str:
         "SPARE": 8,
         "OBJECT_COUNT": len(_OBJECTS),
         "FIRST_SCALAR": _OBJECTS.index(np.float64) - KINDS.index("numpy.float64"),
-        "NUMPY_TRUE": len(_OBJECTS) - 2,
-        "NUMPY_FALSE": len(_OBJECTS) - 1,
+        "NUMPY_TRUE": len(_OBJECTS) - 3,
+        "NUMPY_FALSE": len(_OBJECTS) - 2,
+        "NONE_OBJECT": len(_OBJECTS) - 1,
+        "CODE_OF_FLOAT64": code_of(scalar_type(np.float64)),
+        "CODE_OF_INT64": code_of(scalar_type(np.int64)),
+        "CODE_OF_BOOL": code_of(scalar_type(np.bool_)),
     }
     for name, dtype in zip(("INT", "FLOAT", "BOOL"), CODE_DTYPES, strict=False):
         parts[f"{name}_DTYPE"] = dtype.num

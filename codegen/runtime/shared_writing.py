@@ -10,12 +10,50 @@ __all__ = ["MAKING", "WRITING"]
 MAKING = """
 define internal ptr @make_number(ptr %table, ptr %column, i64 %at) {
 entry:
+  %single = alloca [2 x i64]
   %code = load i64, ptr %column
   %array = call ptr @address(ptr %column, i64 1)
   switch i64 %code, label %list [
     i64 0, label %on.int i64 1, label %on.float i64 2, label %on.bool i64 3, label %on.array
     i64 4, label %on.scalar i64 5, label %on.scalar i64 6, label %on.numpy.bool
+    i64 7, label %on.mixed
   ]
+on.mixed:
+  %mixed.slot = getelementptr i8, ptr %array, i64 %at
+  %mixed = load i8, ptr %mixed.slot
+  switch i8 %mixed, label %on.none [
+    i8 0, label %in.column i8 1, label %in.column i8 2, label %in.column
+    i8 CODE_OF_INT64, label %numpy.int i8 CODE_OF_FLOAT64, label %numpy.float
+    i8 CODE_OF_BOOL, label %numpy.truth
+  ]
+on.none:
+  %none = call ptr @known(i64 NONE_OBJECT)
+  call void @Py_IncRef(ptr %none)
+  ret ptr %none
+in.column:
+  %own = zext i8 %mixed to i64
+  br label %read.column
+numpy.int:
+  br label %read.column
+numpy.float:
+  br label %read.column
+numpy.truth:
+  br label %read.column
+read.column:
+  %kind = phi i64 [ %own, %in.column ], [ 5, %numpy.int ], [ 4, %numpy.float ], [ 6, %numpy.truth ]
+  %number = phi i64
+    [ %own, %in.column ], [ 0, %numpy.int ], [ 1, %numpy.float ], [ 2, %numpy.truth ]
+  %packed = call i64 @word(ptr %column, i64 2)
+  %shift = mul i64 %number, 8
+  %shifted = lshr i64 %packed, %shift
+  %further = and i64 %shifted, 255
+  %words = mul i64 %further, 3
+  %other.slot = getelementptr i64, ptr %column, i64 %words
+  %other = call i64 @word(ptr %other.slot, i64 1)
+  call void @put(ptr %single, i64 0, i64 %kind)
+  call void @put(ptr %single, i64 1, i64 %other)
+  %one = call ptr @make_number(ptr %table, ptr %single, i64 %at)
+  ret ptr %one
 on.scalar:
   %type.number = add i64 %code, FIRST_SCALAR
   %scalar.type = call ptr @known(i64 %type.number)
@@ -51,9 +89,9 @@ on.bool:
   %bool.object = call ptr @PyBool_FromLong(i64 %wide)
   ret ptr %bool.object
 list:
-  %number = sub i64 %code, FIRST_LIST
+  %part.number = sub i64 %code, FIRST_LIST
   %place = call i64 @word(ptr %array, i64 %at)
-  %list.object = call ptr @make(ptr %table, i64 %number, i64 %place)
+  %list.object = call ptr @make(ptr %table, i64 %part.number, i64 %place)
   ret ptr %list.object
 }
 

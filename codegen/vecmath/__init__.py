@@ -25,13 +25,14 @@ from jitcore.codegen.vecmath import (
     long_division,
     parts,
     power,
+    single,
     trigonometry,
 )
 from jitcore.codegen.vecmath import complex as of_complex
 from jitcore.codegen.vecmath import float as elementary
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Branch", "branch", "function", "names"]
+__all__ = ["Branch", "branch", "function", "names", "on_device"]
 
 _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "arccos": arcs.arccos,
@@ -100,6 +101,22 @@ _FLOAT: Final[dict[str, Callable[..., Any]]] = {
     "tanh": exponential.tanh,
 }
 
+_FLOAT32: Final = _FLOAT | {
+    "complex_exp_im_single": single.complex_exp_im_single,
+    "complex_exp_re_single": single.complex_exp_re_single,
+    "cos_single": single.cos_single,
+    "cos_single_anywhere": single.cos_single,
+    "hypot_single": single.hypot_single,
+    "pow_single": single.pow_single,
+    "sin_single": single.sin_single,
+    "sin_single_anywhere": single.sin_single,
+    "tan_single": single.tan_single,
+    "tan_single_anywhere": single.tan_single,
+}
+
+_HOSTS_OWN: Final = {"power_in_arrays": "pow", "hypot_of_scalars": "hypot"}
+"""Functions that are the host's libraries' own, and what is as exact elsewhere."""
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -129,6 +146,11 @@ _BRANCHES: Final = {
     )
     for name in names_
     for dtype, bound in bounds.items()
+} | {
+    (f"{name}_single", "float32"): Branch(
+        trigonometry.MODERATE["float32"], f"{name}_moderate", f"{name}_single_anywhere"
+    )
+    for name in ("cos", "sin", "tan")
 }
 
 _SIGNED: Final[dict[str, Callable[..., Any]]] = {
@@ -191,13 +213,14 @@ _FLOAT16: Final[dict[str, Callable[..., Any]]] = {
     "spacing": elementary.spacing_float16,
 }
 
-_FLOATS: Final = ("float16", "float32", "float64")
+_TABLES: Final = {"float16": _FLOAT16, "float32": _FLOAT32, "float64": _FLOAT}
+_FLOATS: Final = tuple(_TABLES)
 _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
 def _table(dtype: str) -> dict[str, Callable[..., Any]]:
     if dtype in _FLOATS:
-        return _FLOAT16 if dtype == "float16" else _FLOAT
+        return _TABLES[dtype]
     if dtype not in _INTEGERS:
         raise KeyError(f"there is no vector math for {dtype}")
     return _LONG.get(dtype, _UNSIGNED if dtype.startswith("u") else _SIGNED)
@@ -244,6 +267,13 @@ def function(name: str, dtype: str) -> loops.Function:
     return scalar.function(table[name], dtype, parameters, f"{name}_{dtype}")
 
 
+def on_device(name: str, dtype: str) -> str:
+    """What takes a function's place on a device: float32 do without a float64 there."""
+    own = _HOSTS_OWN.get(name, name)
+    alone = f"{own}_single"
+    return alone if dtype == "float32" and alone in _FLOAT32 else own
+
+
 def branch(name: str, dtype: str) -> Branch | None:
     """How a function branches when it computes vectors; None where it does not.
 
@@ -257,7 +287,7 @@ def branch(name: str, dtype: str) -> Branch | None:
 
 def _branching(name: str, dtype: str) -> loops.Function:
     between = _BRANCHES[name, dtype]
-    wanted = scalar.function(_FLOAT[name], dtype)
+    wanted = scalar.function(_table(dtype)[name], dtype)
     x = wanted.params[0]
     limit: loops.Expr = loops.Const(between.bound, dtype)
     if between.of_quotient:

@@ -65,7 +65,7 @@ def stirling_sum(x: Scalar) -> Scalar:
 
 def stirling(x: Scalar) -> Scalar:
     """m near 1 and the integer n of ``gamma(x) = m 2**n``, for 17/2 <= x."""
-    log_hi, log_lo = log_accurate(x)
+    log_hi, log_lo = log_accurate(x, "float64")
     power = x - 0.5
     product = power * log_hi
     product_lo = fma(power, log_lo, fma(power, log_hi, -product))

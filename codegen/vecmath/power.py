@@ -36,21 +36,21 @@ from jitcore.codegen.vecmath.logarithm import integer_as_float, split, split_nor
 
 __all__ = ["cbrt", "hypot", "pow"]
 
-TWO_THIRDS_HI: Final = 2 / 3
-TWO_THIRDS_LO: Final = 3.700743415417188e-17
+TWO_THIRDS_HI: Final = {"float32": 0.6666666865348816, "float64": 2 / 3}
+TWO_THIRDS_LO: Final = {"float32": -1.9868215517249155e-08, "float64": 3.700743415417188e-17}
 CBRT_2: Final = 2 ** (1 / 3)
 CBRT_4: Final = 4 ** (1 / 3)
 
 
-def log_accurate(x: Scalar) -> Scalar:
-    """log(x) for positive x in float64 as an unevaluated sum, to about 2**-64.
+def log_accurate(x: Scalar, dtype: str) -> Scalar:
+    """log(x) for positive x as an unevaluated sum, to about 2**-64, or 2**-35 in float32.
 
     ``k log(2) + 2 s + 2/3 s**3 + s**5 Q(s**2)`` with s = f / (2 + f), where all but the last term
-    are sums of two float64 (Dekker, Numerische Mathematik 18, 1971).
+    are sums of two floats (Dekker, Numerische Mathematik 18, 1971).
     """
-    c = FORMATS["float64"]
-    exponent, f = split(x, "float64")
-    k = integer_as_float(exponent, "float64")
+    c = FORMATS[dtype]
+    exponent, f = split(x, dtype)
+    k = integer_as_float(exponent, dtype)
     divisor = 2 + f
     inverse = 1 / divisor
     s = f * inverse
@@ -60,13 +60,14 @@ def log_accurate(x: Scalar) -> Scalar:
     z_lo = fma(double, s_lo, fma(s, s, -z))
     cube = z * s
     cube_lo = fma(z, s, -cube) + fma(z, s_lo, z_lo * s)
-    third = TWO_THIRDS_HI * cube
-    third_lo = fma(TWO_THIRDS_HI, cube, -third) + fma(TWO_THIRDS_HI, cube_lo, TWO_THIRDS_LO * cube)
+    two_thirds = TWO_THIRDS_HI[dtype]
+    third = two_thirds * cube
+    third_lo = fma(two_thirds, cube, -third) + fma(two_thirds, cube_lo, TWO_THIRDS_LO[dtype] * cube)
     whole = k * c.ln2_hi
     whole_lo = fma(k, c.ln2_lo, fma(k, c.ln2_hi, -whole))
     first = whole + double
     second = first + third
-    rest = fma(cube * z, polynomial(z, POW_LOG["float64"]), fma(2, s_lo, third_lo + whole_lo))
+    rest = fma(cube * z, polynomial(z, POW_LOG[dtype]), fma(2, s_lo, third_lo + whole_lo))
     low = ((third - (second - first)) + (double - (first - whole))) + rest
     high = second + low
     return high, low - (high - second)
@@ -77,7 +78,7 @@ def pow_regular_float64(x: Scalar, y: Scalar) -> Scalar:
 
     The bounds lie so far out that the low part cannot bring a result back into the range.
     """
-    log_hi, log_lo = log_accurate(x)
+    log_hi, log_lo = log_accurate(x, "float64")
     product = y * log_hi
     product_lo = fma(y, log_lo, fma(y, log_hi, -product))
     r, n = reduce_exp(clamp(product, -760, 712), "float64")
@@ -107,18 +108,26 @@ def power_in_arrays(x: Scalar, y: Scalar, dtype: str) -> Scalar:
 
 
 def pow(x: Scalar, y: Scalar, dtype: str) -> Scalar:
-    """x**y with the special values of IEEE 754-2019, section 9.2.1.
+    """x**y."""
+    finite = finite_exponent(y, dtype)
+    regular = (
+        pow_regular_float32(abs(x), finite)
+        if dtype == "float32"
+        else pow_regular_float64(abs(x), finite)
+    )
+    return power_from(regular, x, y, dtype)
 
-    An infinite y acts as a large one, so that 1**y stays 1.
-    """
+
+def finite_exponent(y: Scalar, dtype: str) -> Scalar:
+    """An infinite y acts as a large one, so that 1**y stays 1."""
+    c = FORMATS[dtype]
+    return clamp(y, -c.large * c.large, c.large * c.large)
+
+
+def power_from(regular: Scalar, x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """x**y from |x|**y, with the special values of IEEE 754-2019, section 9.2.1."""
     c = FORMATS[dtype]
     magnitude = abs(x)
-    finite = clamp(y, -c.large * c.large, c.large * c.large)
-    regular = (
-        pow_regular_float32(magnitude, finite)
-        if dtype == "float32"
-        else pow_regular_float64(magnitude, finite)
-    )
     extreme = select((magnitude == 0) ^ (y < 0), 0, cast(dtype, inf))
     value = select((magnitude > 0) & (magnitude < inf), regular, extreme)
     half = 0.5 * y

@@ -21,8 +21,12 @@ from jitcore.ir.ops.op import (
     parse_parameters,
 )
 from jitcore.ir.types import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
     TensorType,
     TupleType,
+    is_number,
     type_of_constant,
 )
 
@@ -35,12 +39,32 @@ def _getattr_rule(b: Builder, call: Call) -> Value:
         return _array_attribute(b, x, name)
     if isinstance(x.type, TupleType) and x.type.named:
         return _named_tuple_attribute(b, x, x.type.named, name)
+    if is_number(x.type) and name in ("real", "imag"):
+        return _part_of_number(b, x, name)
     if x.constant is not None and not _has_state(x.constant.attributes["value"]):
         held = x.constant.attributes["value"]
         if hasattr(held, name):
             found = getattr(held, name)
             return b.constant(found, type_of_constant(found))
     raise Untypable(f"attribute {name!r} of {x.type}")
+
+
+def _part_of_number(b: Builder, x: Value, name: str) -> Value:
+    """The real or the imaginary part of one of Python's numbers."""
+    if x.type == COMPLEX:
+        scalar = b.op("np::cast", x, dtype=np.dtype(np.complex128))
+        return b.op("prim::float", b.op(f"np::{name}", scalar))
+    if name == "imag":
+        return b.constant(0.0 if x.type == FLOAT else 0)
+    return b.op("prim::int", x) if x.type == BOOL else x
+
+
+def _conjugate(b: Builder, x: Value) -> Value:
+    """The method of Python's numbers."""
+    if x.type != COMPLEX:
+        return _part_of_number(b, x, "real")
+    scalar = b.op("np::cast", x, dtype=np.dtype(np.complex128))
+    return b.op("prim::complex", b.op("np::conjugate", scalar))
 
 
 def _has_state(held: Any) -> bool:
@@ -95,6 +119,8 @@ def _method_rule(b: Builder, call: Call) -> Value:
     held = x.constant_value
     if isinstance(held, np.dtype) and name == "type" and not call.bound.get("keywords"):
         return b.call_python(held.type, call.bound.get("values", []))
+    if is_number(x.type) and name == "conjugate" and not call.bound.get("values"):
+        return _conjugate(b, x)
     if not isinstance(x.type, TensorType):
         raise Untypable(f"method {name!r} of {x.type}")
     op, parameters = b.method(name)

@@ -1,7 +1,7 @@
 """Functions that NumPy itself runs, whose results have types that are known.
 
-They have no native form, because NumPy's own is as fast as it gets (sorting, LAPACK); what follows
-them is compiled all the same.
+They have no native form, because NumPy's own is as fast as it gets (sorting); what follows them is
+compiled all the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.factorizations import matrix_dtype
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.shapes import BroadcastError, normalize_axes
@@ -88,41 +89,13 @@ def _unique_rule(b: Builder, call: Call) -> Value:
     return b.emit("np::unique", [x], asked, TupleType((values, *places)) if places else values)
 
 
-def _matrix_dtype(function: Any, *values: Value) -> np.dtype[Any]:
-    """The dtype a function of LAPACK gives, asked of NumPy itself."""
-    one = [np.ones((1, 1), _dtype(value)) for value in values]
-    try:
-        found: np.dtype[Any] = np.asarray(function(*one)).dtype
-    except TypeError as error:
-        raise Untypable(str(error)) from None
-    return found
-
-
-def _inverse_rule(b: Builder, call: Call) -> Value:
-    x = call.value("a")
-    dims = tensor(array_operand(x)).dims or ()
-    if len(dims) < 2:
-        raise Untypable("the inverse of something else than matrices")
-    dtype = _matrix_dtype(np.linalg.inv, x)
-    return b.emit("np::inv", [x], {}, TensorType(dtype, dims))
-
-
 def _determinant_rule(b: Builder, call: Call) -> Value:
     x = call.value("a")
     dims = tensor(array_operand(x)).dims or ()
     if len(dims) < 2:
         raise Untypable("the determinant of something else than matrices")
-    dtype = _matrix_dtype(np.linalg.det, x)
+    dtype = matrix_dtype(np.linalg.det, x)
     return b.emit("np::det", [x], {}, TensorType(dtype, dims[:-2], not dims[:-2]))
-
-
-def _solve_rule(b: Builder, call: Call) -> Value:
-    a, y = call.value("a"), call.value("b")
-    if rank_of(array_operand(a)) != 2 or rank_of(array_operand(y)) not in (1, 2):
-        raise Untypable("np.linalg.solve of stacks")
-    dtype = _matrix_dtype(np.linalg.solve, a, y)
-    rows = (tensor(a).dims or ())[:1]
-    return b.emit("np::solve", [a, y], {}, TensorType(dtype, (*rows, *(tensor(y).dims or ())[1:])))
 
 
 _SORT = "a, axis=-1, kind=None, order!=None, *, stable!=None"
@@ -172,7 +145,5 @@ OPS: tuple[Op, ...] = (
         "equal_nan!=True, sorted!=True",
         "The different elements, sorted.",
     ),
-    _hosted_row("inv", np.linalg.inv, _inverse_rule, "a", "The inverse of matrices."),
     _hosted_row("det", np.linalg.det, _determinant_rule, "a", "The determinant of matrices."),
-    _hosted_row("solve", np.linalg.solve, _solve_rule, "a, b", "The solution of linear equations."),
 )

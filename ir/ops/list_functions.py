@@ -11,6 +11,8 @@ from jitcore.ir.reference import require
 
 __all__ = [
     "LEFT_TO_PYTHON",
+    "NOT_FINITE",
+    "SMALL_PHASE",
     "count_of",
     "count_places",
     "end_place",
@@ -21,6 +23,7 @@ __all__ = [
     "require_count",
     "require_numbers",
     "require_room",
+    "require_truths",
     "require_type",
     "require_unchanged",
     "repeated",
@@ -42,8 +45,21 @@ _SHORTER = "a list gets shorter while it is visited"
 _OTHER_TYPE = "an element of another type"
 _RAGGED = "an array of lists of several lengths"
 _NAN_COMPARED = "a NaN in a list that is compared is equal to itself"
+_NO_TRUTHS = "a list of bools without elements as a subscript"
+NOT_FINITE = "a function of cmath of an infinity or NaN"
+SMALL_PHASE = "a phase that is nearly zero"
 LEFT_TO_PYTHON = array_lists.LEFT_TO_PYTHON | {
-    *(_TOO_MANY, _MORE_OR_FEWER, _SHORTER, _OTHER_TYPE, _RAGGED, _NAN_COMPARED)
+    *(
+        _TOO_MANY,
+        _MORE_OR_FEWER,
+        _SHORTER,
+        _OTHER_TYPE,
+        _RAGGED,
+        _NAN_COMPARED,
+        _NO_TRUTHS,
+        NOT_FINITE,
+        SMALL_PHASE,
+    )
 }
 """What only happens where Python can still begin anew."""
 
@@ -174,6 +190,11 @@ def require_count(length: int, count: int) -> None:
 def require_type(is_it: bool) -> None:
     """The sum of nothing is an int, also where all others are floats."""
     require(is_it, "NotImplementedError", _OTHER_TYPE)
+
+
+def require_truths(count: int) -> None:
+    """An empty list as a subscript selects nothing, by whichever elements it might have."""
+    require(count > 0, "NotImplementedError", _NO_TRUTHS)
 
 
 def require_unchanged(is_there: bool) -> None:

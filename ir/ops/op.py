@@ -135,6 +135,11 @@ class Builder(Protocol):
         """Whether functions of layers are compiled for a device."""
         ...
 
+    @property
+    def is_native(self) -> bool:
+        """Whether Python can run all of the function anew where compiled code does not go on."""
+        ...
+
     def emit(
         self,
         kind: str,

@@ -12,9 +12,12 @@ from jitcore.ir import reference
 from jitcore.ir.bfloat16 import computed_in
 from jitcore.ir.graph import Value
 from jitcore.ir.ops import iteration
+from jitcore.ir.ops.class_questions import isinstance_rule, type_rule
+from jitcore.ir.ops.complex_math import complex_rule
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.operators import is_tensor, known_types
+from jitcore.ir.ops.rounding import round_rule
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -22,12 +25,9 @@ from jitcore.ir.types import (
     FLOAT,
     INT,
     NONE,
-    OBJECT,
     SLICE,
-    STR,
     ListType,
     PrimType,
-    TensorType,
     TupleType,
     Type,
     UnionType,
@@ -72,18 +72,6 @@ def _convert_rule(name: str, type_: Type) -> Rule:
         return b.emit(f"prim::{name}", [x], {}, type_)
 
     return rule
-
-
-def _complex_rule(b: Builder, call: Call) -> Value:
-    x, y = call.value("x"), call.optional("y")
-    parts = [x] if y is None else [x, y]
-    if y is not None and COMPLEX in (x.type, y.type):
-        raise Untypable("complex() of complex parts")
-    if not all(is_number(part.type) for part in parts):
-        raise Untypable(f"complex() of {x.type}")
-    if x.type == COMPLEX:
-        return x
-    return b.emit("prim::complex", [x, y or b.constant(0.0)], {}, COMPLEX)
 
 
 def _abs_rule(b: Builder, call: Call) -> Value:
@@ -183,13 +171,6 @@ def _truth_rule(name: str) -> Rule:
         return result
 
     return rule
-
-
-def _round_rule(b: Builder, call: Call) -> Value:
-    x = call.value("x")
-    if x.type not in (INT, FLOAT) or call.optional("ndigits") is not None:
-        raise Untypable(f"round() of {x.type}")
-    return x if x.type == INT else b.emit("prim::round", [x], {}, INT)
 
 
 def _divmod_rule(b: Builder, call: Call) -> Value:
@@ -302,48 +283,6 @@ def _slice_rule(b: Builder, call: Call) -> Value:
     return b.emit("prim::slice", parts, {}, SLICE)
 
 
-def _isinstance_rule(b: Builder, call: Call) -> Value:
-    x = call.value("x")
-    classes = call.static("classes")
-    if x.type == OBJECT and x.constant is not None:
-        return b.constant(isinstance(x.constant.attributes["value"], classes))
-    known_types(x)
-    held = _python_class(x)
-    if held is None:
-        raise Untypable(f"isinstance() of {x.type}")
-    return b.constant(issubclass(held, classes))
-
-
-def _python_class(x: Value) -> type | None:
-    if isinstance(x.type, TensorType):
-        if x.type.dtype is None:
-            return None
-        return x.type.dtype.type if x.type.scalar else np.ndarray
-    if isinstance(x.type, TupleType):
-        return x.type.named or tuple
-    if isinstance(x.type, ListType):
-        return list
-    known: dict[Type, type] = {
-        INT: int,
-        FLOAT: float,
-        BOOL: bool,
-        COMPLEX: complex,
-        STR: str,
-        NONE: type(None),
-    }
-    return known.get(x.type)
-
-
-def _type_rule(b: Builder, call: Call) -> Value:
-    x = call.value("x")
-    if x.type == OBJECT and x.constant is not None:
-        return b.constant(type(x.constant.attributes["value"]))
-    held = _python_class(x)
-    if held is None:
-        raise Untypable(f"type() of {call.value('x').type}")
-    return b.constant(held)
-
-
 def _call_rule(b: Builder, call: Call) -> Value:
     f = call.value("f")
     if f.constant is None:
@@ -436,7 +375,7 @@ OPS: tuple[Op, ...] = (
     Op(
         "prim::complex",
         builtins.complex,
-        _complex_rule,
+        complex_rule,
         "x, y=None",
         functions=(builtins.complex,),
         doc="A complex number.",
@@ -485,7 +424,7 @@ OPS: tuple[Op, ...] = (
     Op(
         "prim::round",
         builtins.round,
-        _round_rule,
+        round_rule,
         "x, ndigits=None",
         functions=(builtins.round,),
         doc="Round half to even.",
@@ -548,12 +487,12 @@ OPS: tuple[Op, ...] = (
     Op(
         "prim::isinstance",
         builtins.isinstance,
-        _isinstance_rule,
+        isinstance_rule,
         "x, classes",
         functions=(builtins.isinstance,),
         doc="Whether a value has a type.",
     ),
-    Op("prim::type", builtins.type, _type_rule, "x", functions=(builtins.type,), doc="The class."),
+    Op("prim::type", builtins.type, type_rule, "x", functions=(builtins.type,), doc="The class."),
     Op(
         "prim::TupleConstruct",
         reference.tuple_construct,

@@ -205,7 +205,7 @@ def constant_key(held: Any) -> Hashable:
     So ``1``, ``1.0`` and ``True`` differ, as do ``0.0`` and ``-0.0``.  Python's NaNs are told apart
     by their identity, since containers ask for that.
     """
-    if isinstance(held, Graph | list | dict | set):
+    if issubclass(type(held), Graph | list | dict | set):
         raise _NoKeyError
     if type(held) in (float, complex) and held != held:
         return (type(held), id(held))
@@ -215,12 +215,13 @@ def constant_key(held: Any) -> Hashable:
         return (complex, struct.pack("<dd", held.real, held.imag))
     if type(held) in (tuple, frozenset):
         return (type(held), tuple(map(constant_key, held)))
-    if isinstance(held, np.ndarray | np.generic):
+    is_plain = type(held) is np.ndarray or issubclass(type(held), np.generic)
+    if is_plain and held.dtype.names is None:
         if held.dtype.hasobject:
             raise _NoKeyError
         return (type(held), held.dtype.str, held.shape, held.tobytes())
     if type(held) in (int, bool, str, bytes, type(None), type(Ellipsis)):
         return (type(held), held)
-    if isinstance(held, np.dtype):
+    if issubclass(type(held), np.dtype):
         return (np.dtype, held.str, str(held))
     return (type(held), id(held))

@@ -63,11 +63,11 @@ def multiply_before_loops(graph: Graph) -> bool:
     """
     changed = False
     for loop in graph.find_all_nodes("prim::Loop"):
-        trips = _trips(loop)
-        if trips is None:
+        trips, products = _trips(loop), _products(loop)
+        if trips is None or not products:
             continue
         analysis = AliasAnalysis(graph)
-        for product in _products(loop):
+        for product in products:
             found = _find(product, loop, trips, analysis)
             if found is not None:
                 _replace(found, loop)

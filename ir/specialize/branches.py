@@ -64,7 +64,8 @@ class BranchBuilder(ObjectBuilder):
     def __init__(self, target: Graph, compile_function: CompileFunction | None = None) -> None:
         super().__init__(target, compile_function)
         self.union_facts = UnionFacts()
-        self.is_native = False
+        self.given_tuples = set[Value]()
+        self.lists_given = False
         self._fields: dict[Node, list[Field]] = {}
 
     def open_scope(self, block: Block) -> Block:
@@ -99,14 +100,16 @@ class BranchBuilder(ObjectBuilder):
         node = self.block.append("prim::Unpack", [value], {"count": len(types)}, outputs=types)
         parts = [self.opened(one) for one in node.outputs]
         if isinstance(type_, TupleType):
-            return self.make_tuple(parts, type_.named)
+            made = self.make_tuple(parts, type_.named)
+            self.given_tuples.add(made)
+            return made
         own.attributes.update(zip(type_.names, parts, strict=True))
         known = tuple(part.type for part in parts)
         state = RecordType(type_.class_, type_.names, known, origin)
-        made = self.emit("prim::RecordState", parts, {}, state)
+        record = self.emit("prim::RecordState", parts, {}, state)
         if is_tracked(state):
-            self.object_states.put(made)
-        return made
+            self.object_states.put(record)
+        return record
 
     def opened_list(self, value: Value, type_: ObjectListType) -> Value:
         """Give a list of objects that came from outside the arrays of their attributes."""
@@ -171,13 +174,16 @@ class BranchBuilder(ObjectBuilder):
             source=node.source,
         )
         branches = []
+        states = self.object_states.now
         for block in node.blocks:
             outer = self.open_scope(made.add_block())
+            self.object_states.now = dict(states)
             local = dict(environment)
             for param in block.params:
                 local[param] = self.block.add_param(ANY, param.name)
             branches.append(self.walk(block, 0, local))
             self.close_scope(outer)
+        self.object_states.now = states  # objects in blocks of Python's are refused in the end
         merged = self.merge(made, branches)
         if merged is None:
             merged = self.merge_as_any(made, branches)
@@ -381,7 +387,8 @@ class BranchBuilder(ObjectBuilder):
             return self.emit("prim::ObjectElement", [next(leaves)], {}, skeleton.type)
         if isinstance(skeleton, UnionSkeleton):
             tag = next(leaves)
-            held = [self.rebuild(one.skeleton, leaves) for one in skeleton.alternatives]
+            parts = [self.rebuild(one.skeleton, leaves) for one in skeleton.leading]
+            held = skeleton.of_parts(parts, self.block)
             union = UnionType(tuple(one.type for one in held))
             return self.emit("prim::UnionConstruct", [tag, *held], {}, union)
         if isinstance(skeleton, ConstantSkeleton):

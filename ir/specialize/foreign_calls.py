@@ -66,7 +66,7 @@ _FUNCTIONS = frozenset(
         *(f"fft.{name}" for name in ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "hfft")),
         *(f"fft.{name}" for name in ("rfft", "rfft2", "rfftn", "irfft", "irfft2", "irfftn")),
         *(f"fft.{name}" for name in ("ihfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift")),
-        *(f"linalg.{name}" for name in ("cholesky", "eigh", "eigvalsh", "svd", "svdvals", "qr")),
+        *(f"linalg.{name}" for name in ("eigh", "eigvalsh", "svd", "svdvals", "qr")),
         *(f"linalg.{name}" for name in ("pinv", "slogdet", "cond", "tensorsolve", "tensorinv")),
         *(f"linalg.{name}" for name in ("matrix_rank", "matrix_power", "multi_dot", "trace")),
         *(f"linalg.{name}" for name in ("matrix_norm", "vector_norm", "outer")),
@@ -261,14 +261,19 @@ def _is_mask(sample: Any) -> bool:
 
 
 def _sample_array(type_: TensorType, extents: _Extents) -> Any:
-    """An array whose last two axes are an identity matrix; without two, it has equal parts of 1."""
+    """An array whose last two axes are an identity matrix; without two, it has equal parts of 1.
+
+    Integers are 1: where a function scales by them, as ``np.polyfit`` does, zeros would be NaN, of
+    which LAPACK prints complaints.
+    """
     assert type_.dtype is not None and type_.dims is not None
     shape = _checked_size(tuple(map(extents.of, type_.dims)))
     if not is_stored(type_.dtype):
         raise Untypable(f"an array of {type_.dtype}")
     if len(shape) >= 2:
         return np.broadcast_to(np.eye(shape[-2], shape[-1]), shape).astype(type_.dtype)
-    filled = np.full(shape, 1 / max(1, *shape) if shape else 0.5).astype(type_.dtype)
+    part = 1 / max(1, *shape) if shape else 0.5
+    filled = np.full(shape, part if type_.dtype.kind in "fc" else 1).astype(type_.dtype)
     return filled[()] if type_.scalar else filled
 
 

@@ -9,6 +9,7 @@ from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.alike_loops import chosen_by_extents
 from jitcore.ir.specialize.branches import MAX_DUPLICATE, BranchBuilder, Environment
+from jitcore.ir.specialize.lists.mixed_elements import is_mixed
 from jitcore.ir.specialize.objects.object_states import Field, attributes_of
 from jitcore.ir.specialize.python_parts import is_surely_native
 from jitcore.ir.specialize.skeletons import (
@@ -310,6 +311,7 @@ def _build(
     outer = worker.open_scope(made.add_block())
     index = worker.block.add_param(INT, "i" if node.kind == "prim::For" else body.params[0].name)
     states = worker.object_states
+    states.now = dict(states.now)  # objects that an iteration makes are not known behind the loop
     held = [attributes_of(states.now[origin])[name] for origin, name in fields]
     variables = [*body.params[1:], *worker.heap, *held]
     names = _leaf_names(variables, skeletons, initial)
@@ -385,6 +387,7 @@ def _peeling_helps(
     return not all(
         without_origins(one) == without_origins(two)
         or (one == ListSkeleton(None) and isinstance(two, ListSkeleton))
+        or (isinstance(two, ListSkeleton) and is_mixed(two.element))
         or (isinstance(two, UnionSkeleton) and _kinds(start) <= _kinds(end))
         for start, one, end, two in zip(carried, before, returned, after, strict=True)
     )
@@ -445,8 +448,10 @@ def _foreign(
     lists = (LocalListType, SharedListType)
     if worker.heap or any(isinstance(value.type, lists) for value in (iterable, *carried)):
         raise ListsAreNotValues("a list in a loop of Python's")
-    body = node.blocks[0]
-    types: list[Type] = [value.type for value in carried]
+    body, states = node.blocks[0], worker.object_states.now
+    types: list[Type] = [
+        ANY if isinstance(value.type, UnionType) else value.type for value in carried
+    ]
     widened: set[Dim] = set()
     for _ in range(FIXPOINT_ROUNDS):
         made = worker.block.append(
@@ -458,9 +463,11 @@ def _foreign(
             worker.block.add_param(one, param.name)
             for one, param in zip(types, body.params[1:], strict=True)
         ]
+        worker.object_states.now = dict(states)
         local = dict(environment)
         local.update(zip(body.params, [worker.opened(one) for one in params], strict=True))
         returned = worker.walk(body, 0, local)
+        worker.object_states.now = states
         for value in returned:
             worker.block.add_return(value)
         worker.close_scope(outer)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jitcore.ir.graph import Block, Node
+from jitcore.ir.graph import Block, Graph, Node
 from jitcore.ir.types import ANY
 
-__all__ = ["is_surely_native", "python_nodes", "python_s_part"]
+__all__ = ["is_surely_native", "leaves_to_python", "python_nodes", "python_s_part"]
 
 _PYTHON_KINDS = frozenset({"prim::For", "prim::Try", "prim::With", "prim::Raise"})
 
@@ -15,6 +15,14 @@ _PYTHON_KINDS = frozenset({"prim::For", "prim::Try", "prim::With", "prim::Raise"
 def is_surely_native(block: Block) -> bool:
     """Whether nothing in a typed block has to do with Python, but for what raises exceptions."""
     return not any(python_nodes(block.nodes))
+
+
+def leaves_to_python(graph: Graph) -> bool:
+    """Whether Python has to run the function anew for some values: a host program could not."""
+    return any(
+        node.kind == "prim::require" and node.attributes["exception"] == "NotImplementedError"
+        for node in graph.nodes()
+    )
 
 
 def python_nodes(nodes: Sequence[Node]) -> Iterator[Node]:

@@ -15,8 +15,16 @@ import numpy as np
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Value
 from jitcore.ir.specialize.lists.listed_arrays import common_element, new_buffer, put_number
+from jitcore.ir.specialize.lists.mixed_elements import (
+    mixed_numbers,
+    translated_tag,
+    widened_buffers,
+)
 from jitcore.ir.specialize.value_kinds import (
+    MAX_ALTERNATIVES,
     alternatives_of,
+    converted,
+    dtype_of_number,
     is_single,
     kind_of_value,
 )
@@ -71,10 +79,6 @@ __all__ = [
 
 FIRST_CAPACITY = 8
 """How many elements the array of a new list has room for."""
-
-
-MAX_ALTERNATIVES = 4
-"""A loop may give an array another rank, or a tuple another element, in each iteration."""
 
 
 class ListsAreNotValues(Exception):
@@ -149,9 +153,34 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class UnionSkeleton:
-    """One of several alternatives, in the order of their kinds."""
+    """One of several alternatives, in the order of their kinds.
+
+    Numbers of one dtype have one leaf, which the first of them says.
+    """
 
     alternatives: tuple[Alternative, ...]
+
+    @property
+    def leading(self) -> list[Alternative]:
+        """The alternatives that have leaves of their own."""
+        places = [_place_of(one) for one in self.alternatives]
+        return [one for n, one in enumerate(self.alternatives) if places[n] not in places[:n]]
+
+    def of_parts(self, parts: Sequence[Value], block: Block) -> list[Value]:
+        """All alternatives, of those that have leaves of their own."""
+        known = {_place_of(one): part for one, part in zip(self.leading, parts, strict=True)}
+        found = []
+        for one in self.alternatives:
+            part = known[_place_of(one)]
+            is_number = one.skeleton == LEAF and dtype_of_number(one.type) is not None
+            found.append(converted(block, part, one.type) if is_number else part)
+        return found
+
+
+def _place_of(alternative: Alternative) -> object:
+    """What is the same for alternatives that have one leaf."""
+    dtype = dtype_of_number(alternative.type) if alternative.skeleton == LEAF else None
+    return alternative.kind if dtype is None else dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +442,7 @@ def leaves_of(value: Value, skeleton: Skeleton, block: Block) -> Iterator[Value]
                 assert value.node is not None
                 yield from leaves_of(value.node.inputs[number], part, block)
     elif isinstance(skeleton, UnionSkeleton):
-        yield from _union_leaves(value, skeleton.alternatives, block)
+        yield from _union_leaves(value, skeleton, block)
     elif isinstance(skeleton, ConstantSkeleton | ReferenceSkeleton):
         return
     elif isinstance(skeleton, ListSkeleton):
@@ -443,7 +472,8 @@ def _element_leaves(value: Value, skeleton: ElementSkeleton) -> Iterator[Value]:
 
 
 def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator[Value]:
-    if skeleton.element is None:
+    wanted = skeleton.element
+    if wanted is None:
         return
     if not isinstance(value.type, LocalListType):
         yield from (value,) * skeleton.count
@@ -457,12 +487,14 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
         yield from _stored(value.node.inputs, LocalListType(skeleton.element), block)
     else:
         assert value.node is not None
-        yield from value.node.inputs
+        *buffers, length = value.node.inputs
+        yield from widened_buffers(block, buffers, value.type.element, wanted)
+        yield length
 
 
 def needs_native(element: Type | None) -> bool:
     """Whether Python could not go on with a list of these: ints of any size, parts of elements."""
-    if element is None or isinstance(element, TupleType | RecordType | SharedListType):
+    if element is None or isinstance(element, TupleType | RecordType | SharedListType | UnionType):
         return element is not None
     return element == INT or is_array(element)
 
@@ -474,8 +506,11 @@ def place_of_shared(value: Value) -> Value:
     return value.node.inputs[0]
 
 
-def numbers_in(item: Value) -> Iterator[Value]:
-    """The numbers that an element of a list is made of."""
+def numbers_in(item: Value, element: Type, block: Block) -> Iterator[Value]:
+    """The numbers that an element of a list is made of, whose elements have this type."""
+    if isinstance(element, UnionType):
+        yield from mixed_numbers(item, element, block)
+        return
     if isinstance(item.type, SharedListType):
         yield place_of_shared(item)
         return
@@ -488,16 +523,19 @@ def numbers_in(item: Value) -> Iterator[Value]:
         raise RecordsAreNotValues("a list of objects that are arguments")
     if item.node is None or item.node.kind not in ("prim::TupleConstruct", "prim::RecordState"):
         raise ListsAreNotValues(f"a list of {item.type} whose parts are not known")
-    for part in item.node.inputs:
-        yield from numbers_in(part)
+    assert isinstance(element, TupleType | RecordType)
+    for part, type_ in zip(item.node.inputs, element.elements, strict=True):
+        yield from numbers_in(part, type_, block)
 
 
 def _stored(items: Sequence[Value], type_: LocalListType, block: Block) -> Iterator[Value]:
     """Arrays with room for more than these elements, and their number."""
     if not type_.dtypes:
         raise ListsAreNotValues(f"a list of {type_.element}")
+    element = type_.element
+    assert element is not None
     capacity = max(2 * len(items), FIRST_CAPACITY)
-    columns = zip(*map(numbers_in, items), strict=True)
+    columns = zip(*(numbers_in(item, element, block) for item in items), strict=True)
     for dtype, column in zip(type_.dtypes, columns, strict=True):
         yield _array_of(column, dtype, capacity, block)
     yield block.constant(len(items), INT)
@@ -526,7 +564,7 @@ def declared_types(skeleton: Skeleton, type_: Type | None = None) -> Iterator[Ty
         yield from (None,) * skeleton.count
     elif isinstance(skeleton, UnionSkeleton):
         yield INT
-        for alternative in skeleton.alternatives:
+        for alternative in skeleton.leading:
             yield from declared_types(alternative.skeleton, alternative.type)
     elif isinstance(skeleton, ConstantSkeleton | ReferenceSkeleton):
         return
@@ -534,10 +572,8 @@ def declared_types(skeleton: Skeleton, type_: Type | None = None) -> Iterator[Ty
         yield type_
 
 
-def _union_leaves(
-    value: Value, alternatives: tuple[Alternative, ...], block: Block
-) -> Iterator[Value]:
-    kinds = [one.kind for one in alternatives]
+def _union_leaves(value: Value, skeleton: UnionSkeleton, block: Block) -> Iterator[Value]:
+    kinds = [one.kind for one in skeleton.alternatives]
     held: dict[str | None, Value] = {}
     if value.type == UNINITIALIZED:
         yield block.constant(0, INT)
@@ -546,31 +582,19 @@ def _union_leaves(
         numbers = [kinds.index(str(kind)) for kind in held]
         if isinstance(value.type, UnionType):
             assert value.node is not None
-            yield _translated(value.node.inputs[0], numbers, block)
+            yield translated_tag(value.node.inputs[0], numbers, block)
         else:
             yield block.constant(numbers[0], INT)
-    for one in alternatives:
+    by_dtype = {dtype_of_number(one.type): one for one in held.values()}
+    dtypes = [dtype_of_number(one.type) for one in skeleton.alternatives]
+    for one in skeleton.leading:
         part = held.get(one.kind)
+        dtype = dtype_of_number(one.type)
+        if part is None and dtype is not None and dtypes.count(dtype) > 1:
+            # `of_parts` converts it in any case.
+            part = converted(block, by_dtype.get(dtype) or block.constant(0, INT), one.type)
         yield from leaves_of(_nothing(block) if part is None else part, one.skeleton, block)
 
 
 def _nothing(block: Block) -> Value:
     return block.append("prim::Uninitialized", outputs=(UNINITIALIZED,)).output
-
-
-def _translated(tag: Value, numbers: Sequence[int], block: Block) -> Value:
-    """The tag's number among more alternatives: both are sorted, so it is a sum of comparisons."""
-    if list(numbers) == list(range(len(numbers))):
-        return tag
-    result = block.constant(numbers[0], INT)
-    for number in range(1, len(numbers)):
-        step = numbers[number] - numbers[number - 1]
-        reached = block.append(
-            "prim::ge", [tag, block.constant(number, INT)], outputs=(PrimType("bool"),)
-        ).output
-        as_int = block.append("prim::int", [reached], outputs=(INT,)).output
-        scaled = block.append(
-            "prim::mul", [as_int, block.constant(step, INT)], outputs=(INT,)
-        ).output
-        result = block.append("prim::add", [result, scaled], outputs=(INT,)).output
-    return result

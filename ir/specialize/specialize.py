@@ -51,7 +51,7 @@ from jitcore.ir.specialize.objects.local_records import Methods
 from jitcore.ir.specialize.objects.objects import OBJECT_TYPES, object_inputs
 from jitcore.ir.specialize.objects.record_results import return_objects
 from jitcore.ir.specialize.objects.records import remove_record_states
-from jitcore.ir.specialize.python_parts import is_surely_native, python_s_part
+from jitcore.ir.specialize.python_parts import is_surely_native, leaves_to_python, python_s_part
 from jitcore.ir.specialize.set_shapes import NotTheOnlyName, with_set_shapes
 from jitcore.ir.specialize.skeletons import (
     ListsAreNotValues,
@@ -295,13 +295,16 @@ def _require_native(worker: Specializer, target: Graph, *, is_native: bool) -> N
     """Refuse what Python could not go on with in a graph that is not all native."""
     has_unions = is_native and has_wide_unions(target)
     has_objects = worker.methods is not None
+    starts_anew = leaves_to_python(target)
+    if starts_anew and not is_native:
+        raise ListsAreNotValues("values for which Python would start anew")
     # Python's own code would not get an int of any size into the array, and has no objects.
-    needs_native = has_unions or has_objects or worker.keeps_ints
+    needs_native = has_unions or has_objects or worker.keeps_ints or starts_anew
     if needs_native and not is_surely_native(target.block):
         if not (is_native and list_results(target) and is_surely_native(target.block)):
             raise ListsAreNotValues(python_s_part(target.block))
         target.must_be_native = True
-    target.must_be_native |= has_unions or has_objects or worker.shared is not None
+    target.must_be_native |= has_unions or has_objects or starts_anew or worker.shared is not None
 
 
 def _input_numbers(graph: Graph, values: Sequence[Value]) -> Iterator[int]:

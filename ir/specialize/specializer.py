@@ -24,9 +24,11 @@ from jitcore.ir.specialize.lists.list_states import (
 from jitcore.ir.specialize.lists.shared_states import (
     apply_to_shared,
     apply_to_stored,
+    keeps_mixed,
     unpacked_list,
 )
 from jitcore.ir.specialize.loops import visit_loop
+from jitcore.ir.specialize.mixed_numbers import apply_to_mixed
 from jitcore.ir.specialize.objects.objects import apply_to_object
 from jitcore.ir.specialize.set_shapes import set_shape
 from jitcore.ir.specialize.skeletons import (
@@ -158,23 +160,18 @@ class Specializer(BranchBuilder):
             return [self.apply_or_keep(node, changed)]
 
         apply_to_stored(self, node, inputs)
+        from_mixed = apply_to_mixed(self, node, inputs)
+        if from_mixed is not None:
+            return from_mixed
         for number, value in enumerate(inputs):
-            if isinstance(value.type, UnionType) and node.kind not in _UNION_KEEPERS:
+            if isinstance(value.type, UnionType) and not _keeps_union(node, inputs, number):
                 if self.budget < 0:
                     return self.generic(node, inputs, "values of several types in a long program")
                 return for_each_alternative(self, node, inputs, number, apply)[0]
-        from_shared = apply_to_shared(self, node, inputs)
-        if from_shared is not None:
-            return from_shared
-        from_character = apply_to_character(self, node, inputs)
-        if from_character is not None:
-            return from_character
-        from_record = apply_to_object(self, node, inputs)
-        if from_record is not None:
-            return from_record
-        from_list = apply_to_list(self, node, inputs)
-        if from_list is not None:
-            return from_list
+        for apply_to in (apply_to_shared, apply_to_character, apply_to_object, apply_to_list):
+            found = apply_to(self, node, inputs)
+            if found is not None:
+                return found
         try:
             if node.kind == "prim::getitem" and _is_choice(*inputs):
                 elements = self.elements(inputs[0])
@@ -350,6 +347,12 @@ _FOREIGN = dict.fromkeys(
     "it makes a Python object; compiled code has numbers, arrays and tuples",
 )
 """Why there is no row for some kinds."""
+
+
+def _keeps_union(node: Node, inputs: Sequence[Value], number: int) -> bool:
+    """Whether an operand of several types is not taken apart here."""
+    return node.kind in _UNION_KEEPERS or keeps_mixed(node, inputs, number)
+
 
 _NOTES = frozenset({"starred", "scope", "layers"})
 

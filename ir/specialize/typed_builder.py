@@ -19,7 +19,7 @@ from jitcore.ir.ops.op import Call, Op, Untypable, bind
 from jitcore.ir.shapes import broadcast_dims
 from jitcore.ir.specialize.lists.shared_lists import SharedLists, TakenLists
 from jitcore.ir.specialize.objects.local_records import Methods
-from jitcore.ir.specialize.objects.object_states import ObjectStates
+from jitcore.ir.specialize.objects.object_states import ObjectStates, States
 from jitcore.ir.types import (
     INT,
     Dim,
@@ -74,11 +74,12 @@ _NEVER_FOLDED = frozenset({"prim::TupleConstruct", "prim::range", "prim::zip", "
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a block was, the symbols that could be named there, and the heap's parts."""
+    """How far a block was, the symbols that could be named there, the heap's parts, the objects."""
 
     position: int
     scopes: list[dict[object, Any]]
     heap: list[Value]
+    states: States
 
 
 @dataclass(slots=True)
@@ -109,6 +110,7 @@ class TypedBuilder:
         self.taken: TakenLists | None = None
         self.written_parts: set[int] = set()
         self.keeps_ints = False
+        self.is_native = False
         self.layer_functions: LayerFunctions = "kernels"
         self.methods: Methods | None = None
         self.active_methods: list[Any] = []
@@ -316,12 +318,14 @@ class TypedBuilder:
     def mark(self) -> Mark:
         """A place in the current block to which `roll_back` can return."""
         scopes = [dict(scope) for scope in self.scopes]
-        return Mark(len(self.block.nodes), scopes, list(self.heap))
+        states = dict(self.object_states.now)
+        return Mark(len(self.block.nodes), scopes, list(self.heap), states)
 
     def roll_back(self, mark: Mark) -> None:
         """Take back all that has been emitted to the current block since ``mark``."""
         self.scopes[:] = mark.scopes
         self.heap = mark.heap
+        self.object_states.now = mark.states
         for node in reversed(self.block.nodes[mark.position :]):
             node.destroy()
 
@@ -334,7 +338,7 @@ class TypedBuilder:
         if not all(value.constant is not None for value in inputs):
             return None
         values = [value.node.attributes["value"] for value in inputs if value.node]
-        if not all(isinstance(value, _FOLDABLE) for value in values):
+        if not all(issubclass(type(value), _FOLDABLE) for value in values):
             return None
         try:
             result = op.reference(*values, **attributes)

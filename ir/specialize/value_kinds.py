@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from jitcore.ir.graph import Value
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from jitcore.ir.graph import Block, Value
 from jitcore.ir.types import (
+    BOOL,
     CHARACTER,
+    COMPLEX,
+    FLOAT,
+    INT,
     NONE,
     STR,
+    LocalListType,
     RecordType,
     TensorType,
     TupleType,
@@ -18,7 +28,28 @@ from jitcore.ir.types import (
     is_tracked,
 )
 
-__all__ = ["alternatives_of", "holds_object", "is_single", "kind_of_value", "parts_of"]
+__all__ = [
+    "MAX_ALTERNATIVES",
+    "alternatives_of",
+    "converted",
+    "dtype_of_number",
+    "holds_object",
+    "is_single",
+    "kind_of_value",
+    "mixed_type",
+    "parts_of",
+]
+
+MAX_ALTERNATIVES = 4
+"""A loop may give an array another rank, or a tuple another element, in each iteration."""
+
+_NUMBERS: dict[Type, tuple[type, str]] = {
+    BOOL: (np.bool_, "prim::bool"),
+    INT: (np.int64, "prim::int"),
+    FLOAT: (np.float64, "prim::float"),
+    COMPLEX: (np.complex128, "prim::complex"),
+}
+"""The dtypes of Python's numbers, and what makes such numbers."""
 
 
 def alternatives_of(value: Value) -> list[Value]:
@@ -32,10 +63,10 @@ def alternatives_of(value: Value) -> list[Value]:
 def kind_of_value(value: Value) -> str | None:
     """What tells a value from the other alternatives of a union; None where it can be none."""
     type_ = value.type
-    if type_ == NONE or (type_ == STR and value.constant is not None):
+    if type_ == STR and value.constant is not None:
         return f"constant {value.constant_value!r}"
-    if is_number(type_):
-        return str(type_)
+    if is_single(type_):
+        return _kind_of_single(type_)
     if isinstance(type_, TensorType) and type_.dtype is not None and type_.dims is not None:
         rank = "" if type_.scalar else f"[{len(type_.dims)}]"
         return f"{dtype_name(type_.dtype)}{rank}"
@@ -69,3 +100,45 @@ def parts_of(value: Value) -> list[Value] | None:
 def is_single(type_: Type) -> bool:
     """Whether this is the type of a number, or of None."""
     return is_number(type_) or type_ == NONE or is_scalar_tensor(type_)
+
+
+def _kind_of_single(type_: Type) -> str:
+    if isinstance(type_, TensorType) and type_.dtype is not None:
+        return dtype_name(type_.dtype)
+    return "constant None" if type_ == NONE else str(type_)
+
+
+def mixed_type(types: Collection[Type]) -> UnionType | None:
+    """The union of some types that may be elements of one list, numbers and None, in order.
+
+    None where there are others among them.
+    """
+    single = {
+        one
+        for type_ in types
+        for one in (type_.alternatives if isinstance(type_, UnionType) else (type_,))
+    }
+    if len(single) > MAX_ALTERNATIVES or not all(map(is_single, single)):
+        return None
+    union = UnionType(tuple(sorted(single, key=_kind_of_single)))
+    return union if LocalListType(union).dtypes else None
+
+
+def dtype_of_number(type_: Type) -> np.dtype[Any] | None:
+    """The dtype of a number in machine code; None of what is no number.
+
+    Alternatives of a union that have one dtype are one number there: the tag says whose it is.
+    """
+    if isinstance(type_, TensorType):
+        return type_.dtype if type_.scalar else None
+    return np.dtype(_NUMBERS[type_][0]) if type_ in _NUMBERS else None
+
+
+def converted(block: Block, number: Value, type_: Type) -> Value:
+    """A number as the type of the same dtype that is Python's, or NumPy's."""
+    if number.type == type_:
+        return number
+    if isinstance(type_, TensorType):
+        attributes = {"dtype": type_.dtype}
+        return block.append("np::cast", [number], attributes, outputs=(type_,)).output
+    return block.append(_NUMBERS[type_][1], [number], outputs=(type_,)).output

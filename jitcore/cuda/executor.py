@@ -37,7 +37,7 @@ from jitcore.cuda.streams import Stream, current_stream
 from jitcore.cuda.transfers import Arrays, order_streams
 from jitcore.cuda.tuning import is_on, tuned
 from jitcore.devices import is_device_array
-from jitcore.executor import Executor, Specialization, capture_guard
+from jitcore.executor import Executor, Specialization, guards_of
 from jitcore.fusers.groups import Decision
 from jitcore.fusers.host_parts import form_host_parts
 from jitcore.ir.dataclass import dataclass
@@ -381,7 +381,7 @@ class DeviceExecutor(Executor):
     def _native_plan(
         self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
     ) -> NativePlan | None:
-        guards = tuple(filter(None, map(capture_guard, assumed)))
+        guards = guards_of(assumed)
         contract = self.numerics() == "contract"
         name, sample = self._symbol(), self._sample
         self._reason = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import Allocator
 from jitcore.cuda.array import Array
 from jitcore.cuda.dlpack import DLDevice, take
-from jitcore.cuda.pool import pool_of
+from jitcore.cuda.pool import pool_of, scratch_pool_of
 from jitcore.cuda.streams import current_stream
 from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
 from jitcore.ir.dataclass import dataclass
@@ -113,6 +114,14 @@ class _Own:
         made = self._pool.take(size, self._stream)
         return made.address, made
 
+    def scratch(self, size: int) -> tuple[int, Any]:
+        return _scratch(size, self._pool.device, self._stream)
+
+
+def _scratch(size: int, device: int, stream: int) -> tuple[int, Any]:
+    made = scratch_pool_of(device).take(size, stream)
+    return made.address, made
+
 
 def _own_stream(_: object, device: int) -> int:
     return current_stream(device)
@@ -122,10 +131,7 @@ def _same(array: Array) -> Any:
     return array
 
 
-def _own_device(array: Any) -> int | None:
-    return array.device_number if isinstance(array, Array) else None
-
-
+_own_device = attrgetter("_device")
 _OWN = Library("jitcore", _own_device, Array.fields, _own_stream, _Own, _same, is_own=True)
 
 
@@ -227,6 +233,9 @@ class _TorchMemory:
         made = torch.empty(size, dtype=torch.uint8, device=f"cuda:{self.device}")
         return made.data_ptr(), made
 
+    def scratch(self, size: int) -> tuple[int, Any]:
+        return _scratch(size, self.device, self.used_stream)
+
 
 def _torch_adopt(array: Array) -> Any:
     torch, place = _torch(), f"cuda:{array.device_number}"
@@ -273,6 +282,9 @@ class _CupyMemory:
     def block(self, size: int) -> tuple[int, Any]:
         made = sys.modules["cupy"].cuda.alloc(size)
         return made.ptr, made
+
+    def scratch(self, size: int) -> tuple[int, Any]:
+        return _scratch(size, self.device, self.used_stream)
 
 
 def _cupy_adopt(array: Array) -> Any:

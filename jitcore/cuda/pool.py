@@ -8,9 +8,10 @@ from collections import defaultdict
 from weakref import WeakKeyDictionary
 
 from jitcore.codegen.cuda import driver
+from jitcore.codegen.cuda.calls import COUNTER_BYTES
 from jitcore.codegen.cuda.driver import Driver, DriverError
 
-__all__ = ["Block", "Pool", "pool_of"]
+__all__ = ["Block", "Pool", "ScratchPool", "pool_of", "scratch_pool_of"]
 
 _GRAIN = 512
 """Sizes are rounded up to these many bytes: every element type is aligned, vectors too."""
@@ -137,20 +138,38 @@ class Pool:
                     self._kept[0, size] += self._kept.pop((stream, size))
 
 
+class ScratchPool(Pool):
+    """Memory whose first bytes are zeros: whoever uses it leaves them so."""
+
+    def _allocate(self, size: int, stream: int) -> int:
+        address = super()._allocate(size, stream)
+        self._driver.fill(address, 0, COUNTER_BYTES, stream)
+        return address
+
+
 def _rounded(size: int) -> int:
     grain = _LARGE_GRAIN if size >= _LARGE_GRAIN else _GRAIN
     return max(1, -(-size // grain)) * grain
 
 
-_pools: WeakKeyDictionary[Driver, dict[int, Pool]] = WeakKeyDictionary()
+_pools: WeakKeyDictionary[Driver, dict[tuple[type[Pool], int], Pool]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def pool_of(device: int) -> Pool:
     """The pool of a device."""
+    return _pool(Pool, device)
+
+
+def scratch_pool_of(device: int) -> Pool:
+    """The pool of a device for memory with a counter."""
+    return _pool(ScratchPool, device)
+
+
+def _pool(kind: type[Pool], device: int) -> Pool:
     current = driver.current()
     with _lock:
         pools = _pools.setdefault(current, {})
-        if device not in pools:
-            pools[device] = Pool(current, device)
-        return pools[device]
+        if (kind, device) not in pools:
+            pools[kind, device] = kind(current, device)
+        return pools[kind, device]

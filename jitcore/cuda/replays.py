@@ -101,6 +101,9 @@ class _Memory:
     def block(self, size: int) -> tuple[int, Any]:
         return self._next(lambda: self.allocator.block(size))
 
+    def scratch(self, size: int) -> tuple[int, Any]:
+        return self._next(lambda: self.allocator.scratch(size))
+
     def _next(self, make: Callable[[], tuple[int, Any]]) -> tuple[int, Any]:
         if self.position is None:
             self.given.append(make())

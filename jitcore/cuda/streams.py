@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from jitcore.codegen.cuda import driver
-from jitcore.cuda.pool import pool_of
+from jitcore.cuda.pool import pool_of, scratch_pool_of
 
 __all__ = ["Event", "Stream", "current_stream", "synchronize"]
 
@@ -75,6 +75,7 @@ class Stream:
         if self._is_own and self.handle:
             self.synchronize()
             pool_of(self.device).forget(self.handle)
+            scratch_pool_of(self.device).forget(self.handle)
             self._driver.destroy_stream(self.handle)
             self.handle = 0
 

@@ -451,6 +451,9 @@ class Calls(Expressions):
             statics[names[0]] = static.receiver
         callee = self.compiler.callee(function, site, statics)
         inputs = [v for name, v in zip(names, bound, strict=True) if name not in statics]
+        is_starred = parameters.vararg or parameters.kwonlyargs or parameters.kwarg
+        if not statics and layer is None and not is_starred:
+            callee.graph.plain = static.value
         return self._emit_compiled(callee, inputs)
 
     def _known(self, values: Iterable[tuple[str, Value]]) -> dict[str, Static]:

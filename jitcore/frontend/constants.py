@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Graph
-from jitcore.ir.types import ANY, Type, type_of_constant
+from jitcore.ir.types import ANY, MAX_TUPLES, Type, type_of_constant
 
 __all__ = [
     "constant_type",
@@ -63,15 +63,20 @@ _DEFINITIONS = (
 _STABLE_MODULES = frozenset({"numpy", "math", "cmath", "builtins", "operator"})
 
 
-def is_constant(value: object) -> bool:
-    """Whether an object cannot change, so that a graph may be built from its value."""
-    if type(value) in _ATOMS:
+def is_constant(value: object, nesting: int = MAX_TUPLES) -> bool:
+    """Whether an object cannot change, so that a graph may be built from its value.
+
+    Tuples in more than ``nesting`` others are like any objects.
+    """
+    kind = type(value)  # what ``__class__`` says may be anything
+    if kind in _ATOMS:
         return True
-    if isinstance(value, tuple | frozenset):
-        return all(map(is_constant, value))
-    if isinstance(value, np.generic):
-        return not isinstance(value, np.void)
-    if isinstance(value, _DEFINITIONS) or is_layer(value):
+    if issubclass(kind, tuple | frozenset):
+        items: Any = value
+        return nesting > 0 and all(is_constant(item, nesting - 1) for item in items)
+    if issubclass(kind, np.generic):
+        return not issubclass(kind, np.void)
+    if issubclass(kind, _DEFINITIONS) or is_layer(value):
         return True
     if wrapped_function(value) is not None or final_graph(value) is not None:
         return True
@@ -86,26 +91,28 @@ def constant_type(value: object) -> Type:
 
 def wrapped_function(value: object) -> FunctionType | None:
     """A plain Python function, or the one inside a compiled function; None for all else."""
-    if isinstance(value, FunctionType | type | ModuleType):
-        return value if isinstance(value, FunctionType) else None
+    if type(value) is FunctionType:
+        return value
+    if issubclass(type(value), type | ModuleType):
+        return None
     inner = marker(value, "__wrapped_function__")
-    return inner if isinstance(inner, FunctionType) and final_graph(value) is None else None
+    return inner if type(inner) is FunctionType and final_graph(value) is None else None
 
 
 def final_graph(value: object) -> Graph | None:
     """The graph of a compiled function that has no source, a trace; None for all else."""
     found = marker(value, "__jitcore_graph__")
-    return found if isinstance(found, Graph) else None
+    return found if type(found) is Graph else None
 
 
 def saved_program(value: object) -> Any:
     """What a plain function that was loaded from a file runs; None for all else."""
-    return vars(value).get("__jitcore_program__") if isinstance(value, FunctionType) else None
+    return vars(value).get("__jitcore_program__") if type(value) is FunctionType else None
 
 
 def unrecorded(value: Any) -> Any:
     """A function of a module as it is while nothing is traced; see ``tracing.patches``."""
-    held = isinstance(value, FunctionType) or hasattr(type(value), "__jitcore_recorded__")
+    held = type(value) is FunctionType or hasattr(type(value), "__jitcore_recorded__")
     return vars(value).get("__jitcore_recorded__", value) if held else value
 
 
@@ -116,7 +123,7 @@ def is_layer(value: object) -> bool:
 
 def function_mark(value: object) -> str | None:
     """What `jitcore.ignore` or one of its like has said about a function; None without one."""
-    mark = vars(value).get("__jitcore_mark__") if isinstance(value, FunctionType) else None
+    mark = vars(value).get("__jitcore_mark__") if type(value) is FunctionType else None
     return mark if isinstance(mark, str) else None
 
 
@@ -131,14 +138,15 @@ def marker(value: object, name: str) -> Any:
 
 def is_stable_module(value: object) -> bool:
     """Whether the attributes of a module, or of a class, are taken as they are for ever."""
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    is_module = issubclass(type(value), ModuleType)
+    name = marker(value, "__name__" if is_module else "__module__")
     return isinstance(name, str) and name.split(".")[0] in _STABLE_MODULES
 
 
 def numpy_name(value: object) -> str | None:
     """The name under which ``numpy`` has a public function: ``"linalg.solve"``, or None."""
-    owner = getattr(value, "__self__", None) if isinstance(value, BuiltinFunctionType) else None
-    if isinstance(owner, np.ufunc) and isinstance(value, BuiltinFunctionType):
+    owner = value.__self__ if type(value) is BuiltinFunctionType else None
+    if type(owner) is np.ufunc and type(value) is BuiltinFunctionType:
         ufunc = numpy_name(owner)
         return f"{ufunc}.{value.__name__}" if ufunc else None
     if not _is_numpy_function(value):
@@ -176,12 +184,12 @@ def _numpy_functions(names_in_numpy: int) -> dict[int, str]:
 
 
 def _is_numpy_function(value: Any) -> bool:
-    if isinstance(value, type) or not callable(value):
+    if issubclass(type(value), type) or not callable(value):
         return False
-    if isinstance(value, np.ufunc):
+    if type(value) is np.ufunc:
         return True
-    module = getattr(value, "__module__", None)
-    if isinstance(value, BuiltinFunctionType) and module is None:
+    module = marker(value, "__module__")
+    if type(value) is BuiltinFunctionType and module is None:
         # Methods of NumPy's own objects, such as numpy.random.rand.
         module = type(value.__self__).__module__
     return isinstance(module, str) and module.split(".")[0] == "numpy"

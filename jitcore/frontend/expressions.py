@@ -121,7 +121,7 @@ class Expressions(StaticItems):
             if static is not None and static.receiver is not None:
                 self.note_stored_by(static.receiver)  # whoever gets the method may call it
             return self.value("prim::GetAttr", self.emit(node.value), name=node.attr)
-        if isinstance(static.value, property):
+        if issubclass(type(static.value), property):
             return self.read_property(node, static)
         return self.static_value(static)
 

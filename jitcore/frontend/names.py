@@ -164,7 +164,7 @@ class Resolver:
 
     def attribute(self, base: Static, name: str) -> Static | None:
         """An attribute of a module, a class or a ufunc; None where only a run can tell."""
-        if not isinstance(base.value, ModuleType | type | np.ufunc):
+        if not issubclass(type(base.value), ModuleType | type | np.ufunc):
             return None
         read = _attribute_reader(base.read, name)
         try:

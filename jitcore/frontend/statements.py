@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from types import ModuleType
 
 from jitcore.errors import UnsupportedError
+from jitcore.frontend.assignments import of_any_module
 from jitcore.frontend.bindings import function_body
 from jitcore.frontend.environment import Reach
 from jitcore.frontend.expressions import BINARY
@@ -255,6 +257,8 @@ class Statements(Protected):
         if layer is None or self.compiler.frozen is None:
             # Of a layer that is known, `freeze` sees which one it is.
             self.compiler.note_stored(name)
+        if owner.constant is not None and type(owner.constant_value) is ModuleType:
+            self.compiler.note_stored(of_any_module(name))
         if layer is not None and has_setter(layer.value, name):
             # Python calls it, and it may assign other attributes.
             self.note_stored_by(layer)

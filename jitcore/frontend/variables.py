@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import field
+from types import ModuleType
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -31,6 +32,7 @@ from jitcore.frontend.layers import (
     layer_attribute,
 )
 from jitcore.frontend.names import Resolver, Static
+from jitcore.frontend.reached import is_users_module
 from jitcore.frontend.unsupported import can_be_inlined
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
@@ -182,11 +184,16 @@ class Variables(Cells):
             found = self.resolver.attribute(base, name)
             if found is None or self.is_reassigned(found):
                 return None
-            return None if not found.stable and self.compiler.is_dynamic(name) else found
+            is_theirs = isinstance(base.value, ModuleType) and not is_users_module(base.value)
+            if found.stable or is_theirs:
+                return found
+            return None if self.compiler.is_dynamic(name) else found
         frozen = self.compiler.frozen
         if frozen is not None and frozen.assigns(base.value, name):
             return None
-        return None if self.compiler.is_dynamic(name) else layer_attribute(base, name)
+        # What the class is, no script module can say by itself.
+        is_dynamic = name != "__class__" and self.compiler.is_dynamic(name)
+        return None if is_dynamic else layer_attribute(base, name)
 
     def _is_builtin_call(self, node: ast.expr, builtin: type) -> TypeGuard[ast.Call]:
         return (
@@ -264,7 +271,7 @@ class Variables(Cells):
         if frozen is not None and frozen.keeps(static) and not is_layer(static.value):
             return self.captured_input(static)
         folded = frozen is not None and frozen.folds(static)
-        if frozen is not None and folded and isinstance(static.value, np.ndarray):
+        if frozen is not None and folded and issubclass(type(static.value), np.ndarray):
             return self.captured_input(frozen.constant(static))
         if static.is_constant or folded:
             value = self.constant(static.value)
@@ -300,7 +307,7 @@ class Variables(Cells):
             self._capture(static)
         capture = self.captured.captures[static.key]
         if capture.input is None:
-            type_: Type = TENSOR if isinstance(static.value, np.ndarray) else ANY
+            type_: Type = TENSOR if issubclass(type(static.value), np.ndarray) else ANY
             # ``w`` of ``model.w``, and of ``f.__defaults__['w']``.
             name = re.findall(r"\w+", static.path)[-1]
             capture.input = self.graph.block.add_param(type_, name)

@@ -23,7 +23,10 @@ from jitcore.serialization.vocabulary import is_base_class, known_name
 if TYPE_CHECKING:
     from jitcore.serialization.writer import Row, Writer
 
-__all__ = ["FLAGS", "LeftOut", "describe_class", "describe_instance", "is_own_class"]
+__all__ = ["ENUM_MIXINS", "FLAGS", "LeftOut", "describe_class", "describe_instance", "is_own_class"]
+
+ENUM_MIXINS = (str, int, float)
+"""What the members of an enum may be besides."""
 
 FLAGS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen", "match_args", "kw_only")
 """What a dataclass was made with."""
@@ -109,20 +112,21 @@ def describe_class(writer: Writer, class_: type) -> Row:
 
 def _inherited(class_: EnumMeta) -> set[str]:
     """What a new enum gets as copies of what its base class has."""
-    base = class_.__bases__[0]
+    base = class_.__bases__[-1]
     return {name for name, value in vars(class_).items() if getattr(base, name, None) is value}
 
 
 def _enum(writer: Writer, class_: EnumMeta) -> Row:
-    if len(class_.__bases__) != 1 or known_name(class_.__bases__[0]) is None:
+    *mixed, base = class_.__bases__
+    if known_name(base) is None or (mixed and mixed[0] not in ENUM_MIXINS) or len(mixed) > 1:
         raise SerializationError(
             f"cannot save {shown(class_)}: only enums derived from Enum, IntEnum, StrEnum, Flag or "
-            "IntFlag alone can be saved"
+            "IntFlag, and from str, int or float besides, can be saved"
         )
     members: Any = class_.__members__
     return {
         "kind": "enum",
-        "base": known_name(class_.__bases__[0]),
+        "base": " ".join([*(one.__name__ for one in mixed), str(known_name(base))]),
         "values": [[name, writer.reference(one.value)] for name, one in members.items()],
     }
 

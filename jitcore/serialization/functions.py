@@ -12,11 +12,11 @@ from jitcore.frontend import compile_function, is_library
 from jitcore.frontend.constants import saved_program
 from jitcore.frontend.function_values import Maker
 from jitcore.ir.classes import MISSING
-from jitcore.ir.graph import Capture, Constants, Graph
+from jitcore.ir.graph import Capture, Constants, Graph, Node
 from jitcore.ir.ops import kind_of
 from jitcore.script import ScriptFunction
 from jitcore.serialization.graphs import all_graphs, graph_text
-from jitcore.serialization.places import shown
+from jitcore.serialization.places import excerpt_of, shown
 
 if TYPE_CHECKING:
     from jitcore.serialization.writer import Row, Writer
@@ -139,7 +139,11 @@ def _source(writer: Writer, capture: Capture, captured: Sequence[tuple[Any, str]
     try:
         reference = None if value is MISSING else writer.reference(value)
     except SerializationError as error:
-        raise SerializationError(f"'{capture.path}': {error}") from error
+        assert capture.input is not None
+        readers = [one.user for one in capture.input.uses if isinstance(one.user, Node)]
+        has_place = "\n" in str(error)
+        where = excerpt_of(readers[0]) if readers and not has_place else ""
+        raise SerializationError(f"'{capture.path}': {error}{where}") from error
     if layer is not None:
         return {"layer": layer, "attribute": capture.key}
     return {"object": reference, "final": isinstance(capture.container, Constants)}

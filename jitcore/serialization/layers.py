@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitcore.errors import CompilationError, SerializationError
 from jitcore.frontend.constants import is_layer
-from jitcore.frontend.layers import HOOKS, layer_class, script_state
+from jitcore.frontend.layers import HOOKS, is_users, layer_class, script_state
 from jitcore.frozen_function import FrozenFunction
 from jitcore.ir.graph import Graph
 from jitcore.script import ScriptFunction
@@ -153,12 +153,16 @@ def check_layer_uses(graph: Graph) -> None:
         if not is_layer(layer) or name in layer.__dict__ or name == "_noted":
             continue
         class_ = layer_class(layer)
-        owner = next((one for one in class_.__mro__ if name in vars(one)), class_)
-        if library_name(owner) is None and isinstance(vars(owner).get(name), _METHODS):
-            raise SerializationError(
-                f"cannot save a call of '{name}' of {shown(layer)}, which stays Python"
-                f"{excerpt_of(node)}"
-            )
+        owner = next((one for one in class_.__mro__ if name in vars(one)), None)
+        is_read = node.kind == "prim::GetAttr"
+        what = f"cannot save a {'read' if is_read else 'call'} of '{name}' of {shown(layer)}"
+        if owner is None and is_users(class_, "__getattr__"):
+            reason = "which its __getattr__ gives"
+        elif owner and library_name(owner) is None and hasattr(type(vars(owner)[name]), "__get__"):
+            reason = "which stays Python"
+        else:
+            continue
+        raise SerializationError(f"{what}, {reason}{excerpt_of(node)}")
 
 
 _ATTRIBUTE_KINDS = ("prim::CallMethod", "prim::GetAttr")

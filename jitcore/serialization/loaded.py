@@ -172,8 +172,9 @@ class LoadedFunction(ScriptFunction):
         """What a call in another compiled function runs."""
         return self.current_graph()
 
-    def _plain(self, *parameters: Any) -> Any:
-        return self._program.run_graph(self._graph, parameters)
+    @property
+    def _fallback(self) -> Callable[..., Any]:
+        return lambda *parameters: self._program.run_graph(self._graph, parameters)
 
 
 def plain_function(

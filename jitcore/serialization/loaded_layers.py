@@ -65,13 +65,25 @@ class LoadedMethod(LoadedFunction):
         super().__init__(plain, program, numerics)
         self._must_fit = True
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the graph cannot be made anew from the source."""
+        return self._source() is None
+
+    def _source(self) -> MethodType | None:
+        """The method in the module's class, where its source is at hand."""
+        function = inspect.getattr_static(self._owner.__jitcore_original__, self.__name__, None)
+        is_known = isinstance(function, FunctionType) and has_source(function)
+        return MethodType(function, self._owner) if is_known else None
+
     def _build(self) -> Graph:
-        for graph in self._program.graphs:
+        graphs = () if self._assigned else self._program.graphs
+        for graph in graphs:
             if holds(graph):
                 return graph
-        function = inspect.getattr_static(self._owner.__jitcore_original__, self.__name__, None)
-        if isinstance(function, FunctionType) and has_source(function):
-            return compile_function(MethodType(function, self._owner), lookup_op=kind_of)
+        method = self._source()
+        if method is not None:
+            return compile_function(method, lookup_op=kind_of, assigned=self._assigned)
         return self._program.graph() if self._must_fit else self._program.graphs[0]
 
     def rebound(self, modules: Mapping[int, Any]) -> LoadedMethod:

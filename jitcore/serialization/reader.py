@@ -27,6 +27,7 @@ from jitcore.script import ScriptFunction
 from jitcore.serialization.annotations import make_annotation
 from jitcore.serialization.archive import Archive
 from jitcore.serialization.arrays import ArrayReader
+from jitcore.serialization.classes import ENUM_MIXINS
 from jitcore.serialization.fields import Fields, parse_json
 from jitcore.serialization.graphs import all_graphs, read_graph
 from jitcore.serialization.literals import is_literal, read_literal
@@ -306,7 +307,7 @@ def _is_key(value: Any) -> bool:
         return all(map(_is_key, value))
     if isinstance(value, Enum):
         class_ = type(value)
-        known = (Enum.__hash__, int.__hash__, str.__hash__)
+        known = (Enum.__hash__, *(one.__hash__ for one in ENUM_MIXINS))
         return class_.__hash__ in known and not isinstance(class_.__eq__, FunctionType)
     return type(value) in (type, EnumMeta) or isinstance(value, np.ufunc)
 

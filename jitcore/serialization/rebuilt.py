@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jitcore.codegen.host.text import is_identifier
 from jitcore.errors import SerializationError
 from jitcore.serialization.attribute_names import attribute_problem, method_problem
-from jitcore.serialization.classes import FLAGS, LeftOut, is_own_class
+from jitcore.serialization.classes import ENUM_MIXINS, FLAGS, LeftOut, is_own_class
 from jitcore.serialization.fields import Fields
 from jitcore.serialization.literals import is_literal
 from jitcore.serialization.vocabulary import is_base_class, known_object
@@ -138,9 +138,12 @@ def _named_tuple(reader: Reader, row: Fields, number: int) -> type:
     return found
 
 
+_ENUM_MIXINS = {one.__name__: one for one in ENUM_MIXINS}
+
+
 def _enum(reader: Reader, row: Fields, number: int) -> type:
-    base = row.text("base")
-    if not base.startswith("enum."):
+    mixed, _, base = row.text("base").rpartition(" ")
+    if not base.startswith("enum.") or mixed not in ("", *_ENUM_MIXINS):
         raise row.problem("is no enum")
     values = [
         (checked_name(row, name), reader.value(value)) for name, value in row.rows("values", 2)
@@ -149,7 +152,9 @@ def _enum(reader: Reader, row: Fields, number: int) -> type:
         raise row.problem("has a member that is no literal")
     try:
         class_: Any = known_object(base)
-        made: Any = class_(checked_name(row, row.text("name")), values)
+        made: Any = class_(
+            checked_name(row, row.text("name")), values, type=_ENUM_MIXINS.get(mixed)
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise row.problem(f"is no enum: {error}") from error
     _finish(reader, row, made)

@@ -32,6 +32,9 @@ from jitcore.tracing.values import has_traced
 
 __all__ = ["layer_patches"]
 
+_FOLLOWED = (np.ndarray, *GENERATORS, list, dict)
+"""Attributes of these types are captured, or watched for changes."""
+
 
 @functools.cache
 def layer_patches() -> Sequence[Patch]:
@@ -60,9 +63,12 @@ def _read(self: Module, name: str) -> Any:
     if (id(held), name) in tracer.assigned:
         return tracer.assigned[id(held), name]
     value = _plain_read(self, name)
-    if held.get(name) is not value or not isinstance(value, (np.ndarray, *GENERATORS)):
+    if held.get(name) is not value or not isinstance(value, _FOLLOWED):
         return value
     path, twin = tracer.twin(self)
+    if isinstance(value, (list, dict)):
+        tracer.outside.watch(f"{path}.{name}", value)
+        return value
     place = twin.__dict__
     return tracer.capture(f"{path}.{name}", place, name, place[name])
 

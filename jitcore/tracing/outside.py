@@ -29,6 +29,18 @@ def copy_of(value: Any, container: Any = None) -> Any:
     return value
 
 
+_CONTAINERS = (list, dict, tuple)
+
+
+def _contents(value: Any) -> Any:
+    """The identities of what is in a container."""
+    if isinstance(value, dict):
+        return [(key, _contents(item)) for key, item in value.items()]
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return list(map(_contents, value))
+    return id(value)
+
+
 class Outside:
     """The captured inputs of a graph.
 
@@ -47,6 +59,7 @@ class Outside:
         self._values: dict[int, tuple[Any, Value]] = {}
         self._copies: dict[int, tuple[Any, Any]] = {}
         self._arrays: dict[int, np.ndarray[Any, Any]] = {}
+        self._watched: dict[int, tuple[str, Any, Any]] = {}
 
     def constant(self, held: Any, where: SourceRange | None) -> Value:
         """The input for an object that all calls use."""
@@ -95,6 +108,16 @@ class Outside:
         while isinstance(base, np.ndarray) and base.base is not None:
             base = base.base
         return base is not None and id(base) in self._arrays
+
+    def watch(self, path: str, value: Any) -> None:
+        """Note what is in a list, a dict or a tuple that the function has from outside."""
+        if isinstance(value, _CONTAINERS) and id(value) not in self._watched:
+            self._watched[id(value)] = (path, value, _contents(value))
+
+    def changed(self) -> list[str]:
+        """The containers in which something is no longer what it was."""
+        watched = self._watched.values()
+        return [path for path, value, before in watched if _contents(value) != before]
 
     def drop_unused(self) -> None:
         """Remove the inputs that no node came to use."""

@@ -87,26 +87,17 @@ def run_traced(subject: Subject, examples: Examples, *, quiet: bool = False) -> 
     traced = {name: spread(tracer, name, value) for name, value in arguments.items()}
     items = list(traced.items())
     count = len(examples.args)
-    before = [_contents(value) for value in traced.values()]
+    for name, value in traced.items():
+        tracer.outside.watch(name, value)
     outside = captured_names(tracer, subject.functions or (function,))
     with patched(), outside, recording(tracer):
         result = function(*(value for _, value in items[:count]), **dict(items[count:]))
         output = traced_result(tracer, result, strict=subject.strict)
-        for name, value, contents in zip(traced, traced.values(), before, strict=True):
-            if _contents(value) != contents:
-                tracer.warn(
-                    f"The traced function changes '{name}', a list or a dict: the trace does not, "
-                    "which might cause it to be incorrect"
-                )
+        for name in tracer.outside.changed():
+            tracer.warn(
+                f"The traced function changes '{name}', a list or a dict: the trace does not, "
+                "which might cause it to be incorrect"
+            )
     graph = tracer.finish(output)
     plain = concrete(result)
     return Run(graph, signature, arguments, plain, tracer.outside.constants, tracer.outside.places)
-
-
-def _contents(value: Any) -> Any:
-    """The identities of what is in a container."""
-    if isinstance(value, dict):
-        return [(key, _contents(item)) for key, item in value.items()]
-    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return list(map(_contents, value))
-    return id(value)

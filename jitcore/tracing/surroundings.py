@@ -29,6 +29,8 @@ def captured_names(tracer: Tracer, functions: Iterable[Any]) -> Iterator[None]:
         for place, name, (held,) in before:
             if type(held) is np.ndarray or isinstance(held, GENERATORS):
                 _write(place, name, tracer.capture(name, place, name, held))
+            else:
+                tracer.outside.watch(name, held)
         yield
     finally:
         _restore(tracer, places, {(id(p), name): held for p, name, (held,) in before})

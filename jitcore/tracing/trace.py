@@ -9,7 +9,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from jitcore import config
-from jitcore.errors import TracerWarning
+from jitcore.errors import Error, TracerWarning
 from jitcore.frontend.constants import is_layer
 from jitcore.graph_function import GraphFunction
 from jitcore.script import ScriptFunction
@@ -93,6 +93,8 @@ def trace(
     """
     if not config.enabled():
         return func
+    if isinstance(func, type):
+        raise Error(f"trace() takes a function or a module; '{func.__name__}' is a class")
     examples = _examples(example_inputs, example_kwarg_inputs)
     others = [_examples(one) for one in check_inputs or ()]
     checks = (others or [examples]) if check_trace else []
@@ -148,6 +150,11 @@ def trace_module(
         return mod
     if not is_layer(mod):
         raise AttributeError(f"trace_module expects a module, found {type(mod).__name__}")
+    if not isinstance(inputs, Mapping):
+        raise TypeError(
+            "trace_module expects the examples of each method in a dict, such as "
+            f"{{'forward': x}}; found {type(inputs).__name__}"
+        )
 
     def example(value: Any) -> Examples:
         return _examples((), value) if example_inputs_is_kwarg else _examples(value)

@@ -28,6 +28,7 @@ from jitcore.ir.specialize.lists.list_parts import (
     parts_of,
     room_for,
     store,
+    widened,
 )
 from jitcore.ir.specialize.lists.listed_arrays import common_element, has_references
 from jitcore.ir.specialize.skeletons import FIRST_CAPACITY, ListsAreNotValues
@@ -79,7 +80,7 @@ def _assembled(worker: BranchBuilder, lists: Sequence[Value]) -> Value:
     capacity = worker.op("prim::max", ends[-1], FIRST_CAPACITY)
     buffers = room_for(worker, element, capacity)
     for one, start, end in zip(lists, ends, ends[1:], strict=False):
-        items, count = parts_of(one)
+        items, count = parts_of(widened(worker, one, element))
         fill(worker, buffers, (start, end), items, count)
     return make_state(worker, buffers, ends[-1], element)
 
@@ -208,12 +209,12 @@ def _insert(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     element = joined_element(state, item)
     if index.type != INT:
         raise ListsAreNotValues("an element is inserted")
-    buffers, length = parts_of(state)
+    buffers, length = parts_of(widened(worker, state, element))
     place = worker.define(list_functions.first_place, index, length, 1)
     longer = worker.op("prim::add", length, 1)
     buffers = grown(worker, buffers, length, longer)
     open_gap(worker, buffers, place, length)
-    store(worker, buffers, place, item)
+    store(worker, buffers, place, item, element)
     return make_state(worker, buffers, longer, element)
 
 

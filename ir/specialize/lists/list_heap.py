@@ -18,7 +18,6 @@ from jitcore.ir.ops import list_functions
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.chosen_elements import checked_index
 from jitcore.ir.specialize.lists.list_parts import (
-    dtypes_of,
     element_of,
     fill,
     grown,
@@ -28,8 +27,10 @@ from jitcore.ir.specialize.lists.list_parts import (
     make_state,
     parts_of,
     store,
+    widened,
 )
 from jitcore.ir.specialize.lists.listed_arrays import heap_form
+from jitcore.ir.specialize.lists.mixed_elements import is_of_one_dtype
 from jitcore.ir.specialize.lists.shared_lists import is_open
 from jitcore.ir.specialize.skeletons import ListsAreNotValues, place_of_shared
 from jitcore.ir.types import INT, LocalListType, SharedListType, Type
@@ -88,7 +89,7 @@ class _Part:
 
     def set_field(self, row: Value, number: int, value: Value) -> None:
         buffers, _ = parts_of(self.rows)
-        store(self.worker, buffers, self._place(row, number), value)
+        store(self.worker, buffers, self._place(row, number), value, INT)
 
     def _place(self, row: Value, number: int) -> Value:
         return row if number == 0 else self.worker.op("prim::add", row, number)
@@ -122,7 +123,7 @@ class _Part:
         self.worker.written_parts.add(self.number // 2)
 
     def put(self, place: Value, item: Value) -> None:
-        store(self.worker, parts_of(self.items)[0], place, item)
+        store(self.worker, parts_of(self.items)[0], place, item, self.element)
 
     def put_all(self, place: Value, items: Sequence[Value], count: Value) -> None:
         """Copy the first elements of arrays to a place."""
@@ -166,7 +167,7 @@ def share(worker: BranchBuilder, state: Value, maker: Node) -> Value:
     part = _Part(worker, type_.element)
     known = known_elements(state)
     if known is None:
-        items, count = parts_of(state)
+        items, count = parts_of(widened(worker, state, part.element))
         start = part.reserve(count)
         part.put_all(start, items, count)
     else:
@@ -197,6 +198,8 @@ def close(worker: BranchBuilder, reference: Value, before: Value, after: Value) 
     if known == [] or element is None:
         part.set_field(row, _LENGTH, worker.constant(0))
         return
+    assert worker.shared is not None
+    worker.shared.unify(part.element, element)
     if heap_form(element) != part.element:
         raise ListsAreNotValues("a shared list that gets other elements")
     items, count = parts_of(after)
@@ -210,11 +213,11 @@ def table_of(worker: BranchBuilder, state: Value) -> Value:
     """The array of two axes of a local list of references to lists of numbers."""
     element = element_of(state)
     assert isinstance(element, SharedListType)
-    if element.element is None or len(dtypes_of(element.element)) > 1:
+    if element.element is None or not is_of_one_dtype(element.element):
         raise ListsAreNotValues(f"an array of {element}")
     part = _Part(worker, element.element)
     (references,), count = parts_of(in_arrays(worker, state))
-    (rows,), (items,) = parts_of(part.rows)[0], parts_of(part.items)[0]
+    (rows,), (*_, items) = parts_of(part.rows)[0], parts_of(part.items)[0]
     return worker.define(list_functions.table, references, count, rows, items)
 
 
@@ -269,7 +272,7 @@ def append_shared(worker: BranchBuilder, reference: Value, item: Value) -> None:
 def extend_shared(worker: BranchBuilder, reference: Value, more: Value) -> None:
     """``reference.extend(more)`` of a local list whose elements are in arrays of its own."""
     part, row = _part_of(worker, reference)
-    items, added = parts_of(more)
+    items, added = parts_of(widened(worker, more, part.element))
     length = part.field(row, _LENGTH)
     longer = worker.op("prim::add", length, added)
     start = part.make_room(row, longer)

@@ -22,12 +22,14 @@ from jitcore.ir.specialize.lists.listed_arrays import (
     new_buffer,
     put_number,
 )
+from jitcore.ir.specialize.lists.mixed_elements import is_mixed, tag_of_code, widened_buffers
 from jitcore.ir.specialize.skeletons import (
     FIRST_CAPACITY,
     ListsAreNotValues,
     needs_native,
     numbers_in,
 )
+from jitcore.ir.specialize.value_kinds import converted, dtype_of_number
 from jitcore.ir.types import (
     ANY,
     ANY_EXTENT,
@@ -42,6 +44,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
     is_array,
     is_scalar_tensor,
 )
@@ -70,6 +73,7 @@ __all__ = [
     "room_for",
     "store",
     "stored",
+    "widened",
 ]
 
 _CONVERSIONS: dict[Type, str] = {INT: "prim::int", FLOAT: "prim::float", BOOL: "prim::bool"}
@@ -150,7 +154,7 @@ def stored(worker: BranchBuilder, items: Sequence[Value]) -> Value:
         raise ListsAreNotValues("a list of several types")
     buffers = room_for(worker, element, worker.constant(max(2 * len(items), FIRST_CAPACITY)))
     for number, item in enumerate(items):
-        store(worker, buffers, worker.constant(number), item)
+        store(worker, buffers, worker.constant(number), item, element)
     return make_state(worker, buffers, worker.constant(len(items)), element)
 
 
@@ -167,9 +171,12 @@ def _room(worker: BranchBuilder, dtype: np.dtype[Any], capacity: Value) -> Value
     return new_buffer(worker.block, capacity, dtype, dim)
 
 
-def store(worker: BranchBuilder, buffers: Sequence[Value], index: Value, item: Value) -> None:
-    """Put an element at a place in the arrays."""
-    for buffer, number in zip(buffers, numbers_in(item), strict=True):
+def store(
+    worker: BranchBuilder, buffers: Sequence[Value], index: Value, item: Value, element: Type
+) -> None:
+    """Put an element at a place in the arrays of a list whose elements have this type."""
+    worker.lists_given = worker.lists_given or item in worker.given_tuples
+    for buffer, number in zip(buffers, numbers_in(item, element, worker.block), strict=True):
         if has_references(buffer):
             put_number(worker.block, buffer, index, number, worker.source)
             continue
@@ -217,8 +224,36 @@ def element_from(worker: BranchBuilder, element: Type, numbers: Iterator[Value])
     number = next(numbers)
     if isinstance(element, SharedListType):
         return worker.emit("prim::SharedList", [worker.op("prim::int", number)], {}, element)
+    if isinstance(element, UnionType):
+        return _mixed(worker, element, worker.op("prim::int", number), numbers)
     is_itself = is_scalar_tensor(element) or is_array(element)
     return number if is_itself else worker.op(_CONVERSIONS[element], number)
+
+
+def _mixed(
+    worker: BranchBuilder, element: UnionType, code: Value, numbers: Iterator[Value]
+) -> Value:
+    """A number of several types, of its code and its number for each dtype."""
+    dtypes = dict.fromkeys(map(dtype_of_number, element.held))
+    held = {dtype: next(numbers) for dtype in dtypes}
+    parts = [
+        worker.constant(None)
+        if one == NONE
+        else converted(worker.block, held[dtype_of_number(one)], one)
+        for one in element.alternatives
+    ]
+    tag = tag_of_code(code, element, worker.block)
+    return worker.emit("prim::UnionConstruct", [tag, *parts], {}, element)
+
+
+def widened(worker: BranchBuilder, state: Value, element: Type) -> Value:
+    """A list in arrays, as one whose elements may have more types."""
+    before = element_of(state)
+    if before is None or before == element or not is_mixed(element):
+        return state
+    buffers, length = parts_of(state)
+    wider = list(widened_buffers(worker.block, buffers, before, element))
+    return make_state(worker, wider, length, element)
 
 
 def length_of(worker: BranchBuilder, state: Value) -> Value:

@@ -35,14 +35,19 @@ from jitcore.ir.types import (
     REFERENCE,
     TENSOR,
     ListType,
+    PrimType,
     TensorType,
     TupleType,
     Type,
 )
 
-__all__ = ["list_results"]
+__all__ = ["ColumnKind", "list_results"]
 
-_ELEMENTS: dict[Any, Type] = {
+ColumnKind = int | str | tuple[int, ...]
+"""What is in a column: the name of a type, the number of the part of a heap where lists are, or,
+of mixed numbers, how many columns further their ints, floats and bools are."""
+
+_ELEMENTS: dict[Any, PrimType] = {
     np.dtype(np.int64): INT,
     np.dtype(np.float64): FLOAT,
     np.dtype(bool): BOOL,
@@ -72,23 +77,27 @@ def list_results(graph: Graph) -> bool:
     for node in list(graph.block.nodes):
         if node.kind == "prim::Call" and _is_returned(node):
             changed = _make(node) or _make_rows(node) or changed
-        elif node.kind == "prim::ListConstruct" and _is_returned(node):
+        elif node.kind == "prim::ListConstruct" and _is_returned(node, once=True):
             types = tuple(value.type for value in node.inputs)
             _replace(node, "prim::TupleConstruct", node.inputs, TupleType(types, list))
             changed = True
     return changed
 
 
-def _is_returned(node: Node) -> bool:
-    return bool(node.output.uses) and all(map(_ends, node.output.uses))
+def _is_returned(node: Node, *, once: bool = False) -> bool:
+    """Whether nothing but results of the function has this, by itself or in tuples.
+
+    With ``once``, there is one place for it: what the entry makes is made anew for each place.
+    """
+    uses = node.output.uses
+    return bool(uses) and not (once and len(uses) > 1) and all(_ends(use, once) for use in uses)
 
 
-def _ends(use: Use) -> bool:
-    """Whether a use returns a value from the function, by itself or in a tuple."""
+def _ends(use: Use, once: bool) -> bool:
     user = use.user
     if isinstance(user, Block):
         return user.owner is None
-    return user.kind == "prim::TupleConstruct" and _is_returned(user)
+    return user.kind == "prim::TupleConstruct" and _is_returned(user, once=once)
 
 
 def _make(call: Node) -> bool:
@@ -114,33 +123,91 @@ def _make_rows(call: Node) -> bool:
     """Make a list of tuples, or of NumPy's scalars, of the first elements of some columns."""
     of_tuples = call.inputs[0].constant_value is reference.tuples_of
     parts = [value.node for value in call.inputs[1:]] if of_tuples else [call]
-    columns = [column for part in parts if part is not None and (column := _column(part))]
-    if len(columns) < len(parts) or not 0 < len(columns) <= MOST_COLUMNS:
+    rows = _Rows(len(parts) if of_tuples else 0)
+    if not all(part is not None and rows.add(part) for part in parts):
+        return False
+    columns = [*rows.columns, *rows.more]
+    if not 0 < len(columns) <= MOST_COLUMNS:
         return False
     kinds, arrays, counts = zip(*columns, strict=True)
     if any(count is not counts[0] for count in counts[1:]):
         return False
-    views = [part.inputs[1].node for part in parts if part is not None]
-    width = len(columns) if of_tuples else 0
-    _replace(call, "prim::ListMakeRows", [*arrays, counts[0]], ListType(ANY), kinds=(width, *kinds))
-    unused = [part for part in parts if of_tuples and part is not None]
-    for node in (*unused, *filter(None, views)):
-        if not node.output.uses:
+    kinds = (rows.width, *kinds)
+    _replace(call, "prim::ListMakeRows", [*arrays, counts[0]], ListType(ANY), kinds=kinds)
+    for node in rows.read:
+        if node is not call and not node.output.uses:
             node.destroy()
     return True
+
+
+_Column = tuple[ColumnKind, Value, Value]
+"""The kind of what is in an array, that array, and how many of its elements count."""
+
+
+class _Rows:
+    """The columns that a list is made of: one for each number, then those of mixed numbers."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.columns: list[_Column] = []
+        self.more: list[_Column] = []
+        self.read: list[Node] = []
+
+    def add(self, part: Node) -> bool:
+        """Add a call that makes a list of numbers; gives whether compiled code can do that."""
+        is_mixed = part.kind == "prim::Call" and part.inputs[0].constant_value is reference.mixed_of
+        found = self._mixed(part) if is_mixed else self._plain(part)
+        if found is not None:
+            self.columns.append(found)
+        return found is not None
+
+    def _plain(self, part: Node) -> _Column | None:
+        found = _column(part)
+        if found is not None:
+            self.read += [part, *filter(None, [part.inputs[1].node])]
+        return found
+
+    def _mixed(self, part: Node) -> _Column | None:
+        """The array of codes; where the numbers are is counted from it on."""
+        codes, *lists = part.inputs[2:]
+        view = _first_elements(codes)
+        if view is None:
+            return None
+        self.read += [part, *filter(None, [codes.node, part.inputs[1].node])]
+        places: dict[np.dtype[Any], int] = {}
+        own = len(self.columns)
+        for one in lists:
+            column = None if one.node is None else self._plain(one.node)
+            type_ = None if column is None else column[1].type
+            dtype = type_.dtype if isinstance(type_, TensorType) else None
+            if column is None or dtype is None or dtype not in _ELEMENTS:
+                return None
+            if dtype not in places:
+                places[dtype] = max(self.width, 1) + len(self.more) - own
+                self.more.append((_ELEMENTS[dtype].name, *column[1:]))
+        return tuple(places.get(one, 0) for one in _ELEMENTS), *view
 
 
 def _column(call: Node) -> tuple[str, Value, Value] | None:
     """The kind of the elements that a call makes a list of, their array and their number."""
     convert = call.inputs[0].constant_value if call.kind == "prim::Call" else None
-    view = call.inputs[1].node if len(call.inputs) == 2 else None
-    if view is None or view.kind != "np::view" or view.attributes["index"] != ":$0":
+    view = _first_elements(call.inputs[1]) if len(call.inputs) == 2 else None
+    if view is None:
         return None
-    array, count = view.inputs
+    array, count = view
     dtype = array.type.dtype if isinstance(array.type, TensorType) else None
     kinds = (kind for key, kind in _KINDS.items() if key[0] is convert and key[1] == dtype)
     kind = next(kinds, None)
     return None if kind is None else (kind, array, count)
+
+
+def _first_elements(value: Value) -> tuple[Value, Value] | None:
+    """The array whose first elements a value is, and their number."""
+    view = value.node
+    if view is None or view.kind != "np::view" or view.attributes["index"] != ":$0":
+        return None
+    array, count = view.inputs
+    return array, count
 
 
 def _replace(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
-from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.ops import array_lists
+from jitcore.ir.graph import Graph, Node, Use, Value
+from jitcore.ir.ops import array_lists, list_functions
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.chosen_elements import (
@@ -47,14 +47,16 @@ from jitcore.ir.specialize.lists.list_parts import (
     make_state,
     parts_of,
     store,
+    widened,
 )
-from jitcore.ir.specialize.lists.list_uses import AS_ARRAY, JOINING_KINDS
+from jitcore.ir.specialize.lists.list_uses import AS_ARRAY, JOINING_KINDS, is_index
 from jitcore.ir.specialize.lists.listed_arrays import (
     common_element,
     has_references,
     leaf_types,
     make_views_objects,
 )
+from jitcore.ir.specialize.lists.mixed_elements import code_of, is_of_one_dtype
 from jitcore.ir.specialize.lists.shared_lists import holds_shared
 from jitcore.ir.specialize.skeletons import (
     FIRST_CAPACITY,
@@ -62,9 +64,11 @@ from jitcore.ir.specialize.skeletons import (
     needs_native,
     numbers_in,
 )
+from jitcore.ir.specialize.value_kinds import dtype_of_number
 from jitcore.ir.types import (
     ANY,
     INT,
+    NONE,
     REFERENCE,
     ListType,
     LocalListType,
@@ -73,6 +77,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
     is_array,
 )
 
@@ -96,6 +101,7 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
         if node.kind == "prim::ListArgument":
             return _argument(worker, inputs[0], written="written" in node.attributes)
         return apply_change(worker, node.kind, inputs)
+    _take_indices(worker, node, inputs)
     found = [number for number, value in enumerate(inputs) if is_list(value)]
     if not found:
         return None
@@ -119,6 +125,30 @@ def apply_to_list(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
         as_array = number == 0 and node.kind in AS_ARRAY
         inputs[number] = _array(worker, first) if as_array else python_list(worker, inputs[number])
     return None
+
+
+def _take_indices(worker: BranchBuilder, node: Node, inputs: list[Value]) -> None:
+    """Put arrays in the places of lists that say which elements of an array are meant."""
+    for number, value in enumerate(inputs):
+        if not is_list(value) or not is_index(Use(node, number)):
+            continue
+        if node.kind != "prim::TupleConstruct" and not is_array(inputs[0].type):
+            raise ListsAreNotValues("a list that is a subscript of something else than an array")
+        inputs[number] = _index(worker, value)
+
+
+def _index(worker: BranchBuilder, state: Value) -> Value:
+    """The array of a list of numbers that is a subscript."""
+    if length_of(worker, state).constant_value == 0:
+        return worker.op("np::empty", 0, dtype=np.dtype(np.int64))
+    state = in_arrays(worker, state)
+    items = _numbers(worker, state)[-1]
+    assert isinstance(items.type, TensorType) and items.type.dtype is not None
+    if items.type.dtype.kind not in "bui":
+        raise ListsAreNotValues(f"a list of {element_of(state)} that is a subscript")
+    if items.type.dtype.kind == "b":
+        worker.define(list_functions.require_truths, parts_of(state)[1])
+    return items
 
 
 def _is_new_array(node: Node, state: Value) -> bool:
@@ -171,8 +201,8 @@ def _write_back(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     element = element_of(state)
     if element is not None:
         before = argument.type.element
-        is_same = before == ANY or common_element([before, element]) is not None
-        if not is_same or len(dtypes_of(element)) > 1:
+        joined = element if before == ANY else common_element([before, element])
+        if joined is None or len(dtypes_of(joined)) > 1:
             raise ListsAreNotValues("a list that gets other elements")
         (buffer,), length = parts_of(state)
         worker.block.append(
@@ -199,7 +229,8 @@ def _repeat(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     length = worker.op("prim::max", count, 0)
     capacity = worker.op("prim::max", count, FIRST_CAPACITY)
     buffers = []
-    for dtype, number in zip(dtypes_of(element), numbers_in(items[0]), strict=True):
+    numbers = numbers_in(items[0], element, worker.block)
+    for dtype, number in zip(dtypes_of(element), numbers, strict=True):
         buffers.append(worker.op("np::empty", capacity, dtype=dtype))
         filled = worker.op("np::view", buffers[-1], length, index=":$0")
         worker.op("np::store", filled, worker.op("np::cast", number, dtype=dtype))
@@ -217,10 +248,10 @@ def _append(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
         return make_known(worker, [item])
     state = in_arrays(worker, state)
     element = joined_element(state, item)
-    buffers, length = parts_of(state)
+    buffers, length = parts_of(widened(worker, state, element))
     longer = worker.op("prim::add", length, 1)
     buffers = grown(worker, buffers, length, longer)
-    store(worker, buffers, length, item)
+    store(worker, buffers, length, item, element)
     return make_state(worker, buffers, longer, element)
 
 
@@ -246,8 +277,8 @@ def _extended(worker: BranchBuilder, state: Value, more: Value) -> Value:
     element = common_element([known, element])
     if element is None:
         raise ListsAreNotValues(f"a list of {known} and {element_of(more)}")
-    buffers, length = parts_of(in_arrays(worker, state))
-    items, added = parts_of(more)
+    buffers, length = parts_of(widened(worker, in_arrays(worker, state), element))
+    items, added = parts_of(widened(worker, more, element))
     total = worker.op("prim::add", length, added)
     buffers = grown(worker, buffers, length, total)
     fill(worker, buffers, (length, total), items, added)
@@ -307,10 +338,10 @@ def _set(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if index.type != INT:
         raise ListsAreNotValues("an assignment to an item")
     element = joined_element(state, item)
-    state = in_arrays(worker, state)
+    state = widened(worker, in_arrays(worker, state), element)
     message = "list assignment index out of range"
     buffers, length = parts_of(state)
-    store(worker, buffers, checked(worker, state, index, message), item)
+    store(worker, buffers, checked(worker, state, index, message), item, element)
     return make_state(worker, buffers, length, element)
 
 
@@ -341,11 +372,11 @@ def _get(worker: BranchBuilder, state: Value, index: Value) -> Value:
 
 
 def _chosen(worker: BranchBuilder, items: Sequence[Value], index: Value) -> Value:
-    """One of several known elements, number by number, where they have one type."""
-    element = items[0].type if items else ANY
-    if not LocalListType(element).dtypes or any(item.type != element for item in items):
+    """One of several known elements, number by number."""
+    element = common_element([item.type for item in items]) if items else None
+    if element is None or not LocalListType(element).dtypes:
         raise Untypable("an element whose type depends on a number")
-    columns = zip(*map(numbers_in, items), strict=True)
+    columns = zip(*(numbers_in(item, element, worker.block) for item in items), strict=True)
     numbers = [chosen_element(worker, one, index, "list index out of range") for one in columns]
     return element_from(worker, element, iter(numbers))
 
@@ -359,7 +390,7 @@ def _array(worker: BranchBuilder, state: Value) -> Value:
     if is_array(element_of(state)):
         known = known_elements(state)
         return _stacked(worker, state) if known is None else worker.make_tuple(known)
-    (items,) = _numbers(worker, in_arrays(worker, state))
+    items = _numbers(worker, in_arrays(worker, state))[-1]
     return worker.op("np::listed", items)
 
 
@@ -379,7 +410,7 @@ def _holds_arrays(element: Type | None) -> bool:
 def _numbers(worker: BranchBuilder, state: Value) -> list[Value]:
     """The array of the elements, which are numbers or references to arrays."""
     element = element_of(state)
-    if isinstance(element, TupleType | RecordType | SharedListType):
+    if isinstance(element, SharedListType) or (element and not is_of_one_dtype(element)):
         raise ListsAreNotValues(f"a list of {element} as an array")
     return elements_as_arrays(worker, state)
 
@@ -417,7 +448,16 @@ def _listed(worker: BranchBuilder, element: Type, arrays: Iterator[Value]) -> No
             raise ListsAreNotValues(f"a list of {element} as Python's")
         convert = reference.tuples_of
         operands = [_listed(worker, one, arrays).output for one in element.elements]
-    elif isinstance(element, RecordType | SharedListType):
+    elif isinstance(element, UnionType) and NONE not in element.alternatives:
+        convert = reference.mixed_of
+        known = worker.make_tuple([worker.constant(code_of(one)) for one in element.alternatives])
+        codes = next(arrays)
+        of_dtypes = {one: next(arrays) for one in dict.fromkeys(map(dtype_of_number, element.held))}
+        operands = [known, codes]
+        for one in element.alternatives:
+            column = of_dtypes[dtype_of_number(one)]
+            operands.append(_listed(worker, one, iter([column])).output)
+    elif isinstance(element, RecordType | SharedListType | UnionType):
         raise ListsAreNotValues(f"a list of {element} as Python's")
     else:
         operands = [next(arrays)]

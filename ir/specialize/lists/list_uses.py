@@ -20,6 +20,7 @@ __all__ = [
     "feeds_arrays",
     "is_carried",
     "is_copied",
+    "is_index",
     "is_kept_once",
     "is_local",
     "is_only_read",
@@ -129,8 +130,8 @@ def is_read(use: Use, value: Value) -> bool:
     if node.kind in _ITERATORS:
         loops = [one.user for one in node.output.uses]
         return all(_is_loop_over(node.output, loop, value) for loop in loops)
-    if use.index != 0:
-        return _is_source(node, use.index)
+    if use.index != 0 or node.kind == "prim::TupleConstruct":
+        return is_index(use) or _is_source(node, use.index)
     if node.kind in OF_ALL_ELEMENTS:
         is_sum = node.kind == "prim::sum"
         is_one = len(node.inputs) - len(node.keywords) == 1
@@ -142,6 +143,23 @@ def is_read(use: Use, value: Value) -> bool:
     if node.kind == "prim::CallMethod":
         return node.attributes["name"] in _SEARCHES and len(node.inputs) == 2 and not node.keywords
     return node.kind in _READS
+
+
+def is_index(use: Use) -> bool:
+    """Whether a list says which elements of something are meant, by itself or in a tuple."""
+    node = use.user
+    if not isinstance(node, Node):
+        return False
+    if node.kind == "prim::TupleConstruct":
+        return bool(node.output.uses) and all(
+            isinstance(one.user, Node) and _has_index(one.user, one.index)
+            for one in node.output.uses
+        )
+    return _has_index(node, use.index)
+
+
+def _has_index(node: Node, place: int) -> bool:
+    return node.kind in ("prim::getitem", "prim::setitem") and place == 1
 
 
 def _is_source(node: Node, index: int) -> bool:
@@ -274,8 +292,7 @@ def feeds_arrays(display: Node) -> bool:
             return False
         if user.kind in _DISPLAYS:
             return feeds_arrays(user)
-        is_index = user.kind in ("prim::getitem", "prim::setitem") and use.index == 1
-        return is_index or user.kind.startswith(("np::", "nn::"))
+        return _has_index(user, use.index) or user.kind.startswith(("np::", "nn::"))
 
     return bool(display.output.uses) and all(map(is_taken, display.output.uses))
 

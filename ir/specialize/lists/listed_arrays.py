@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Block, Graph, SourceRange, Value
+from jitcore.ir.specialize.lists.mixed_elements import mixed_leaf_types
+from jitcore.ir.specialize.value_kinds import mixed_type
 from jitcore.ir.types import (
     ANY_EXTENT,
     NONE,
@@ -22,6 +24,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
     is_array,
 )
 
@@ -74,7 +77,7 @@ def _joined(one: Type, other: Type) -> Type | None:
     if isinstance(one, TupleType | RecordType) and isinstance(other, TupleType | RecordType):
         return _joined_parts(one, other)
     if not (is_array(one) and is_array(other)):
-        return None
+        return mixed_type([one, other])
     assert isinstance(one, TensorType) and isinstance(other, TensorType)
     if one.dtype != other.dtype or one.rank != other.rank:
         return None
@@ -98,6 +101,8 @@ def leaf_types(element: Type) -> Iterator[Type]:
     if isinstance(element, TupleType | RecordType):
         for part in element.elements:
             yield from leaf_types(part)
+    elif isinstance(element, UnionType):
+        yield from mixed_leaf_types(element)
     else:
         yield element
 

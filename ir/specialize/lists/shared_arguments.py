@@ -15,7 +15,9 @@ import numpy as np
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.lists.list_parts import dtypes_of, make_state, room_for
+from jitcore.ir.specialize.lists.list_results import ColumnKind
 from jitcore.ir.specialize.lists.listed_arrays import leaf_types
+from jitcore.ir.specialize.lists.mixed_elements import is_mixed
 from jitcore.ir.specialize.lists.shared_lists import TakenLists, is_open
 from jitcore.ir.specialize.skeletons import FIRST_CAPACITY, ListsAreNotValues
 from jitcore.ir.types import (
@@ -28,6 +30,7 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     Type,
+    UnionType,
     is_array,
 )
 
@@ -41,21 +44,21 @@ def is_nested(type_: ListType) -> bool:
     return isinstance(type_.element, ListType)
 
 
-def part_kinds(worker: BranchBuilder) -> tuple[tuple[int | str, ...], ...]:
-    """For each part of the heap the length of the tuples in its lists, or 0, and what is in them.
-
-    That is the name of a type, or the number of the part whose lists they are.
-    """
+def part_kinds(worker: BranchBuilder) -> tuple[tuple[ColumnKind, ...], ...]:
+    """For each part of the heap the length of the tuples in its lists, or 0, and its columns."""
     assert worker.shared is not None
     return tuple(tuple(_kinds(worker, one)) for one in worker.shared.parts)
 
 
-def _kinds(worker: BranchBuilder, element: Type) -> Iterator[int | str]:
+def _kinds(worker: BranchBuilder, element: Type) -> Iterator[ColumnKind]:
     if isinstance(element, TupleType) and element.named:
         raise ListsAreNotValues(f"a list of {element} that others know")
     is_tuple = isinstance(element, TupleType)
     members = element.elements if isinstance(element, TupleType) else (element,)
     yield len(members) if is_tuple else 0
+    if isinstance(element, UnionType):
+        yield from _mixed_kinds(element)
+        return
     for one in members:
         if isinstance(one, SharedListType) and one.element is not None:
             assert worker.shared is not None
@@ -66,6 +69,16 @@ def _kinds(worker: BranchBuilder, element: Type) -> Iterator[int | str]:
             yield "array"
         else:
             raise ListsAreNotValues(f"a list of {element} that others know")
+
+
+def _mixed_kinds(element: UnionType) -> Iterator[ColumnKind]:
+    """The kinds of the columns of numbers of several types."""
+    dtypes = dtypes_of(element)[1:]
+    names = {np.dtype(np.int64): "int", np.dtype(np.float64): "float", np.dtype(bool): "bool"}
+    if not set(dtypes) <= names.keys():
+        raise ListsAreNotValues(f"a list of {element} that others know")
+    yield tuple(1 + dtypes.index(one) if one in dtypes else 0 for one in names)
+    yield from (names[one] for one in dtypes)
 
 
 def start_heap(worker: BranchBuilder, graph: Graph, inputs: Mapping[Value, Value]) -> None:
@@ -106,6 +119,8 @@ def _take(worker: BranchBuilder, named: Sequence[Node], arguments: Sequence[Valu
     memos, counts = [], []
     if any(map(is_array, chain.from_iterable(map(leaf_types, shared.parts)))):
         raise ListsAreNotValues("lists that are arguments, and lists of arrays that others know")
+    if any(map(is_mixed, shared.parts)):
+        raise ListsAreNotValues("lists that are arguments, and lists of numbers of several types")
     for element in shared.parts:
         memos.append(next(outputs))
         rows = next(outputs)

@@ -7,12 +7,15 @@ it and is given up, and the next one knows it from the start.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.specialize.lists.listed_arrays import heap_form
+from jitcore.ir.specialize.lists.mixed_elements import is_of_one_dtype
 from jitcore.ir.specialize.skeletons import UNINITIALIZED, ListsAreNotValues
+from jitcore.ir.specialize.value_kinds import mixed_type
 from jitcore.ir.types import ANY, SharedListType, TupleType, Type
 
 __all__ = ["MoreIsKnown", "SharedLists", "TakenLists", "holds_shared", "is_open"]
@@ -71,6 +74,7 @@ class SharedLists:
         self._elements: dict[Any, Type] = {}
         self._same: dict[Any, Any] = {}
         self._open: set[Any] = set()
+        self._mixed: list[Type] = []
 
     def part(self, element: Type) -> int:
         """The number of the heap's part for lists of such elements."""
@@ -85,11 +89,11 @@ class SharedLists:
         if element == ANY:
             raise ListsAreNotValues("a shared list of several types")
         if element is not None and not is_open(element):
-            return SharedListType(heap_form(element))
+            return SharedListType(self._wide(element))
         maker = self._representative(maker)
         known = self._elements.get(maker)
         if known is not None:
-            return SharedListType(known)
+            return SharedListType(self._wide(known))
         self._open.add(maker)
         return SharedListType(None, maker)
 
@@ -103,13 +107,17 @@ class SharedLists:
         ListsAreNotValues
             They differ.
         """
-        if heap_form(one) == heap_form(other):
+        if self._wide(one) == self._wide(other):
             return
         if isinstance(one, TupleType) and isinstance(other, TupleType):
             if len(one.elements) == len(other.elements):
                 for first, second in zip(one.elements, other.elements, strict=True):
                     self.unify(first, second)
                 return
+        mixed = mixed_type([one, other])
+        if mixed is not None and is_of_one_dtype(mixed):
+            self._mixed.append(mixed)
+            raise MoreIsKnown
         if not (isinstance(one, SharedListType) and isinstance(other, SharedListType)):
             raise ListsAreNotValues(f"a list of {one} and {other}")
         if one.element is None:
@@ -118,6 +126,15 @@ class SharedLists:
             self._learn(other.maker, one)
         assert one.element is not None and other.element is not None
         self.unify(one.element, other.element)
+
+    def _wide(self, element: Type) -> Type:
+        """Elements as all shared lists have them: numbers of one type may be others as well."""
+        if isinstance(element, TupleType):
+            return replace(element, elements=tuple(map(self._wide, element.elements)))
+        for mixed in self._mixed:
+            if mixed_type([element, mixed]) == mixed:
+                return mixed
+        return heap_form(element)
 
     def learn(self, maker: Any, element: Type) -> None:
         """Note what is put into the lists of a maker."""

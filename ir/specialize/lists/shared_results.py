@@ -77,6 +77,8 @@ def _arrays(worker: BranchBuilder) -> list[Value]:
 def _write(worker: BranchBuilder, arrays: Sequence[Value]) -> None:
     taken = worker.taken
     assert taken is not None
+    if worker.lists_given:
+        raise ListsAreNotValues("a tuple that is an argument is put into a list that is one")
     attributes = {"parts": part_kinds(worker), "written": tuple(sorted(worker.written_parts))}
     inputs = [*taken.counts, *arrays]
     worker.block.append("prim::ListWriteShared", inputs, attributes, outputs=())

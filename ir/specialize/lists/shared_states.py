@@ -38,11 +38,22 @@ from jitcore.ir.specialize.lists.list_uses import (
     makes_copy,
 )
 from jitcore.ir.specialize.lists.listed_arrays import has_references
+from jitcore.ir.specialize.lists.mixed_elements import is_of_one_dtype
 from jitcore.ir.specialize.lists.shared_lists import holds_shared, is_open
 from jitcore.ir.specialize.skeletons import ListsAreNotValues, place_of_shared
-from jitcore.ir.types import BOOL, FLOAT, INT, NONE, SharedListType, Type, UnionType
+from jitcore.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    LocalListType,
+    SharedListType,
+    Type,
+    UnionType,
+    is_array,
+)
 
-__all__ = ["apply_to_shared", "apply_to_stored", "unpacked_list"]
+__all__ = ["apply_to_shared", "apply_to_stored", "keeps_mixed", "unpacked_list"]
 
 _ELEMENTS = {
     "prim::ListAppend": 1,
@@ -59,15 +70,15 @@ _READERS = OF_ALL_ELEMENTS | MEMBERSHIP | READING_KINDS | LIST_KINDS
 
 def apply_to_stored(worker: BranchBuilder, node: Node, inputs: list[Value]) -> None:
     """Put lists into the heap that become elements of others."""
-    if worker.shared is None:
-        return
     for number in _stored(node, inputs):
-        if is_list(inputs[number]):
+        if is_list(inputs[number]) and worker.shared is not None:
             inputs[number] = share(worker, inputs[number], node)
         elif isinstance(inputs[number].type, UnionType) and node.kind != "prim::TupleConstruct":
             is_display = node.kind in ("prim::ListValue", "prim::ListRepeat")
             wanted = None if is_display else _element(inputs[0])
             inputs[number] = _narrowed(worker, inputs[number], wanted or FLOAT)
+    if worker.shared is None:
+        return
     types = list(_same_types(node, inputs))
     for other in types[1:]:
         worker.shared.unify(types[0], other)
@@ -79,15 +90,27 @@ def _element(value: Value) -> Type | None:
 
 
 def _narrowed(worker: BranchBuilder, item: Value, wanted: Type) -> Value:
-    """A number of several types as one of these: Python sees to the others."""
+    """A number of several types, such as a sum, as one of these: Python sees to the others.
+
+    Types of one dtype are left: lists of them cost little.
+    """
     assert isinstance(item.type, UnionType) and item.node is not None
     alternatives = item.type.alternatives
-    if wanted not in alternatives or NONE in alternatives:
+    if not worker.is_native:
+        return item  # a host program could not begin anew
+    if wanted not in alternatives or NONE in alternatives or is_of_one_dtype(item.type):
         return item
     number = alternatives.index(wanted)
     tag, *held = item.node.inputs
     worker.define(list_functions.require_type, worker.op("prim::eq", tag, number))
     return held[number]
+
+
+def keeps_mixed(node: Node, inputs: Sequence[Value], number: int) -> bool:
+    """Whether an operand of several types becomes an element of a list of such elements."""
+    if node.kind == "prim::TupleConstruct" or number not in _stored(node, inputs):
+        return False
+    return bool(LocalListType(inputs[number].type).dtypes)
 
 
 def _same_types(node: Node, inputs: Sequence[Value]) -> Iterator[Type]:
@@ -199,6 +222,7 @@ def _length(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
 def _getitem(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value | None:
     reference, index = inputs
     if not is_shared(reference):
+        inputs[1] = open_list(worker, index)
         return None
     if index.node is not None and index.node.kind == "prim::slice":
         state = open_list(worker, reference)
@@ -302,8 +326,11 @@ def unpacked_list(worker: BranchBuilder, reference: Value, count: int) -> list[V
 # Changes ----------------------------------------------------------------------------------
 
 
-def _setitem(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
+def _setitem(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value | None:
     reference, index, item = inputs
+    if is_array(reference.type) and is_shared(index) and not is_shared(item):
+        inputs[1] = open_list(worker, index)
+        return None
     if not is_shared(reference):
         raise ListsAreNotValues("a list that is stored where only Python knows it")
     if index.type != INT:

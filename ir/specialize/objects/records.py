@@ -14,6 +14,7 @@ from typing import Any
 from jitcore.ir.classes import MISSING, bind_arguments
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.operator_methods import BINARY, UNARY
+from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.objects.local_records import is_made
 from jitcore.ir.specialize.objects.object_states import attributes_of
@@ -291,7 +292,10 @@ def _bound_arguments(
     """The values of all parameters of a method, whose last inputs have these names."""
     positional = inputs[: len(inputs) - len(names)]
     keywords = dict(zip(names, inputs[len(positional) :], strict=True))
-    bound = bind_arguments(function, positional, keywords, worker.default, worker.make_tuple)
+    try:
+        bound = bind_arguments(function, positional, keywords, worker.default, worker.make_tuple)
+    except Untypable as reason:
+        raise RecordsAreNotValues(f"a method whose parameters have defaults: {reason}") from None
     if bound is None:
         raise RecordsAreNotValues("arguments that do not fit the parameters")
     return bound

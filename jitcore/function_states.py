@@ -1,0 +1,59 @@
+"""What functions were when code was compiled from them: Python lets it be set in place.
+
+``importlib.reload`` leaves old functions as they are, but notebooks reload by giving them other
+code, and so do some tools that patch programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter, is_
+from types import FunctionType, MethodType
+from typing import Any
+
+from jitcore.codegen.entries.entry import CaptureGuard
+from jitcore.frontend import is_library
+from jitcore.frontend.constants import wrapped_function
+from jitcore.ir.dataclass import dataclass
+
+__all__ = ["FunctionState", "states_of"]
+
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+_parts_of = attrgetter(*_PARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionState:
+    """A function, and what it was made of.
+
+    Parameters
+    ----------
+    function : FunctionType
+    before : tuple
+        Its code and its defaults.
+    """
+
+    function: FunctionType
+    before: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, function: FunctionType) -> FunctionState:
+        """What a function is made of now."""
+        return cls(function, _parts_of(function))
+
+    def holds(self) -> bool:
+        """Whether the function is what it was."""
+        return all(map(is_, _parts_of(self.function), self.before))
+
+    def guards(self) -> Iterator[CaptureGuard]:
+        """The compiled checks of that."""
+        for name, value in zip(_PARTS, self.before, strict=True):
+            yield CaptureGuard(self.function, name, value)
+
+
+def states_of(values: Iterable[Any]) -> tuple[FunctionState, ...]:
+    """What the users' functions among some values, and in methods among them, are made of now."""
+    plain = (one.__func__ if type(one) is MethodType else one for one in values)
+    found = {id(one): one for one in map(wrapped_function, plain) if one is not None}
+    users = [one for one in found.values() if not is_library(one.__code__.co_filename)]
+    return tuple(map(FunctionState.of, users))

@@ -1,0 +1,129 @@
+"""Totals and scans on a device, in the simulator: few kernels, tiles of vectors, counters."""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cuda_machine import fake_machine
+from device_runs import check_bits, compile_on_device, run_on_device
+
+import jitcore
+from jitcore.codegen.printers.numba_cuda import print_kernel
+
+GENERATOR = np.random.default_rng(12)
+
+
+def whole_numbers(extent, dtype):
+    """Numbers whose sums are exact in any order."""
+    return GENERATOR.integers(0, 4, extent).astype(dtype)
+
+
+def running(x):
+    return np.cumsum(x)
+
+
+def running_rows(x):
+    return np.cumsum(x, axis=1), np.maximum.accumulate(x, axis=1)
+
+
+def in_place(x):
+    x[:] = np.cumsum(x)
+    return x[0]
+
+
+def twice(x):
+    return np.cumsum(np.cumsum(x) * 2)
+
+
+def chosen(x):
+    return x[x > 1], np.cumsum(x)[-1]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", [running, in_place, twice, chosen])
+@pytest.mark.parametrize(
+    ("extent", "dtype"), [(1, "f4"), (6, "i2"), (33, "f8"), (4099, "f4"), (5001, "i8")]
+)
+def test_scans_of_all_extents(function, extent, dtype, dynamic):
+    x = whole_numbers(extent + 3, dtype)
+    check_bits(function, (x[3:],), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_are_scanned_by_tiles(first):
+    x = whole_numbers((3, 301), "f4")
+    x[1, 100], x[2, :] = np.nan, -0.0
+    check_bits(running_rows, (x[:, first:],), dynamic=True, nan_signs=False)
+
+
+def test_tiles_are_moved_by_vectors():
+    for one in compile_on_device(running_rows, (np.ones((2, 512), np.float32),)):
+        source = print_kernel(one)
+        assert "load_vector(x" in source and "store_vector(" in source
+    long = [print_kernel(one) for one in compile_on_device(running, (np.ones(1 << 15),))]
+    assert "is_last_block" in long[-2] and "store_vector(" in long[-1]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0), (2, 1), (1, 2)])
+def test_scans_of_few_elements_read_no_others(shape):
+    x = whole_numbers(shape, "f4")
+    if x.size:
+        check_bits(running_rows, (x,), dynamic=True)
+    check_bits(running, (x.ravel(),), dynamic=True)
+
+
+def total(x):
+    return (x * 2).sum()
+
+
+def changing(x):
+    first = x.sum()
+    double = first * 2
+    second = (x + double).sum()
+    first = first + 1
+    return first, double, second
+
+
+def counting(x):
+    found = x.sum()
+    for k in range(3):
+        found = found + (x * k).sum()
+    return found
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", [total, changing, counting])
+@pytest.mark.parametrize("extent", [0, 1, 257, 5000])
+def test_totals(function, extent, dynamic):
+    dtype = "f4" if function is total else "i8"
+    check_bits(function, (whole_numbers(extent, dtype),), dynamic=dynamic)
+
+
+def test_a_total_is_one_kernel():
+    assert len(compile_on_device(total, (np.ones(1 << 20, np.float32),))) == 1
+
+
+def test_the_same_bits_each_time():
+    x = GENERATOR.standard_normal(5000).astype(np.float32)
+    results = {run_on_device(total, (x,), dynamic=one).result.tobytes() for one in (False, True)}
+    assert len(results) == 1
+
+
+def test_counters_are_left_as_they_were():
+    x = whole_numbers(5000, "f4")
+    with fake_machine():
+        compiled = jitcore.script(total)
+        moved = jitcore.to(x, "cuda")
+        for _ in range(2):
+            # The simulator stops where a counter does not begin with 0.
+            for stream in (None, jitcore.cuda.Stream(), None):
+                if stream is None:
+                    found = compiled(moved)
+                else:
+                    with stream:
+                        found = compiled(moved)
+                assert jitcore.to(found, "cpu") == total(x)
+        jitcore.cuda.empty_cache()
+        assert jitcore.to(compiled(moved), "cpu") == total(x)

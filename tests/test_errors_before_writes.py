@@ -1,0 +1,113 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Where an operation raises, nothing is written that the program writes after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checking import check
+from jitcore import script
+
+
+def added(t, u, x, y):
+    before = t - t
+    found = x + y
+    u[:] = u + t
+    return before, found
+
+
+def multiplied(t, u, x, y):
+    before = t - t
+    found = x @ y
+    u[:] = u + t
+    return before, found
+
+
+def solved(t, u, x, y):
+    before = t - t
+    found = np.linalg.solve(x, y)
+    u[:] = u + t
+    return before, found
+
+
+def joined(t, u, x, y):
+    before = t - t
+    found = np.concatenate((x, y), axis=1)
+    u[:] = u + t
+    return before, found
+
+
+def selected(t, u, x, y):
+    before = t - t
+    found = x[x > 0] + y[y > 0]
+    u[:] = u + t
+    return before, found
+
+
+def largest(t, u, x, y):
+    before = t - t
+    found = x[: y.shape[0] - 2].max()
+    u[:] = u + t
+    return before, found
+
+
+def looked_up(t, u, x, y):
+    before = (t - t)[x[0].astype(np.int64)][::-1]
+    found = before + (t[y[0].astype(np.int64)] - t[-x[0].astype(np.int64)])
+    u[:] = u + t
+    return found
+
+
+def divided(t, u, x, y):
+    before = t - t
+    found = 12 // (y.shape[0] - 2)
+    u[:] = u + t
+    return before, found
+
+
+FUNCTIONS = [added, multiplied, solved, joined, selected, largest, looked_up, divided]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_operations(function: Callable[..., Any]) -> None:
+    compiled = script(function)
+    u, t = np.ones(7), np.arange(7.0)
+    # The code for the third pair of extents is that for all others.
+    for x, y in ((4, 4), (5, 5), (3, 3), (3, 2)):
+        check(function, t, u, np.eye(x), np.eye(y), script=lambda _: compiled)
+    check(function, t, u, np.eye(3) * 0.0, np.eye(3) * 9.0, script=lambda _: compiled)
+
+
+def row(x, i):
+    found = x[i]
+    x[0] += 1
+    return found
+
+
+def opened(x, i):
+    found = x.reshape(i, 4)
+    x[0] += 1
+    return found
+
+
+def stretched(x, i):
+    found = np.broadcast_to(x[0], (i, 4))
+    x[0] += 1
+    return found
+
+
+def part(x, i):
+    found = x[i:][1]
+    x[0] += 1
+    return found, found[::-1]
+
+
+@pytest.mark.parametrize("function", [row, opened, stretched, part])
+def test_views_that_are_returned(function: Callable[..., Any]) -> None:
+    compiled = script(function)
+    for i in (2, 9, -9, 5, -2, 2):
+        check(function, np.ones((2, 4)), i, script=lambda _: compiled)
