@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from jitcore.codegen.entries.entry import CaptureGuard
 from jitcore.codegen.entries.signature import ConstantParam, Param
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
@@ -23,7 +24,7 @@ from jitcore.fusers.regions import is_light, takes_lists, waits_for_types, works
 from jitcore.ir import log
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.extent_inputs import extent_inputs
-from jitcore.ir.graph import Capture, Graph
+from jitcore.ir.graph import Graph
 from jitcore.ir.passes.same_extents import renamed, same_extents
 from jitcore.ir.specialize.objects.objects import OBJECT_TYPES
 from jitcore.ir.specialize.specialize import LayerFunctions, specialize
@@ -52,6 +53,7 @@ __all__ = [
     "native_plan",
     "plan",
     "region",
+    "take_functions_apart",
     "take_idle_regions_out",
     "takes_lists",
     "waits_for_types",
@@ -89,21 +91,23 @@ def attempt(
     signature, typed, refusals = _typed(executor, args, kind, known, is_native=is_native)
     log.graph_dump("specialize", f"{executor.name} specialized", lambda: str(typed))
     assumed = typed.captures[len(executor.graph.captures) :]
+    code = states_of(one.value for one in assumed)
+    guards = guards_of(assumed, code)
     plan: NativePlan | HostPlan | None = None
     same = same_extents(typed)
     if same:
         types = [renamed(type_, same) for type_ in signature.types]
         narrow = signature.specialize(types)
         optimize(narrow)
-        plan = signature.native_plan(narrow, types, assumed)
+        plan = signature.native_plan(narrow, types, guards)
     takes_apart = any(isinstance(one, (ListType, *OBJECT_TYPES)) for one in signature.types)
     if plan is not None:
         typed = narrow
     elif takes_apart or typed.must_be_native:
-        plan = signature.native_plan(typed, signature.types, assumed)
+        plan = signature.native_plan(typed, signature.types, guards)
     else:
         executor.lists = _lists_of_pythons(signature.types, args)
-        plan = executor._plan(typed, signature.params, assumed)
+        plan = executor._plan(typed, signature.params, guards)
     if plan is None:
         executor.refusal = next(chain(refusals, _reasons(typed)), "")
         return None
@@ -114,7 +118,6 @@ def attempt(
     descriptions = signature.descriptions
     key = dynamic_key(descriptions, executor.exact) if kind == "DYNAMIC" else descriptions
     form = tuple(map(structure, descriptions if known else executor.describe(args)))
-    code = states_of(one.value for one in assumed)
     return Specialization(kind, key, form, typed, plan, assumed, descriptions, code)
 
 
@@ -159,15 +162,15 @@ class _Signature:
         )
 
     def native_plan(
-        self, graph: Graph, types: Sequence[Type], assumed: Sequence[Capture]
+        self, graph: Graph, types: Sequence[Type], guards: Sequence[CaptureGuard]
     ) -> NativePlan | None:
         """One native function of a graph that was made for these types, or None."""
         try:
-            return self.executor._native_plan(graph, self.params, assumed)
+            return self.executor._native_plan(graph, self.params, guards)
         except AttributesNotNoted:
             noted = self.specialize(types, notes_attributes=True)
             optimize(noted)
-            return self.executor._native_plan(noted, self.params, assumed)
+            return self.executor._native_plan(noted, self.params, guards)
 
 
 def _signature(
@@ -244,12 +247,12 @@ def native_plan(
     name: str,
     typed: Graph,
     params: list[Param | None],
-    assumed: Sequence[Capture],
+    guards: Sequence[CaptureGuard],
 ) -> NativePlan | None:
     """One native function, or None where that does not do."""
-    guards = (*executor.captures, *guards_of(assumed))
     contract = executor.numerics() == "contract"
     try:
+        guards = (*executor.captures, *guards)
         return compile_native(typed, params, guards, name=name, contract=contract)
     except NotNative:
         return None
@@ -260,14 +263,14 @@ def plan(
     name: str,
     typed: Graph,
     params: list[Param | None],
-    assumed: Sequence[Capture],
+    guards: Sequence[CaptureGuard],
 ) -> NativePlan | HostPlan:
     """One native function, or a host program."""
     contract = executor.numerics() == "contract"
     if executor.depth > MAX_DEPTH or (executor.waits and is_light(typed)):
         return HostPlan(typed, build_host(typed), {})
     try:
-        guards = (*executor.captures, *guards_of(assumed))
+        guards = (*executor.captures, *guards)
         native = compile_native(typed, params, guards, name=name, contract=contract)
     except NotNative:
         if executor.depth:

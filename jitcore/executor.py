@@ -25,7 +25,7 @@ from jitcore.codegen.host.places import at_place
 from jitcore.collector import waiting_collector
 from jitcore.description_keys import Apart, as_python_s, dynamic_key, taken_apart
 from jitcore.devices import device_number
-from jitcore.function_states import states_of
+from jitcore.function_states import FunctionState
 from jitcore.host_entries import bind_host_entries, comes_again, host_entry
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Capture, Graph, SourceRange
@@ -232,7 +232,7 @@ class Executor:
         """Give a program of Python's an entry for calls like this one."""
         if None in map(capture_guard, found.assumed):
             return
-        guards = (*self.captures, *guards_of(found.assumed))
+        guards = (*self.captures, *guards_of(found.assumed, found.code))
         exact = None if found.kind == "STATIC" else self.exact
         with self._lock:
             name = f"{self._symbol()}_host{len(plan.entries)}"
@@ -485,19 +485,19 @@ class Executor:
         return f"{_identifier(self.name)}_{number}"
 
     def _native_plan(
-        self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
+        self, typed: Graph, params: list[Param | None], guards: Sequence[CaptureGuard]
     ) -> NativePlan | None:
         """One native function, or None where that does not do."""
         made: NativePlan | None
-        made = compilation().native_plan(self, self._symbol(), typed, params, assumed)
+        made = compilation().native_plan(self, self._symbol(), typed, params, guards)
         return made
 
     def _plan(
-        self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
+        self, typed: Graph, params: list[Param | None], guards: Sequence[CaptureGuard]
     ) -> NativePlan | HostPlan:
         """One native function, or a host program."""
         made: NativePlan | HostPlan
-        made = compilation().plan(self, self._symbol(), typed, params, assumed)
+        made = compilation().plan(self, self._symbol(), typed, params, guards)
         return made
 
     def _chain(self) -> None:
@@ -558,10 +558,11 @@ def capture_guard(capture: Capture) -> CaptureGuard | None:
     return CaptureGuard(capture.container, capture.key, None if is_input else expected, is_input)
 
 
-def guards_of(assumed: Sequence[Capture]) -> tuple[CaptureGuard, ...]:
-    """The compiled checks of what a specialization assumes, and of the functions in it."""
-    code = states_of(one.value for one in assumed)
-    guards = filter(None, map(capture_guard, assumed))
+def guards_of(
+    captures: Sequence[Capture], code: Sequence[FunctionState]
+) -> tuple[CaptureGuard, ...]:
+    """The compiled checks of captures, where their places are known, and of functions in them."""
+    guards = filter(None, map(capture_guard, captures))
     return (*guards, *itertools.chain.from_iterable(one.guards() for one in code))
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol
@@ -380,25 +380,25 @@ def without_idle_regions(plan: HostPlan, make_region: MakeRegion, *, name: str) 
 
     What does not wait for types in there may become smaller regions.
     """
-    known = plan.regions
-    idle = [node for node, region in known.items() if region in plan.idle]
-    # Other threads may read what there was.
-    plan.regions = {node: region for node, region in known.items() if node not in idle}
-    for node in idle:
-        dissolve(node)
-    plan.idle.clear()
-    plan.fruitless = None
+    _drop(plan, [node for node, region in plan.regions.items() if region in plan.idle])
     partition(plan.graph, defer=False)
     _make_regions(plan, make_region, name, exact=frozenset())
 
 
 def without_regions(plan: HostPlan) -> None:
     """Print a program anew in which nothing is compiled."""
-    known, plan.regions = plan.regions, {}
-    for node in known:
+    _drop(plan, list(plan.regions))
+    plan.run = build_host(plan.graph)
+
+
+def _drop(plan: HostPlan, dropped: Collection[Node]) -> None:
+    """Give what is in some regions back to the program, which is still the one with them."""
+    # Other threads may read what there was.
+    plan.regions = {node: one for node, one in plan.regions.items() if node not in dropped}
+    for node in dropped:
         dissolve(node)
     plan.idle.clear()
-    plan.run = build_host(plan.graph)
+    plan.fruitless = None
 
 
 def _make_regions(

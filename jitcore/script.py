@@ -9,7 +9,6 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from itertools import chain
 from types import FunctionType, MethodType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -18,7 +17,7 @@ from jitcore.argument_binding import parameter_binder
 from jitcore.codegen.runtime.functions import forget_native_call, last_native_call
 from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
-from jitcore.executor import Executor, Specialization, capture_guard
+from jitcore.executor import Executor, Specialization, capture_guard, guards_of
 from jitcore.explain import Explanation, compiled_form, explain_call
 from jitcore.forms import Form, calls, run_watched
 from jitcore.front_end import compile_argument, graph_of
@@ -122,21 +121,20 @@ class ScriptFunction:
         """Build the graph, and an executor for it, with the globals as they are now."""
         with waiting_collector():
             graph = self._build()
-        guards = tuple(filter(None, map(capture_guard, graph.captures)))
         captured = [one.value for one in graph.captures] if self._is_plain else []
         code = (*self._own_state, *states_of(captured))
         executor = Executor(
             graph,
             name=self.__name__,
             fallback=self._fallback,
-            captures=(*guards, *chain.from_iterable(one.guards() for one in code)),
+            captures=guards_of(graph.captures, code),
             compile_function=functools.partial(compile_argument, assigned=graph.assigned),
             numerics=lambda: self._numerics or config.numerics(),
             miss=self._miss if self._is_simple else self._run,
             publish=self._publish,
             is_plain=self._is_plain,
         )
-        is_guarded = len(guards) == len(graph.captures)
+        is_guarded = None not in map(capture_guard, graph.captures)
         form = Form(graph, executor, is_guarded, calls(graph, self), code)
         self._forms = [*self._forms[1 - MAX_FORMS :], form]
         self._take_up(form)

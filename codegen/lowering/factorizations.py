@@ -19,10 +19,9 @@ from jitcore.codegen.lowering.arithmetic import (
     expression_dtype,
     integer,
     minimum,
-    select,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims
-from jitcore.codegen.lowering.elements import load, store, uncollapsed
+from jitcore.codegen.lowering.elements import choose, load, store, uncollapsed
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Element,
@@ -82,7 +81,7 @@ def _inverse(lowering: Lowering, node: Node) -> Operand:
     target = _target(lowering, node, a.dims)
     columns = _column_major(lowering, "columns", a)
     one, zero = _number(a, 1), _number(a, 0)
-    _fill(lowering, columns, lambda i, j: _chosen(compare("eq", i, j), one, zero))
+    _fill(lowering, columns, lambda i, j: choose(compare("eq", i, j), one, zero))
     _call_gesv(lowering, factored, columns, size)
     _fill(lowering, target, _elements(columns))
     return target
@@ -102,7 +101,7 @@ def _cholesky(lowering: Lowering, node: Node) -> Operand:
     target = _target(lowering, node, a.dims)
     _call(lowering, "potrf", factor, (factor.pointer,), NOT_POSITIVE)
     below, zero = _elements(factor), _number(a, 0)
-    _fill(lowering, target, lambda i, j: _chosen(compare("le", j, i), below(i, j), zero))
+    _fill(lowering, target, lambda i, j: choose(compare("le", j, i), below(i, j), zero))
     return target
 
 
@@ -175,13 +174,6 @@ def _number(like: ArrayRef, value: int) -> Element:
     part = expression_dtype(like.dtype)
     number = constant(value, part)
     return Pair(number, constant(0, part)) if like.dtype.kind == "c" else number
-
-
-def _chosen(condition: Expr, x: Element, y: Element) -> Element:
-    if isinstance(x, Pair) and isinstance(y, Pair):
-        return Pair(select(condition, x.re, y.re), select(condition, x.im, y.im))
-    assert not isinstance(x, Pair) and not isinstance(y, Pair)
-    return select(condition, x, y)
 
 
 RULES: dict[str, Rule] = {

@@ -285,7 +285,8 @@ def _by_few_terms(lowering: Lowering, product: Product, target: ArrayRef, count:
     Of few rows, all take an element of ``y`` when it is read.
     """
     if _is_by_columns(product.y) and not _are_few(product.y.dims[-1]):
-        product = replace(product, y=_by_rows_of(lowering, product.y))
+        # In C order, since its elements are read for each row of the other one.
+        product = replace(product, y=_copied(lowering, "rows", product.y))
     elements = Elements(lowering)
     assert isinstance(product.terms, Const)
     terms = [integer(k) for k in range(product.terms.value)]
@@ -303,12 +304,8 @@ def _by_few_terms(lowering: Lowering, product: Product, target: ArrayRef, count:
             store(lowering, target, uncollapsed([*places, row, column]), value)
 
 
-def _by_rows_of(lowering: Lowering, y: ArrayRef) -> ArrayRef:
-    """A copy in C order of a matrix whose elements are read for each row of the other one."""
-    return _copied(lowering, "rows", y)
-
-
 def _copied(lowering: Lowering, name: str, array: ArrayRef) -> ArrayRef:
+    """A copy in C order."""
     copy = lowering.allocate(name, array.dims, array.dtype, escapes=False)
     with nest(lowering, array.dims) as index:
         store(lowering, copy, index, load(array, index))

@@ -175,8 +175,7 @@ def refined_inverse_cbrt(m: Scalar, z: Scalar, dtype: str) -> Scalar:
 
 def hypot(x: Scalar, y: Scalar, dtype: str) -> Scalar:
     """sqrt(x**2 + y**2), infinite where one of them is, whatever the other."""
-    value = hypot_float32(x, y) if dtype == "float32" else hypot_float64(x, y)
-    return select((abs(x) == inf) | (abs(y) == inf), inf, value)
+    return hypot_float32(x, y) if dtype == "float32" else hypot_scaled(x, y, 2.0**500, 2.0**600)
 
 
 def hypot_of_scalars(x: Scalar, y: Scalar, dtype: str) -> Scalar:
@@ -187,14 +186,22 @@ def hypot_of_scalars(x: Scalar, y: Scalar, dtype: str) -> Scalar:
 def hypot_float32(x: Scalar, y: Scalar) -> Scalar:
     """In float64, where nothing overflows."""
     a, b = cast("float64", x), cast("float64", y)
-    return cast("float32", sqrt(fma(a, a, b * b)))
+    return infinite_where_one_is(cast("float32", sqrt(fma(a, a, b * b))), x, y)
 
 
-def hypot_float64(x: Scalar, y: Scalar) -> Scalar:
-    """Scaled by a power of 2 where a square could leave the range."""
+def hypot_scaled(x: Scalar, y: Scalar, limit: float, factor: float) -> Scalar:
+    """Scaled by a power of 2 where a square could leave the range: beyond a limit, or its inverse.
+
+    The factor brings numbers from there to where squares stay within it.
+    """
     a, b = abs(x), abs(y)
     largest = select(a > b, a, b)
-    down = select(largest > 2.0**500, 2.0**-600, select(largest < 2.0**-500, 2.0**600, 1))
-    back = select(largest > 2.0**500, 2.0**600, select(largest < 2.0**-500, 2.0**-600, 1))
+    down = select(largest > limit, 1 / factor, select(largest < 1 / limit, factor, 1))
+    back = select(largest > limit, factor, select(largest < 1 / limit, 1 / factor, 1))
     p, q = a * down, b * down
-    return sqrt(fma(p, p, q * q)) * back
+    return infinite_where_one_is(sqrt(fma(p, p, q * q)) * back, x, y)
+
+
+def infinite_where_one_is(value: Scalar, x: Scalar, y: Scalar) -> Scalar:
+    """What C's standard asks of ``hypot``, even where the other one is not a number."""
+    return select((abs(x) == inf) | (abs(y) == inf), inf, value)

@@ -17,21 +17,17 @@ from jitcore.codegen.scalar.vocabulary import (
     nan,
     polynomial,
     select,
-    sqrt,
 )
 from jitcore.codegen.vecmath.coefficients import EXP, TWO_OVER_PI
 from jitcore.codegen.vecmath.complex import imaginary_part, real_part
 from jitcore.codegen.vecmath.exponential import clamp, scale
 from jitcore.codegen.vecmath.formats import FORMATS
-from jitcore.codegen.vecmath.power import finite_exponent, log_accurate, power_from
+from jitcore.codegen.vecmath.power import finite_exponent, hypot_scaled, log_accurate, power_from
 from jitcore.codegen.vecmath.trigonometry import (
     LOW_32_BITS,
-    MODERATE,
+    accurate_quarters_float32,
     cosine_of,
-    reduce_moderate,
-    reduce_moderate_float32,
-    sin_cos,
-    sin_cos_float32,
+    quarters_float32,
     sine_of,
     tangent_of,
 )
@@ -108,20 +104,13 @@ def reduce_far(x: Scalar) -> Scalar:
 def quarters(x: Scalar) -> Scalar:
     """sin(r), cos(r) and q for |x| = q pi / 2 + r; rounding r costs half an ULP."""
     far, _, far_q = reduce_far(x)
-    moderate, moderate_q = reduce_moderate_float32(x)
-    is_moderate = abs(x) < MODERATE["float32"]
-    sine, cosine = sin_cos_float32(select(is_moderate, moderate, far))
-    return sine, cosine, select(is_moderate, moderate_q, far_q)
+    return quarters_float32(x, far, far_q)
 
 
 def accurate_quarters(x: Scalar) -> Scalar:
     """The same with r as an unevaluated sum of two float32."""
     far, far_rest, far_q = reduce_far(x)
-    moderate, rest, moderate_q = reduce_moderate(x, "float32")
-    is_moderate = abs(x) < MODERATE["float32"]
-    r, tail = select(is_moderate, moderate, far), select(is_moderate, rest, far_rest)
-    sine, cosine = sin_cos(r, tail, "float32")
-    return sine, cosine, select(is_moderate, moderate_q, far_q)
+    return accurate_quarters_float32(x, far, far_rest, far_q)
 
 
 def sin_single(x: Scalar) -> Scalar:
@@ -181,11 +170,5 @@ def pow_single(x: Scalar, y: Scalar) -> Scalar:
 
 
 def hypot_single(x: Scalar, y: Scalar) -> Scalar:
-    """sqrt(x**2 + y**2), scaled by a power of 2 where a square could leave the range."""
-    a, b = abs(x), abs(y)
-    largest = select(a > b, a, b)
-    down = select(largest > 2.0**50, 2.0**-90, select(largest < 2.0**-50, 2.0**90, 1))
-    back = select(largest > 2.0**50, 2.0**90, select(largest < 2.0**-50, 2.0**-90, 1))
-    p, q = a * down, b * down
-    value = sqrt(fma(p, p, q * q)) * back
-    return select((a == inf) | (b == inf), inf, value)
+    """sqrt(x**2 + y**2)."""
+    return hypot_scaled(x, y, 2.0**50, 2.0**90)

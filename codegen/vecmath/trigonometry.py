@@ -193,13 +193,15 @@ def reduce_float64(x: Scalar) -> Scalar:
     return r, tail, select(is_moderate, moderate_quarter, quarter)
 
 
-def quarters_float32(x: Scalar) -> Scalar:
-    """sin(r), cos(r) and q for |x| = q pi / 2 + r; rounding r costs half an ULP."""
-    wide, q = reduce_float32(x)
+def quarters_float32(x: Scalar, far: Scalar, far_q: Scalar) -> Scalar:
+    """sin(r), cos(r) and q for |x| = q pi / 2 + r; rounding r costs half an ULP.
+
+    Where x is not `MODERATE`, r and q are the given ones.
+    """
     moderate, moderate_q = reduce_moderate_float32(x)
     is_moderate = abs(x) < MODERATE["float32"]
-    sine, cosine = sin_cos_float32(select(is_moderate, moderate, cast("float32", wide)))
-    return sine, cosine, select(is_moderate, moderate_q, q)
+    sine, cosine = sin_cos_float32(select(is_moderate, moderate, far))
+    return sine, cosine, select(is_moderate, moderate_q, far_q)
 
 
 def moderate_float32(x: Scalar) -> Scalar:
@@ -209,16 +211,13 @@ def moderate_float32(x: Scalar) -> Scalar:
     return sine, cosine, q
 
 
-def accurate_quarters_float32(x: Scalar) -> Scalar:
-    """The same with r as an unevaluated sum of two float32, for all x."""
-    wide, q = reduce_float32(x)
-    high = cast("float32", wide)
-    low = cast("float32", wide - cast("float64", high))
+def accurate_quarters_float32(x: Scalar, far: Scalar, far_rest: Scalar, far_q: Scalar) -> Scalar:
+    """The same with r as an unevaluated sum of two float32."""
     moderate, rest, moderate_q = reduce_moderate(x, "float32")
     is_moderate = abs(x) < MODERATE["float32"]
-    r, tail = select(is_moderate, moderate, high), select(is_moderate, rest, low)
+    r, tail = select(is_moderate, moderate, far), select(is_moderate, rest, far_rest)
     sine, cosine = sin_cos(r, tail, "float32")
-    return sine, cosine, select(is_moderate, moderate_q, q)
+    return sine, cosine, select(is_moderate, moderate_q, far_q)
 
 
 def accurately_moderate_float32(x: Scalar) -> Scalar:
@@ -226,6 +225,20 @@ def accurately_moderate_float32(x: Scalar) -> Scalar:
     r, rest, q = reduce_moderate(x, "float32")
     sine, cosine = sin_cos(r, rest, "float32")
     return sine, cosine, q
+
+
+def wide_quarters(x: Scalar) -> Scalar:
+    """The same with those of float64."""
+    far, far_q = reduce_float32(x)
+    return quarters_float32(x, cast("float32", far), far_q)
+
+
+def accurate_wide_quarters(x: Scalar) -> Scalar:
+    """And with their r as an unevaluated sum of two float32."""
+    wide, far_q = reduce_float32(x)
+    far = cast("float32", wide)
+    rest = cast("float32", wide - cast("float64", far))
+    return accurate_quarters_float32(x, far, rest, far_q)
 
 
 def quarters_float64(x: Scalar) -> Scalar:
@@ -250,7 +263,7 @@ def negate_where(value: Scalar, sign: Scalar, dtype: str) -> Scalar:
 
 def sin(x: Scalar, dtype: str) -> Scalar:
     """The sine."""
-    quarters = quarters_float32(x) if dtype == "float32" else quarters_float64(x)
+    quarters = wide_quarters(x) if dtype == "float32" else quarters_float64(x)
     return sine_of(quarters, x, dtype)
 
 
@@ -270,7 +283,7 @@ def sine_of(quarters: Scalar, x: Scalar, dtype: str) -> Scalar:
 
 def cos(x: Scalar, dtype: str) -> Scalar:
     """The cosine."""
-    quarters = quarters_float32(x) if dtype == "float32" else quarters_float64(x)
+    quarters = wide_quarters(x) if dtype == "float32" else quarters_float64(x)
     return cosine_of(quarters, dtype)
 
 
@@ -290,7 +303,7 @@ def cosine_of(quarters: Scalar, dtype: str) -> Scalar:
 
 def tan(x: Scalar, dtype: str) -> Scalar:
     """The tangent."""
-    quarters = accurate_quarters_float32(x) if dtype == "float32" else quarters_float64(x)
+    quarters = accurate_wide_quarters(x) if dtype == "float32" else quarters_float64(x)
     return tangent_of(quarters, x, dtype)
 
 

@@ -19,6 +19,7 @@ from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import Allocator, Call, begin, end
 from jitcore.codegen.cuda.memory import array_of, ensure_memory, make_shadow
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
+from jitcore.codegen.entries.entry import CaptureGuard
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host import build_host
@@ -37,11 +38,11 @@ from jitcore.cuda.streams import Stream, current_stream
 from jitcore.cuda.transfers import Arrays, order_streams
 from jitcore.cuda.tuning import is_on, tuned
 from jitcore.devices import is_device_array
-from jitcore.executor import Executor, Specialization, guards_of
+from jitcore.executor import Executor, Specialization
 from jitcore.fusers.groups import Decision
 from jitcore.fusers.host_parts import form_host_parts
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Capture, Constants, Graph, Node
+from jitcore.ir.graph import Constants, Graph, Node
 from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY, TensorType
 from jitcore.pipeline import compile_host
@@ -379,9 +380,8 @@ class DeviceExecutor(Executor):
             made.direct = self._bind(made, _miss)
 
     def _native_plan(
-        self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
+        self, typed: Graph, params: list[Param | None], guards: Sequence[CaptureGuard]
     ) -> NativePlan | None:
-        guards = guards_of(assumed)
         contract = self.numerics() == "contract"
         name, sample = self._symbol(), self._sample
         self._reason = ""
@@ -398,9 +398,9 @@ class DeviceExecutor(Executor):
             return None
 
     def _plan(
-        self, typed: Graph, params: list[Param | None], assumed: Sequence[Capture]
+        self, typed: Graph, params: list[Param | None], guards: Sequence[CaptureGuard]
     ) -> NativePlan | HostPlan:
-        native = self._native_plan(typed, params, assumed)
+        native = self._native_plan(typed, params, guards)
         if native is not None:
             return native
         program = self._program(typed)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
-from dis import get_instructions
+from collections.abc import Iterator, Sequence
+from dis import Instruction, get_instructions
 from types import CodeType, FunctionType
-from typing import Any
 
 from jitcore.errors import CompilationError
 from jitcore.frontend.bindings import parameter_names
@@ -71,11 +70,14 @@ def facts_of(code: CodeType) -> Facts:
     for inner in _codes(code):
         names.update(inner.co_names)
         first = code.co_varnames[0] if inner is code and code.co_argcount else None
-        for kind, name in _stores(inner, first):
+        instructions = list(get_instructions(inner))
+        for kind, name in _stores(instructions, first):
             found[kind].add(name)
-        for name, is_own in _read_attributes(inner, first):
+        for name, is_own in _read_attributes(instructions, first):
             (own_methods if is_own else methods).add(name)
-        outside |= {one.argval for one in get_instructions(inner) if one.opname in _OUTSIDE}
+        if not _BY_TEXT.isdisjoint(inner.co_names):
+            methods.update(one for one in inner.co_consts if isinstance(one, str))
+        outside |= {one.argval for one in instructions if one.opname in _OUTSIDE}
     return Facts(
         frozenset(found["ATTR"]),
         frozenset(found["OWN"] - found["ATTR"]),
@@ -91,12 +93,15 @@ def facts_of(code: CodeType) -> Facts:
 
 _OUTSIDE = ("LOAD_GLOBAL", "LOAD_NAME")
 
+_BY_TEXT = frozenset({"getattr", "methodcaller", "attrgetter"})
+"""Through what code reads attributes by texts."""
 
-def _stores(code: CodeType, first: str | None) -> Iterator[tuple[str, str]]:
+
+def _stores(instructions: Sequence[Instruction], first: str | None) -> Iterator[tuple[str, str]]:
     """What code assigns: kind and name; of its first parameter's attributes the kind is own."""
-    before: list[Any] = []
+    before: list[Instruction] = []
     is_updated = False
-    for one in get_instructions(code):
+    for one in instructions:
         what, _, kind = one.opname.partition("_")
         if what in ("STORE", "DELETE") and kind in ("GLOBAL", "DEREF"):
             yield kind, one.argval
@@ -110,24 +115,21 @@ def _stores(code: CodeType, first: str | None) -> Iterator[tuple[str, str]]:
         before = [*before[-1:], one]
 
 
-def _loads(instruction: Any, variable: str | None) -> bool:
+def _loads(instruction: Instruction, variable: str | None) -> bool:
     return bool(instruction.opname == "LOAD_FAST" and instruction.argval == variable)
 
 
-def _read_attributes(code: CodeType, first: str | None) -> Iterator[tuple[str, bool]]:
-    """The attributes that code reads, by texts too, and whether of its first parameter."""
+def _read_attributes(
+    instructions: Sequence[Instruction], first: str | None
+) -> Iterator[tuple[str, bool]]:
+    """The attributes that code reads by name, and whether of its first parameter."""
     before = None
-    for one in get_instructions(code):
+    for one in instructions:
         if one.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             yield one.argval, before is not None and _loads(before, first)
         elif one.opname == "LOAD_SUPER_ATTR":
             yield one.argval, True
         before = one
-    if not _BY_TEXT.isdisjoint(code.co_names):
-        yield from ((one, False) for one in code.co_consts if isinstance(one, str))
-
-
-_BY_TEXT = frozenset({"getattr", "methodcaller", "attrgetter"})
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
