@@ -117,7 +117,7 @@ def attempt(
         executor.left |= loops_of(plan.graph)
     descriptions = signature.descriptions
     key = dynamic_key(descriptions, executor.exact) if kind == "DYNAMIC" else descriptions
-    form = tuple(map(structure, descriptions if known else executor.describe(args)))
+    form = tuple(map(structure, descriptions if known else executor.describer.describe(args)))
     return Specialization(kind, key, form, typed, plan, assumed, descriptions, code)
 
 
@@ -206,21 +206,21 @@ def _typed(
     Typing finds out which inputs have to be constants and which extents known; it starts anew then.
     """
     dynamic = kind == "DYNAMIC"
+    describer = executor.describer
     while True:
-        descriptions = known or executor.describe(args, static=not dynamic)
+        descriptions = known or describer.describe(args, static=not dynamic)
         signature = _signature(executor, descriptions, kind, is_native=is_native)
         wanted: set[int] = set()
         refusals: list[str] = []
         typed = signature.specialize(signature.types, wanted, refusals)
-        more = {
-            n for n in wanted - executor.constants if describe_constant(args[n]) != descriptions[n]
-        }
-        executor.constants |= more
+        unknown = wanted - describer.constants
+        more = {n for n in unknown if describe_constant(args[n]) != descriptions[n]}
+        describer.constants |= more
         extents = frozenset() if dynamic or executor.depth else extent_inputs(typed)
-        if not more and extents <= executor.extents:
+        if not more and extents <= describer.extents:
             optimize(typed)
             return signature, typed, refusals
-        executor.extents |= extents
+        describer.extents |= extents
 
 
 def _lists_of_pythons(types: Sequence[Type], args: Sequence[Any]) -> frozenset[int]:
@@ -231,7 +231,7 @@ def _lists_of_pythons(types: Sequence[Type], args: Sequence[Any]) -> frozenset[i
 
 def _layer_functions(executor: Executor) -> LayerFunctions:
     """Some kernels of layers are for processors only."""
-    return "definitions" if executor.place else "kernels"
+    return "definitions" if executor.on_device else "kernels"
 
 
 def _reasons(typed: Graph) -> Iterator[str]:
@@ -298,7 +298,7 @@ def _leave_to_python(executor: Executor, plan: HostPlan) -> None:
     """
     if plan.regions or not _may_be_pythons(executor, plan):
         return
-    plain, captured = executor.fallback, executor._captured_inputs
+    plain, captured = executor.fallback, executor.captured_inputs
     own = len(executor.graph.inputs) - captured
     plan.run = (lambda *values: plain(*values[:own])) if captured else plain
     plan.is_plain = executor.is_plain
@@ -330,7 +330,7 @@ def region(
 
 def take_functions_apart(executor: Executor) -> bool:
     """Have functions whose loops are left to Python called; gives whether there are more now."""
-    if executor.depth or executor.place:
+    if executor.depth or executor.on_device:
         return False
     known = executor.apart
     executor.apart = functions_with(executor.graph, executor.left, known, executor.numerics())

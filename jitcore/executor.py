@@ -9,13 +9,11 @@ whether to compile once more, and otherwise runs the function unfused.
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitcore import stored_plans, strategy
 from jitcore.argument_code import ArgumentCode
@@ -23,26 +21,18 @@ from jitcore.codegen.entries.entry import ABSENT, LEFT_TO_PYTHON, CaptureGuard, 
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host.places import at_place
 from jitcore.collector import waiting_collector
-from jitcore.description_keys import Apart, as_python_s, dynamic_key, taken_apart
+from jitcore.describing import Describer
+from jitcore.description_keys import dynamic_key
 from jitcore.devices import device_number
 from jitcore.function_states import FunctionState
 from jitcore.host_entries import bind_host_entries, comes_again, host_entry
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Capture, Graph, SourceRange
-from jitcore.ir.text_inputs import text_inputs
-from jitcore.ir.used_attributes import UsedAttributes
 from jitcore.noted_attributes import set_noted_attributes
 from jitcore.plans import HostPlan, NativePlan
 from jitcore.signatures import (
     Description,
-    describe_all,
-    describe_callable,
-    describe_object,
-    describe_text,
-    describe_unknown,
     structure,
-    with_parts,
-    without_bfloat16,
 )
 from jitcore.specializations import Specialization, StoredSpecialization
 from jitcore.tracebacks import for_user
@@ -54,12 +44,6 @@ __all__ = ["Executor", "Specialization", "StoredSpecialization", "capture_guard"
 
 MAX_FRUITLESS = 16
 """How many calls of a region may find nothing native in it before no more look."""
-
-MAX_CHOICES = 8
-"""How many texts, functions and forms of objects a parameter is specialized for."""
-
-MAX_KNOWN_INTS = 2
-"""For how many ints that functions read from around them a function is specialized."""
 
 MAX_SPECIALIZATIONS = 256
 """A limit over all structures of arguments, against programs that call with ever new constants."""
@@ -103,8 +87,10 @@ class Executor:
     ----------
     waits : bool
         Whether this is a region made of what had no types before it was called.
-    constants : frozenset of int
-        The numbers of the inputs whose values are part of a specialization's key.
+    describer : Describer
+        What tells arguments of calls from one another.
+    on_device : bool
+        Whether this runs calls with arrays on a device.
     replays : bool
         Whether calls with arrays on a device are recorded when they come again.
     apart : dict
@@ -113,10 +99,9 @@ class Executor:
         The numbers of the arguments that are lists and Python's, while that is compiled.
     refusal : str
         Why the lists and texts in the arguments are Python's, while that is compiled.
-    extents : frozenset of int
-        The numbers of the ints that are part of the key of static specializations, as the extents
-        of arrays are.
     """
+
+    on_device: ClassVar = False
 
     def __init__(
         self,
@@ -138,7 +123,7 @@ class Executor:
         self.graph = graph
         self.argument_code = ArgumentCode(graph)
         captured = {one.input for one in graph.captures if one.input is not None}
-        self._captured_inputs = len(captured)
+        self.captured_inputs = len(captured)
         self.exact = exact | {n for n, value in enumerate(graph.inputs) if value in captured}
         self.name = name
         self.fallback = fallback
@@ -160,14 +145,14 @@ class Executor:
         self._static: dict[tuple[Description, ...], Specialization] = {}
         self._dynamic: dict[tuple[Description, ...], Specialization] = {}
         self._counts: dict[tuple[Description, ...], int] = {}
-        self.constants: frozenset[int] = frozenset()
-        self.extents: frozenset[int] = frozenset()
-        self._texts: frozenset[int] | None = None
-        self._choices: dict[int, set[Description]] = {}
-        self._used_attributes: UsedAttributes | None = None
-        self._forms: dict[int, set[Description]] = {}
-        self._python_lists: set[Apart] = set()
-        self._takes_lists = depth > 0 and compilation().takes_lists(graph)
+        self.describer = Describer(
+            graph,
+            compile_function,
+            captured=len(captured),
+            depth=depth,
+            takes_lists=depth == 0 or compilation().takes_lists(graph),
+            on_device=self.on_device,
+        )
         self.lists: frozenset[int] = frozenset()
         self.refusal = ""
         self.replays = False
@@ -202,7 +187,7 @@ class Executor:
         if isinstance(found.plan, HostPlan):
             if found.plan.idle:
                 self._take_idle_regions_out(found.plan)
-            if not self.place and comes_again(found.plan, args):
+            if not self.on_device and comes_again(found.plan, args):
                 is_known = self.argument_code.is_known(args)
                 if not is_known and not self.depth:
                     compilation().leave_single_numbers(self, found.plan)
@@ -210,7 +195,7 @@ class Executor:
                 self._enter_directly(found, found.plan, (*args, *captured), is_known)
             return found.plan.run(*args, *captured)
         # The entry has refused this call, or is new.
-        if not (self.place or captured) and comes_again(self._refused, args):
+        if not (self.on_device or captured) and comes_again(self._refused, args):
             self._enter_directly(found, self._refused, args, self._refused.is_plain)
         return found.direct(*args)
 
@@ -278,85 +263,15 @@ class Executor:
         if self.waits and self.entry is self.fallback:
             self.idle.add(self)
 
-    def describe(self, args: tuple[Any, ...], *, static: bool = False) -> tuple[Description, ...]:
-        """The descriptions of all arguments; texts and functions are constants while they are few.
-
-        In regions they never are: those get texts from lists and loops, and not as options, and
-        functions that the program makes anew at each call.
-        """
-        given = describe_all(args, self.constants | self.extents if static else self.constants)
-        given = given if self.place else tuple(map(without_bfloat16, given))
-        found = tuple(map(self._as_list, itertools.count(), given))
-        if self._takes_objects():
-            found = tuple(map(self._as_object, itertools.count(), found, args))
-        # Lists and objects that a graph captures, or a region gets, are Python's.
-        takes_lists = self.depth == 0 or self._takes_lists
-        own = len(found) - self._captured_inputs if takes_lists else 0
-        found = (*found[:own], *map(as_python_s, found[own:]))
-        if taken_apart(found) in self._python_lists:
-            found = tuple(map(as_python_s, given))
-        return tuple(map(self._with_few_choices, itertools.count(), found))
-
-    def _takes_objects(self) -> bool:
-        """Whether objects of users' classes may be taken apart: a region never has one."""
-        return self.depth == 0 and self.compile_function is not None and not self.place
-
-    def _as_object(self, number: int, one: Description, value: Any) -> Description:
-        """The description of what may be an object by its attributes, of a function by its code."""
-        found = describe_callable(value)
-        if found is None and one == describe_unknown():
-            if self._used_attributes is None:
-                assert self.compile_function is not None
-                self._used_attributes = UsedAttributes(self.graph, self.compile_function)
-            names_of, constant = self._used_attributes.of, number in self.constants
-            found = describe_object(value, names_of, constant=constant)
-        if found is None:
-            return one
-        # Trees and lists of nodes have ever new forms.
-        forms = self._forms.setdefault(number, set())
-        form = structure(self._with_few_choices(number, found))
-        if len(forms) < MAX_CHOICES:
-            forms.add(form)
-        return found if form in forms else one
-
-    def _as_list(self, number: int, one: Description) -> Description:
-        """The description of a text as a list of characters, where the graph reads it as one."""
-        if one[:2] != ("constant", str) or self.depth or number in self.constants:
-            return one
-        if self._texts is None:
-            self._texts = text_inputs(self.graph)
-        return describe_text() if number in self._texts else one
-
-    def _with_few_choices(self, number: int, one: Description) -> Description:
-        """The description of an argument, without texts and functions that are too many."""
-        if one[0] in ("tuple", "object"):
-            return with_parts(one, functools.partial(self._with_few_choices, number))
-        if one[0] == "function":
-            return with_parts(one, functools.partial(self._with_few_numbers, number))
-        if one[0] != "constant" or one[1] not in (str, FunctionType):
-            return one
-        known = self._choices.setdefault(number, set())
-        if len(known) < MAX_CHOICES and not self.depth:
-            known.add(one)
-        return one if one in known else describe_unknown()
-
-    def _with_few_numbers(self, number: int, one: Description) -> Description:
-        """The description of what a function holds: ints are known while they are few."""
-        if one[0] == "constant" and one[1] in (int, bool) and number not in self.constants:
-            known = self._choices.setdefault(number, set())
-            if len(known) < MAX_KNOWN_INTS:
-                known.add(one)
-            return one if one in known else (one[1].__name__,)
-        return self._with_few_choices(number, one)
-
     def _run_positional(self, *args: Any) -> Any:
         return self.run(args)
 
     def specialization(self, args: tuple[Any, ...]) -> Specialization | None:
         """The specialization for these arguments, made now if the strategy allows another."""
         with self._lock:
-            descriptions = self.describe(args)
-            exact = self.describe(args, static=True) if self.extents else descriptions
+            describer = self.describer
+            descriptions = describer.describe(args)
+            exact = describer.describe(args, static=True) if describer.extents else descriptions
             found = self._find(exact, descriptions)
             if found is not None:
                 return found
@@ -407,11 +322,10 @@ class Executor:
 
     def _specialize(self, args: tuple[Any, ...], kind: str) -> Specialization:
         """Compile for these arguments; lists are taken apart only in functions all native."""
-        # Classes may have changed since their methods were read.
-        self._used_attributes = None
+        self.describer.forget_classes()
         made = self._attempt(args, kind, is_native=True)
         if made is None:
-            self._python_lists.add(taken_apart(self.describe(args)))
+            self.describer.leave_lists(args)
             made = self._attempt(args, kind, is_native=False)
         assert made is not None
         if isinstance(made.plan, HostPlan) and not self.depth:
@@ -426,7 +340,7 @@ class Executor:
         stored = self._stored(args, kind) if is_native else None
         if stored is not None:
             return stored
-        asked = self.describe(args, static=kind == "STATIC")
+        asked = self.describer.describe(args, static=kind == "STATIC")
         made: Specialization | None
         made = compilation().attempt(self, args, kind, is_native=is_native)
         if made is not None and is_native:
@@ -435,17 +349,18 @@ class Executor:
 
     def _stored(self, args: tuple[Any, ...], kind: str) -> Specialization | None:
         """What another process has compiled for these arguments, or None."""
-        if self.place:
+        if self.on_device:
             return None
+        describer = self.describer
         while True:
-            descriptions = self.describe(args, static=kind == "STATIC")
+            descriptions = describer.describe(args, static=kind == "STATIC")
             found = stored_plans.load(self._subject(kind), descriptions)
             if not isinstance(found, stored_plans.StoredConstants):
                 break
-            if found.constants <= self.constants and found.extents <= self.extents:
+            if found.constants <= describer.constants and found.extents <= describer.extents:
                 return None
-            self.constants |= found.constants
-            self.extents |= found.extents
+            describer.constants |= found.constants
+            describer.extents |= found.extents
         if found is None:
             return None
         number = len(self.specializations)
@@ -461,16 +376,16 @@ class Executor:
             return made
 
         key = dynamic_key(descriptions, self.exact) if kind == "DYNAMIC" else descriptions
-        form = tuple(map(structure, self.describe(args)))
+        form = tuple(map(structure, describer.describe(args)))
         return StoredSpecialization(kind, key, form, found, remake)
 
     def _store(self, asked: tuple[Description, ...], made: Specialization) -> None:
         """Keep what was compiled for other processes."""
-        if self.place or made.assumed or not isinstance(made.plan, NativePlan):
+        if self.on_device or made.assumed or not isinstance(made.plan, NativePlan):
             return
-        subject = self._subject(made.kind)
+        subject, describer = self._subject(made.kind), self.describer
         if asked != made.descriptions:
-            known = stored_plans.StoredConstants(self.constants, self.extents)
+            known = stored_plans.StoredConstants(describer.constants, describer.extents)
             stored_plans.store(subject, asked, known)
         stored_plans.store(subject, made.descriptions, made.plan)
 

@@ -127,7 +127,7 @@ def explain_call(
     compilation = compiled - begin if is_new else 0.0
     report = Explanation(result, seconds, compilation, _bytes_moved(bound, captured, result), peak)
     report.lines.append(f"{plain.__qualname__}{inspect.signature(plain)}")
-    if executor.place:
+    if executor.on_device:
         report.lines.extend(_place(executor, found))
     if function.is_recursive:
         report.lines.extend(wrapped("runs in Python, as it is: ", _RECURSION))
@@ -182,7 +182,7 @@ def _fate(
 ) -> Iterator[str]:
     """Which specialization takes the call, or why none does."""
     names = [value.name for value in executor.graph.inputs]
-    given = {kind: executor.describe(inputs, static=kind == "STATIC") for kind in _KINDS}
+    given = {kind: executor.describer.describe(inputs, static=kind == "STATIC") for kind in _KINDS}
     if found is None:
         allowed = f"the fusion strategy {strategy.current()} allows no further specialization"
         yield from wrapped("runs unfused, through NumPy: ", allowed)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -165,6 +165,8 @@ class DeviceExecutor(Executor):
         That of the same graph on the host.
     device : int
     """
+
+    on_device: ClassVar = True
 
     def __init__(self, host: Executor, device: int) -> None:
         ensure_memory()

@@ -1,0 +1,169 @@
+"""What calls are looked up by: the descriptions of their arguments.
+
+`signatures` describes values as they are.  What a function of the users gets may be more than it is
+worth to compile for: ever new texts, functions, forms of objects.  A ``Describer`` knows what a
+graph has been called with, and describes what has become too many as Python's.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from jitcore.description_keys import Apart, as_python_s, taken_apart
+from jitcore.ir.graph import Graph
+from jitcore.ir.text_inputs import text_inputs
+from jitcore.ir.used_attributes import UsedAttributes
+from jitcore.signatures import (
+    Description,
+    describe_all,
+    describe_callable,
+    describe_object,
+    describe_text,
+    describe_unknown,
+    structure,
+    with_parts,
+    without_bfloat16,
+)
+
+if TYPE_CHECKING:
+    from jitcore.ir.specialize.specialize import CompileFunction
+
+__all__ = ["Describer"]
+
+MAX_CHOICES = 8
+"""How many texts, functions and forms of objects a parameter is specialized for."""
+
+MAX_KNOWN_INTS = 2
+"""For how many ints that functions read from around them a function is specialized."""
+
+
+class Describer:
+    """Describes the arguments of calls of one graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    compile_function : callable, optional
+        Compiles functions that come in as values.
+    captured : int
+        How many inputs at the end are objects that the graph captures.
+    depth : int
+        How many executors the graph's own is a region of.
+    takes_lists : bool
+        Lists and objects may be taken apart, as they never are in most regions.
+    on_device : bool
+        The arrays lie on a device.
+
+    Attributes
+    ----------
+    constants : frozenset of int
+        The numbers of the inputs whose values are part of a specialization's key.
+    extents : frozenset of int
+        The numbers of the ints that are part of the key of static specializations, as the extents
+        of arrays are.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        compile_function: CompileFunction | None,
+        *,
+        captured: int,
+        depth: int,
+        takes_lists: bool,
+        on_device: bool,
+    ) -> None:
+        self.constants: frozenset[int] = frozenset()
+        self.extents: frozenset[int] = frozenset()
+        self._graph = graph
+        self._compile_function = compile_function
+        self._captured = captured
+        self._depth = depth
+        self._takes_lists = takes_lists
+        self._on_device = on_device
+        self._texts: frozenset[int] | None = None
+        self._choices: dict[int, set[Description]] = {}
+        self._used_attributes: UsedAttributes | None = None
+        self._forms: dict[int, set[Description]] = {}
+        self._python_lists: set[Apart] = set()
+
+    def leave_lists(self, args: tuple[Any, ...]) -> None:
+        """Describe lists such as these as Python's from now on."""
+        self._python_lists.add(taken_apart(self.describe(args)))
+
+    def forget_classes(self) -> None:
+        """Read anew what methods use: classes may have changed."""
+        self._used_attributes = None
+
+    def describe(self, args: tuple[Any, ...], *, static: bool = False) -> tuple[Description, ...]:
+        """The descriptions of all arguments; texts and functions are constants while they are few.
+
+        In regions they never are: those get texts from lists and loops, and not as options, and
+        functions that the program makes anew at each call.
+        """
+        given = describe_all(args, self.constants | self.extents if static else self.constants)
+        given = given if self._on_device else tuple(map(without_bfloat16, given))
+        found = tuple(map(self._as_list, itertools.count(), given))
+        if self._takes_objects():
+            found = tuple(map(self._as_object, itertools.count(), found, args))
+        # Lists and objects that a graph captures, or a region gets, are Python's.
+        own = len(found) - self._captured if self._takes_lists else 0
+        found = (*found[:own], *map(as_python_s, found[own:]))
+        if taken_apart(found) in self._python_lists:
+            found = tuple(map(as_python_s, given))
+        return tuple(map(self._with_few_choices, itertools.count(), found))
+
+    def _takes_objects(self) -> bool:
+        """Whether objects of users' classes may be taken apart: a region never has one."""
+        return self._depth == 0 and self._compile_function is not None and not self._on_device
+
+    def _as_object(self, number: int, one: Description, value: Any) -> Description:
+        """The description of what may be an object by its attributes, of a function by its code."""
+        found = describe_callable(value)
+        if found is None and one == describe_unknown():
+            if self._used_attributes is None:
+                assert self._compile_function is not None
+                self._used_attributes = UsedAttributes(self._graph, self._compile_function)
+            names_of, constant = self._used_attributes.of, number in self.constants
+            found = describe_object(value, names_of, constant=constant)
+        if found is None:
+            return one
+        # Trees and lists of nodes have ever new forms.
+        forms = self._forms.setdefault(number, set())
+        form = structure(self._with_few_choices(number, found))
+        if len(forms) < MAX_CHOICES:
+            forms.add(form)
+        return found if form in forms else one
+
+    def _as_list(self, number: int, one: Description) -> Description:
+        """The description of a text as a list of characters, where the graph reads it as one."""
+        if one[:2] != ("constant", str) or self._depth or number in self.constants:
+            return one
+        if self._texts is None:
+            self._texts = text_inputs(self._graph)
+        return describe_text() if number in self._texts else one
+
+    def _with_few_choices(self, number: int, one: Description) -> Description:
+        """The description of an argument, without texts and functions that are too many."""
+        if one[0] in ("tuple", "object"):
+            return with_parts(one, functools.partial(self._with_few_choices, number))
+        if one[0] == "function":
+            return with_parts(one, functools.partial(self._with_few_numbers, number))
+        if one[0] != "constant" or one[1] not in (str, FunctionType):
+            return one
+        known = self._choices.setdefault(number, set())
+        if len(known) < MAX_CHOICES and not self._depth:
+            known.add(one)
+        return one if one in known else describe_unknown()
+
+    def _with_few_numbers(self, number: int, one: Description) -> Description:
+        """The description of what a function holds: ints are known while they are few."""
+        if one[0] == "constant" and one[1] in (int, bool) and number not in self.constants:
+            known = self._choices.setdefault(number, set())
+            if len(known) < MAX_KNOWN_INTS:
+                known.add(one)
+            return one if one in known else (one[1].__name__,)
+        return self._with_few_choices(number, one)
