@@ -27,7 +27,7 @@ test: $(VENV)/.test ## Run the tests, in parallel
 	@$(RUN) -m pytest -n auto -m "not slow"
 
 test-cuda: $(CUDA_VENV)/.ready ## Compile the kernels for GPUs and read the machine code (no GPU needed)
-	@$(CUDA_VENV)/bin/python -P -m pytest -n auto tests/test_cuda_ptx.py
+	@$(CUDA_VENV)/bin/python -P -m pytest -n auto tests/test_cuda_ptx.py tests/test_cuda_libdevice.py
 
 test-gpu: $(CUDA_VENV)/.ready ## Run the tests that need a GPU
 	@$(CUDA_VENV)/bin/python -P -m pytest -m gpu

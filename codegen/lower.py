@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Layout, NotedAttribute, Result
@@ -11,23 +12,18 @@ from jitcore.codegen.loop_passes.common_walks import share_walks
 from jitcore.codegen.loop_passes.shared_matrices import share_matrices
 from jitcore.codegen.loops import Function
 from jitcore.codegen.lowering import (
-    attention,
     attributes,
     control,
     draws,
     elementwise,
     factorizations,
     groups,
-    interleaving,
-    layers,
     lists,
     masks,
     matmul,
     movement,
-    onednn,
     python_math,
     python_numbers,
-    recurrence,
     reductions,
     references,
     requirements,
@@ -45,7 +41,7 @@ from jitcore.codegen.targets import CPU, Target
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite, Graph
 
-__all__ = ["RULES", "Lowered", "NotNative", "UnknownOrder", "lower"]
+__all__ = ["Lowered", "NotNative", "UnknownOrder", "lower", "rule_of"]
 
 RULES: dict[str, Rule] = {
     **elementwise.RULES,
@@ -60,11 +56,6 @@ RULES: dict[str, Rule] = {
     **masks.RULES,
     **matmul.RULES,
     **factorizations.RULES,
-    **layers.RULES,
-    **interleaving.RULES,
-    **attention.RULES,
-    **onednn.RULES,
-    **recurrence.RULES,
     **structure.RULES,
     **lists.RULES,
     **shared_lists.RULES,
@@ -74,7 +65,21 @@ RULES: dict[str, Rule] = {
     **draws.RULES,
     **requirements.RULES,
 }
-"""How each kind of node lowers; a node of any other kind belongs to the host program."""
+"""How each kind of node lowers, but for those of layers."""
+
+_OF_LAYERS = ("nn::", "prim::oneDNNFusionGroup")
+
+
+def rule_of(kind: str) -> Rule | None:
+    """How a kind of node lowers; a node that has no rule belongs to the host program.
+
+    The rules of layers are imported with the first of them: few programs have any, and their
+    kernels are as much code as all other rules.
+    """
+    if kind.startswith(_OF_LAYERS):
+        late: dict[str, Rule] = import_module("jitcore.codegen.lowering.layer_rules").RULES
+        return late.get(kind)
+    return RULES.get(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +146,7 @@ def lower(
     AttributesNotNoted
         The graph has to note what attributes of arguments become on the way.
     """
-    lowering = Lowering(graph, RULES, elementwise.materialize, target)
+    lowering = Lowering(graph, rule_of, elementwise.materialize, target)
     parameters = Parameters(lowering, layouts)
     for value in graph.inputs:
         parameters.add(value)

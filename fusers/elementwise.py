@@ -36,6 +36,9 @@ PRODUCERS = frozenset({"np::full", "np::iota"})
 _NOT_COUNTED = frozenset({"np::cast", "np::full", "np::iota", "np::store", "np::view"})
 _ON_SCALARS = "it works on single numbers"
 
+_COMPUTED_LOOKUPS = frozenset({"np::rolled", "np::narrow_product"})
+"""They read at places that are known without looking."""
+
 Refusal = tuple[str, Callable[[Node], bool]]
 
 
@@ -46,7 +49,9 @@ def is_elementwise(node: Node) -> bool:
 
 
 def is_lookup(node: Node) -> bool:
-    """Whether a node reads an array at one place for each element of its index arrays."""
+    """Whether a node reads an array at another place for each element of its result."""
+    if node.kind in _COMPUTED_LOOKUPS:
+        return True
     if node.kind != "np::gather":
         return False
     base, *operands = node.inputs

@@ -136,8 +136,13 @@ class _BlockFuser(BlockClusters):
         if not lookups:
             return True
         inside = set(nodes)
-        is_plain = all(is_elementwise(node) or is_lookup(node) for node in nodes)
-        return is_plain and all(node.inputs[0].node not in inside for node in lookups)
+        may_reduce = all(node.kind == "np::rolled" for node in lookups)
+        is_plain = all(
+            is_elementwise(node) or is_lookup(node) or (may_reduce and node.kind in REDUCTIONS)
+            for node in nodes
+        )
+        tables = (value for node in lookups for value in node.inputs[: 1 + _is_product(node)])
+        return is_plain and all(table.node not in inside for table in tables)
 
     def _stores_fit(self, first: Cluster, second: Cluster) -> bool:
         """No later node may read memory that a store of the same group writes, but the stored view.
@@ -198,6 +203,10 @@ class _BlockFuser(BlockClusters):
             return False
         passes = sum(map(goes_over_memory, cluster.nodes))
         return passes >= MIN_NODES or sum(map(counts, cluster.nodes)) >= MIN_NODES
+
+
+def _is_product(node: Node) -> bool:
+    return node.kind == "np::narrow_product"
 
 
 def _limit(node: Node) -> int:

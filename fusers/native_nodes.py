@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from jitcore.ir.bfloat16 import is_bfloat16, is_stored
 from jitcore.ir.draws import is_draw
 from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.held_lists import HeldListType
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import (
     BOOL,
     COMPLEX,
-    DTYPE,
     ELLIPSIS,
     FLOAT,
     GENERATORS,
@@ -42,7 +42,7 @@ __all__ = [
     "refuse_bfloat16",
 ]
 
-_PLAIN = (INT, FLOAT, BOOL, COMPLEX, NONE, DTYPE, ELLIPSIS, SLICE)
+_PLAIN = (INT, FLOAT, BOOL, COMPLEX, NONE, ELLIPSIS, SLICE)
 INTERNAL = (PrimType("range"), PrimType("iterator"), PrimType("Uninitialized"))
 HOST_KINDS = frozenset(
     {
@@ -77,7 +77,7 @@ def is_native_type(type_: Type) -> bool:
     if isinstance(type_, UnionType):
         # The texts among them are constants.
         return all(one == STR or is_native_type(one) for one in type_.alternatives)
-    if isinstance(type_, KnownType | ObjectListType):
+    if isinstance(type_, KnownType | ObjectListType | HeldListType):
         return True
     return type_ in _PLAIN or type_ in INTERNAL or type_ in GENERATORS.values()
 

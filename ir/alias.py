@@ -145,6 +145,19 @@ class AliasAnalysis:
         """Whether any node may write to a value's memory or to what is kept in it."""
         return bool(self.writers(value))
 
+    def is_written_between(self, values: Iterable[Value], first: Node, last: Node) -> bool:
+        """Whether any node after ``first`` and before ``last`` may write to one of these values.
+
+        By now there may be other nodes, too, which write nothing.  For nodes of different blocks
+        any writer is one that may come in between.
+        """
+        writers = {writer for value in values for writer in self.writers(value)}
+        if not writers or first.block is None or first.block is not last.block:
+            return bool(writers)
+        start, end = self._position(first), self._position(last)
+        passed = first.block.nodes[start + 1 : end]
+        return any(not writers.isdisjoint(self._inside(node)) for node in passed)
+
     def has_effects(self, node: Node) -> bool:
         """Whether a node does more than give its outputs: it writes, raises on purpose, prints …"""
         return bool(self.writes(node)) or self.is_observable(node)

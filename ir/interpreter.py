@@ -45,7 +45,7 @@ class Uninitialized:
 
 UNINITIALIZED = Uninitialized()
 
-NOTES = frozenset({"graph", "layers", "scope", "starred"})
+NOTES = frozenset({"caller", "graph", "layers", "scope", "starred"})
 """Attributes that say something about a node, and are no arguments of its op."""
 
 

@@ -363,6 +363,8 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "np::power": _power,
     "np::cast": _always,
     "np::copy": _always,
+    "np::rolled": _always,
+    "np::narrow_product": _always,
     "np::item": _always,
     "np::real": _always,
     "np::imag": _always,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BINARY", "UNARY"]
+__all__ = ["BINARY", "PROTOCOLS", "UNARY"]
 
 _ARITHMETIC = (
     "add",
@@ -34,3 +34,11 @@ UNARY = {
     "prim::invert": "__invert__",
     "prim::abs": "__abs__",
 }
+PROTOCOLS = {
+    "prim::len": "__len__",
+    "prim::bool": "__len__",
+    "prim::not_": "__len__",
+    "prim::getitem": "__getitem__",
+    "prim::setitem": "__setitem__",
+}
+"""What else is done with an object by a method of its class; truth is so without ``__bool__``."""

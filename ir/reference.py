@@ -264,6 +264,11 @@ def concatenate(*arrays: Array, axis: int = 0) -> Array:
     return np.concatenate(arrays, axis)
 
 
+def rolled(x: Array, *, shifts: tuple[int, ...]) -> Array:
+    """``np.roll`` along all axes."""
+    return np.roll(x, shifts, tuple(range(x.ndim)))
+
+
 def gather(x: Array, *operands: Any, index: str, order: Any = "K") -> Any:
     """Advanced indexing by integer arrays: a copy, in the order NumPy gives it or in C order."""
     return np.asarray(x[build_index(index, operands)], order=order)

@@ -9,11 +9,11 @@ from typing import Any
 
 from jitcore.ir.classes import is_record_class
 from jitcore.ir.graph import Graph
-from jitcore.ir.operator_methods import BINARY, UNARY
+from jitcore.ir.operator_methods import BINARY, PROTOCOLS, UNARY
 
 __all__ = ["UsedAttributes"]
 
-_OPERATORS = frozenset(chain(UNARY.values(), *BINARY.values()))
+_OPERATORS = frozenset(chain(UNARY.values(), PROTOCOLS.values(), *BINARY.values()))
 _NAMING = frozenset({"prim::GetAttr", "prim::SetAttr", "prim::CallMethod"})
 
 

@@ -26,7 +26,8 @@ _EXACT = (list, dict, tuple, set, frozenset)
 
 _ITEMS = (list, dict, tuple)
 
-_FUNCTIONS = (FunctionType, MethodType, partial)
+_FUNCTIONS = frozenset(map(id, (FunctionType, MethodType, partial)))
+"""Identities, because classes may have a class of the user's, with a hash of its own."""
 
 _LOOKING = ("prim::len", "prim::bool")
 """What only asks a container itself."""
@@ -107,14 +108,16 @@ class ArgumentCode:
 
         A function that comes in may read what the code beside it assigns.
         """
-        is_taken = any(is_among(name, found) for name in self.taken)
-        return is_taken or (bool(found) and _is_beside_function(args))
+        if not found:
+            return False
+        return any(is_among(name, found) for name in self.taken) or _is_beside_function(args)
 
 
 def _is_beside_function(args: Sequence[Any]) -> bool:
     """Whether there is a function, which may read globals, and something else with code."""
-    others = [one for one in args if not is_data(one)]
-    return len(others) > 1 and any(_is_one_of(one, _FUNCTIONS) for one in others)
+    if _FUNCTIONS.isdisjoint(map(id, map(type, args))):
+        return False
+    return sum(not is_data(one) for one in args) > 1
 
 
 def _taken(graph: Graph) -> frozenset[str]:

@@ -107,6 +107,8 @@ def attempt(
         plan = signature.native_plan(typed, signature.types, guards)
     else:
         executor.lists = _lists_of_pythons(signature.types, args)
+        if executor.methods is not None:
+            executor.methods.know(args)
         plan = executor._plan(typed, signature.params, guards)
     if plan is None:
         executor.refusal = next(chain(refusals, _reasons(typed)), "")
@@ -279,6 +281,9 @@ def plan(
         native = None
     if native is not None:
         return native
+    methods: frozenset[str] = frozenset()
+    if executor.methods is not None:
+        methods = executor.methods.mark(typed)
     host = compile_host(
         typed,
         functools.partial(region, executor),
@@ -287,6 +292,7 @@ def plan(
         exact=executor.exact,
         lists=executor.lists,
     )
+    host.methods = methods
     _leave_to_python(executor, host)
     return host
 
@@ -308,7 +314,7 @@ def _may_be_pythons(executor: Executor, plan: HostPlan) -> bool:
     """Whether the plain function does what a program does in which nothing is compiled."""
     # Functions that came in as arguments count as well; those are part of the program only.
     only_compiled = executor.graph.only_compiled or plan.graph.only_compiled
-    return not (executor.depth or only_compiled or executor.apart)
+    return not (executor.depth or only_compiled or executor.apart or plan.methods)
 
 
 def region(

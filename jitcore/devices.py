@@ -50,15 +50,16 @@ def is_device_array(value: object) -> bool:
 
 
 def _device_of(value: object) -> int | None:
-    if issubclass(type(value), np.generic):
-        return None
+    if _known:
+        return _known[0](value)
     kind = type(value)
+    if issubclass(kind, np.generic):
+        return None
     if not (hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack_device__")):
         return None
-    if not _known:
-        if isinstance(value, np.ndarray | type):
-            return None
-        _known.append(importlib.import_module("jitcore.cuda.libraries").device_of)
+    if isinstance(value, np.ndarray | type):
+        return None
+    _known.append(importlib.import_module("jitcore.cuda.libraries").device_of)
     return _known[0](value)
 
 

@@ -95,7 +95,7 @@ def _word(description: Description) -> str:
         return "random generator"
     if kind == "array":
         return "array"
-    if kind == "list":
+    if kind in ("list", "held"):
         return _list_name(description[1])
     if kind == "tuple":
         return _tuple_name(description)

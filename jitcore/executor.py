@@ -39,6 +39,7 @@ from jitcore.tracebacks import for_user
 
 if TYPE_CHECKING:
     from jitcore.ir.specialize.specialize import CompileFunction
+    from jitcore.methods_apart import MethodForms
 
 __all__ = ["Executor", "Specialization", "StoredSpecialization", "capture_guard", "guards_of"]
 
@@ -82,6 +83,8 @@ class Executor:
         Takes the places of loops that turn out to be left to Python.
     is_plain : bool
         Whether ``fallback`` is plain Python, which takes nothing for granted.
+    methods : MethodForms, optional
+        What host programs call methods of objects by.
 
     Attributes
     ----------
@@ -119,6 +122,7 @@ class Executor:
         idle: set[Any] | None = None,
         left: set[SourceRange] | None = None,
         is_plain: bool = True,
+        methods: MethodForms | None = None,
     ) -> None:
         self.graph = graph
         self.argument_code = ArgumentCode(graph)
@@ -136,6 +140,7 @@ class Executor:
         self.idle = set() if idle is None else idle
         self.left = set() if left is None else left
         self.apart: dict[Callable[..., Any], Any] = {}
+        self.methods = methods
         self.miss = miss or self._run_positional
         self._publish = publish
         self._receivers: set[int] = set()
@@ -185,6 +190,9 @@ class Executor:
         if found is None:
             return self.fallback(*args)
         if isinstance(found.plan, HostPlan):
+            if self._calls_plain_methods(found.plan):
+                self._drop(found)
+                return self.run(args, captured)
             if found.plan.idle:
                 self._take_idle_regions_out(found.plan)
             if not self.on_device and comes_again(found.plan, args):
@@ -204,6 +212,16 @@ class Executor:
             if self.left and compilation().take_functions_apart(self):
                 for one in [one for one in self.specializations if isinstance(one.plan, HostPlan)]:
                     self._forget(one)
+
+    def _calls_plain_methods(self, plan: HostPlan) -> bool:
+        """Whether none of the methods that a program calls by their forms has one any more."""
+        methods = self.methods
+        return methods is not None and bool(plan.methods) and methods.are_plain(plan.methods)
+
+    def _drop(self, found: Specialization) -> None:
+        with self._lock:
+            if any(one is found for one in self.specializations):  # as another thread may have done
+                self._forget(found)
 
     def _take_idle_regions_out(self, plan: HostPlan) -> None:
         with self._lock:
@@ -456,6 +474,8 @@ class Executor:
                         loops.clear()
                     return result
                 except Exception as error:
+                    if self.depth:  # the program around may catch it
+                        raise
                     raise for_user(error)  # noqa: B904  # it is the same one
             numbers = (ctypes.c_int64 * site.payload).from_address(payload)
             set_noted_attributes(signature, payload, args)

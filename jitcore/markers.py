@@ -196,6 +196,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     """
     if builtins.isinstance(target_type, tuple):
         return any(isinstance(obj, one) for one in target_type)
+    target_type = _without_alias(target_type)
     if target_type is None:
         return obj is None
     if target_type is Any:
@@ -208,6 +209,20 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     if origin is None:
         return builtins.isinstance(obj, target_type)
     return builtins.isinstance(obj, origin) and _has_arguments(obj, origin, arguments)
+
+
+def _without_alias(target_type: Any) -> Any:
+    """What the name that a ``type`` statement makes stands for; ``NDArray`` is one in NumPy 2.5."""
+    origin = typing.get_origin(target_type)
+    if builtins.isinstance(origin, _ALIAS):
+        return _without_alias(origin.__value__[typing.get_args(target_type)])
+    if builtins.isinstance(target_type, _ALIAS):
+        return _without_alias(target_type.__value__)
+    return target_type
+
+
+_ALIAS: Any = getattr(typing, "TypeAliasType", ())
+"""From Python 3.12 on."""
 
 
 def _has_arguments(obj: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:

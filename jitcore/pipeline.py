@@ -12,8 +12,6 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol
 
-import numpy as np
-
 from jitcore import config
 from jitcore.codegen.engine import Effort, add_symbol, compile_module, vector_bits
 from jitcore.codegen.entries.entry import CaptureGuard, Entry, ReleaseGil, make_entry
@@ -30,12 +28,13 @@ from jitcore.codegen.entries.signature import (
 )
 from jitcore.codegen.host import build_host
 from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
+from jitcore.codegen.loop_passes.merged_nests import merge_nests
 from jitcore.codegen.loop_passes.outline import outline
+from jitcore.codegen.loop_passes.range_cuts import cut_ranges
 from jitcore.codegen.loop_passes.row_turns import let_rows_take_turns
 from jitcore.codegen.loop_passes.streaming import stream_results
 from jitcore.codegen.loop_passes.traversal import has_loops
 from jitcore.codegen.lower import Lowered, NotNative, UnknownOrder, lower
-from jitcore.codegen.onednn.constants import note_constant
 from jitcore.codegen.onednn.switch import onednn_fusion_enabled
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_parts
 from jitcore.codegen.runtime.streams import largest_cache
@@ -43,30 +42,24 @@ from jitcore.codegen.targets import CPU, Target
 from jitcore.fusers.dissolve import dissolve
 from jitcore.fusers.groups import Decision, fuse_groups
 from jitcore.fusers.native_nodes import is_native_graph, refuse_bfloat16
-from jitcore.fusers.onednn import fuse_onednn_groups, whole_deconvolutions
 from jitcore.fusers.regions import MIN_WEIGHT, partition
 from jitcore.ir import log
-from jitcore.ir.graph import Constants, FieldWrite, Graph, Node
-from jitcore.ir.passes.channels_last import keep_channels_last
+from jitcore.ir.graph import FieldWrite, Graph, Node
 from jitcore.ir.passes.common_reshapes import read_stored_values, reshape_results
+from jitcore.ir.passes.computed_parts import compute_parts
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
-from jitcore.ir.passes.epilogues import fuse_epilogues
 from jitcore.ir.passes.equal_extents import join_equal_extents
-from jitcore.ir.passes.expand_layers import expand_layers
-from jitcore.ir.passes.library_convolutions import has_convolutions, use_library_convolutions
 from jitcore.ir.passes.loop_products import multiply_before_loops
-from jitcore.ir.passes.plain_linears import use_plain_linears
-from jitcore.ir.passes.plain_windows import use_plain_windows
+from jitcore.ir.passes.narrow_products import multiply_where_read
+from jitcore.ir.passes.rolls import read_rolled_arrays
 from jitcore.ir.passes.selected import compute_selected_in_place
 from jitcore.ir.passes.short_reductions import expand_short_reductions
 from jitcore.ir.passes.summed_products import sum_computed_products
-from jitcore.ir.passes.transposed_convolutions import expand_transposed
-from jitcore.ir.passes.transposed_products import transpose_after_products
 from jitcore.ir.passes.unroll import unroll_array_loops
 from jitcore.ir.passes.whole_powers import multiply_whole_powers
+from jitcore.ir.passes.whole_sums import sum_whole_numbers
 from jitcore.ir.passes.whole_views import use_whole_arrays
-from jitcore.ir.passes.wrapped_rolls import wrap_rolled_arrays
 from jitcore.ir.specialize.lists.list_results import list_results
 from jitcore.plans import HostPlan, Kernel, NativePlan
 from jitcore.strict import check_strict_fusion
@@ -95,18 +88,6 @@ def optimize(graph: Graph) -> None:
     """The passes every typed graph goes through before anything is grouped."""
     common_subexpression_elimination(graph)
     dead_code_elimination(graph)
-
-
-def use_kernels(graph: Graph, *, by_onednn: bool) -> None:
-    """Hand-made kernels in the place of layers, and all there is to gain around them."""
-    if not expand_layers(graph):
-        return
-    expand_transposed(graph, whole_deconvolutions(graph) if by_onednn else ())
-    keep_channels_last(graph)
-    transpose_after_products(graph)
-    common_subexpression_elimination(graph)
-    dead_code_elimination(graph)
-    fuse_epilogues(graph)
 
 
 def compile_native(
@@ -139,13 +120,9 @@ def compile_native(
     # What Numba compiles is known to the whole process by its name.
     unique = f"{name}_{next(_numbers)}" if config.engine() == "numba" else name
     by_onednn = onednn_fusion_enabled() and not backend.target.is_device
-    if backend.target.is_device:
-        use_plain_linears(fused)
-        if has_convolutions(fused) and backend.convolves():
-            use_library_convolutions(fused)
-        use_plain_windows(fused)
-    else:
-        use_kernels(fused, by_onednn=by_onednn)
+    if by_onednn or _has_layers(fused):
+        _layer_passes().use_layer_forms(fused, backend, by_onednn=by_onednn)
+    if not backend.target.is_device:
         multiply_before_loops(fused)
         sum_computed_products(fused)
     join_equal_extents(fused)
@@ -156,15 +133,11 @@ def compile_native(
     if compute_selected_in_place(fused):
         common_subexpression_elimination(fused)
     unroll_array_loops(fused)
-    if not backend.target.is_device and expand_short_reductions(fused):
-        common_subexpression_elimination(fused)
-    if not backend.target.is_device and wrap_rolled_arrays(fused):
-        dead_code_elimination(fused)
+    if not backend.target.is_device:
+        _simplify_for_processors(fused)
     decisions: list[Decision] = []
     if by_onednn:
-        fuse_onednn_groups(fused, decisions)
-        expand_transposed(fused)
-        _note_constants(captures)
+        _layer_passes().fuse_for_onednn(fused, captures, decisions)
     fuse_groups(fused, decisions)
     check_strict_fusion(fused, decisions)
     log.graph_dump("fusion", "after fusion", lambda: str(fused))
@@ -222,13 +195,26 @@ def _signature(
     )
 
 
-def _note_constants(captures: Sequence[CaptureGuard]) -> None:
-    """Tell of the arrays that frozen modules hold, of which other formats may be kept."""
-    for capture in captures:
-        if isinstance(capture.container, Constants) and capture.is_input and capture.key:
-            value = capture.container.get(capture.key)
-            if isinstance(value, np.ndarray):
-                note_constant(value)
+def _simplify_for_processors(graph: Graph) -> None:
+    """Parts, reductions and shifts in forms that a processor computes in fewer steps."""
+    if compute_parts(graph):
+        common_subexpression_elimination(graph)
+    if sum_whole_numbers(graph):
+        dead_code_elimination(graph)
+    if expand_short_reductions(graph):
+        common_subexpression_elimination(graph)
+    multiply_where_read(graph)
+    if read_rolled_arrays(graph):
+        dead_code_elimination(graph)
+
+
+def _has_layers(graph: Graph) -> bool:
+    return any(node.kind.startswith("nn::") for node in graph.nodes())
+
+
+def _layer_passes() -> Any:
+    """What is done about layers, which few programs have and takes time to import."""
+    return import_module("jitcore.layer_passes")
 
 
 def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> ReleaseGil:
@@ -302,7 +288,8 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         add_symbol(lowered.function.name, address)
         parts: list[tuple[str, Effort]] = [(print_declaration(lowered.function), "loops")]
     else:
-        function = stream_results(add_by_lanes(lowered.function), largest_cache())
+        function = add_by_lanes(cut_ranges(merge_nests(lowered.function)))
+        function = stream_results(function, largest_cache())
         function = let_rows_take_turns(function)
         parts = print_parts(outline(function), contract, vector_bits())
     (text, effort), *beside = parts

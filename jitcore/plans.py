@@ -164,6 +164,8 @@ class HostPlan:
         Whether the regions have nothing to do with arrays; None where nobody has looked.
     is_plain : bool
         Whether the plain function itself runs, which takes nothing for granted.
+    methods : frozenset of str
+        The names of methods that it calls by their compiled forms.
     """
 
     graph: Graph
@@ -178,3 +180,4 @@ class HostPlan:
     entries: list[HostEntry] = field(default_factory=list)
     fruitless: bool | None = None
     is_plain: bool = False
+    methods: frozenset[str] = frozenset()

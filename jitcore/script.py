@@ -27,6 +27,7 @@ from jitcore.function_states import states_of
 from jitcore.grouped import grouped_graph
 from jitcore.ir.graph import Graph
 from jitcore.markers import ScriptIfTracing
+from jitcore.methods_apart import MethodForms
 from jitcore.plans import Kernel, NativePlan
 from jitcore.schemas import schema_text
 from jitcore.scriptable import check_class, instead_of, is_shared
@@ -104,6 +105,7 @@ class ScriptFunction:
         self._reference = weakref.ref(self)
         self._forms: list[Form] = []
         self._assigned = set[str]()
+        self.methods = MethodForms(numerics)
         self._reset()
         _alive.add(self)  # from now on other threads may publish it anew
 
@@ -133,6 +135,7 @@ class ScriptFunction:
             miss=self._miss if self._is_simple else self._run,
             publish=self._publish,
             is_plain=self._is_plain,
+            methods=self.methods if self._is_plain else None,
         )
         is_guarded = None not in map(capture_guard, graph.captures)
         form = Form(graph, executor, is_guarded, calls(graph, self), code)
@@ -181,7 +184,7 @@ class ScriptFunction:
         _last_called = self._reference
         forget_native_call()
         ordered = self._ordered(args, kwargs)
-        if self._form.is_guarded and not self._is_in_order(args, kwargs):
+        if self._form.is_guarded and ordered is not args:
             # In order, an entry may take them.
             return self._executor.entry(*ordered)
         return self._run(*ordered)
@@ -325,6 +328,8 @@ class ScriptFunction:
         if not self._form.holds():
             self._choose()
         form = self._form  # read once: another thread may take up another
+        if not form.executor.captured_inputs:
+            return form, ()
         return form, tuple(one.read() for one in form.graph.captures if one.input is not None)
 
     @property

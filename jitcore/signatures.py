@@ -41,6 +41,7 @@ from jitcore.frontend.constants import final_graph, wrapped_function
 from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.classes import class_attribute, has_default, has_plain_attributes
 from jitcore.ir.dataclass import dataclass
+from jitcore.ir.held_lists import HeldListType
 from jitcore.ir.types import (
     ANY,
     ANY_EXTENT,
@@ -306,12 +307,22 @@ def _describe_attributes(
         one = describe_constant(attribute) if constant else _describe_item(attribute)
         if one == _FOREIGN:
             one = _describe_attributes(attribute, names_of, constant, (*around, value))
+        if one == _FOREIGN and type(attribute) is list:
+            one = _describe_attached(attribute)
         if one != _FOREIGN:
             found[name] = one
         elif has_default(class_, name):
             # What the class has under this name would be taken for it.
             return _FOREIGN
     return ("object", _Identity(class_), tuple(found), tuple(inherited), *found.values())
+
+
+def _describe_attached(value: list[Any]) -> Description:
+    """A list that is an attribute, by its first element as other lists."""
+    found = _describe_list(value)
+    if found == _FOREIGN or (isinstance(found[1], tuple) and found[1][0] == "arrays"):
+        return _FOREIGN
+    return ("held", *found[1:])
 
 
 def _describe_objects(
@@ -474,6 +485,8 @@ def type_and_param(
         return _tuple(description, name, dynamic)
     if kind == "list":
         return _list(description)
+    if kind == "held":
+        return _held(description)
     if kind == "object":
         _, held, names, inherited, *parts = description
         kept = tuple((one, class_attribute(held.value, one)) for one in inherited)
@@ -515,6 +528,18 @@ def _list(description: Description) -> tuple[Type, Param]:
             type_ = ListType(type_)
         return type_, ListParam(RowsKind(depth, inner))
     return ListType(_element_type(kind)), ListParam(kind)
+
+
+def _held(description: Description) -> tuple[Type, Param]:
+    """A list that is an attribute: as a list of lists, it is not read by the entry."""
+    kind = description[1]
+    if kind is None:
+        return HeldListType(ANY), ListParam(None)
+    depth, inner = kind[1:] if isinstance(kind, tuple) and kind[0] == "rows" else (0, kind)
+    type_ = _element_type(inner)
+    for _ in range(depth):
+        type_ = ListType(type_)
+    return HeldListType(type_), ListParam(RowsKind(depth, inner))
 
 
 def _element_type(kind: Any) -> Type:

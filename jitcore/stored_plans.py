@@ -60,8 +60,9 @@ _MAKERS: Final = (
     "jitcore.codegen.runtime.lapack",
     "jitcore.codegen.runtime.numpy_loops",
     "jitcore.codegen.lower",
+    "jitcore.codegen.lowering.layer_rules",
 )
-"""Modules that know how to make functions which machine code calls; the last one knows all."""
+"""Modules that know how to make functions which machine code calls; all that there are."""
 
 _OTHER_VARIABLES: Final = ("JITCORE_CACHE", "JITCORE_NUM_THREADS")
 """What the names of variables begin with that do not change what is compiled."""

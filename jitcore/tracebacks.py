@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar
@@ -61,6 +62,7 @@ def _clean(error: BaseException) -> None:
         in_user_code(error, _is_internal)
 
 
+@lru_cache(maxsize=1024)
 def _is_internal(file: str) -> bool:
     """Whether a file is of the part of the package that runs compiled functions."""
     parts = Path(file).parts

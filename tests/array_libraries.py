@@ -148,6 +148,8 @@ class CupyArray(_Wrapped):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None) -> Any:
         """Computes as CuPy does on the device, which here is done on the host."""
+        if any(isinstance(one, np.ndarray) for one in inputs):
+            raise TypeError("CuPy takes no arrays of the host")
         values = [one.numpy() if isinstance(one, CupyArray) else one for one in inputs]
         found = np.asarray(getattr(ufunc, method)(*values))
         if out is None:
@@ -195,8 +197,9 @@ class Cupy(ModuleType):
 
     ndarray = CupyArray
 
-    def asarray(self, value: cuda.Array) -> CupyArray:
-        return CupyArray(value)
+    def asarray(self, value: Any) -> CupyArray:
+        held = cuda.from_numpy(value) if isinstance(value, np.ndarray) else value
+        return CupyArray(held)
 
 
 class NumbaArray(_Wrapped):

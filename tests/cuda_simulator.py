@@ -18,12 +18,13 @@ import math
 import operator
 import re
 from dataclasses import dataclass, field
-from types import CellType, FunctionType
+from types import CellType, FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 from fake_cuda import FakeDriver, Launch
 from greenlet import greenlet
+from scipy import special
 
 from jitcore.codegen.cuda import matmul
 
@@ -425,6 +426,10 @@ before_min = _before(minimum)
 before_max = _before(maximum)
 accumulate_add, accumulate_mul, accumulate_sub = operator.add, operator.mul, operator.sub
 accumulate_min, accumulate_max = minimum, maximum
+least, greatest = minimum, maximum
+block_least, block_greatest = block_min, block_max
+column_least, column_greatest = column_min, column_max
+warp_least, warp_greatest = warp_min, warp_max
 accumulate_minnum, accumulate_maxnum = np.fmin, np.fmax
 fabs, sqrt, floor, ceil, trunc, rint = np.fabs, np.sqrt, np.floor, np.ceil, np.trunc, np.rint
 copysign, negative, invert, fmod = np.copysign, np.negative, np.invert, np.fmod
@@ -471,6 +476,20 @@ def popcount(x):
     return type(x)(int(x & np.array(-1).astype(x.dtype)).bit_count())
 
 
+_LIBDEVICE = {
+    **{name: getattr(np, f"arc{name[1:]}") for name in ("acos", "asin", "atan")},
+    **{name: getattr(np, name) for name in ("cbrt", "cosh", "exp", "exp2", "log", "log10", "log2")},
+    **{"erf": special.erf, "sinh": np.sinh, "tanh": np.tanh},
+}
+libdevice = SimpleNamespace(
+    **{
+        f"{name}f": lambda x, one=one: np.float32(one(np.float64(x)))
+        for name, one in _LIBDEVICE.items()
+    }
+)
+"""NVIDIA's library; this one is correctly rounded."""
+
+
 def _simulated(function: Any, fetch: Any) -> Any:
     """A product of matrices of the library, with the primitives of this module."""
     code = function.py_func.__code__
@@ -484,10 +503,11 @@ sums_of_halves = _simulated(matmul.sums_of_halves, lambda x, n, _: load_half(x, 
 
 def add_kernel(driver: FakeDriver, name: str, source: str, parameters: tuple[str, ...]) -> None:
     """Make printed source a kernel of a fake driver."""
-    body = re.sub(r"^from numba import .*$", "", source, flags=re.MULTILINE)
+    body = re.sub(r"^from numba(\.cuda)? import .*$", "", source, flags=re.MULTILINE)
     for module in ("primitives", "cuda.primitives", "cuda.matmul"):
         body = body.replace(f"from jitcore.codegen.{module} import", f"from {__name__} import")
     namespace: dict[str, Any] = {"cuda": cuda, "__name__": "simulated", **TYPES}
+    namespace["libdevice"] = libdevice
     exec(compile(body, f"<kernel {name}>", "exec"), namespace)
     kernel = namespace[name]
 

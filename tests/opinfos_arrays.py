@@ -295,6 +295,11 @@ def _typed_joining_rows() -> Iterator[OpInfo]:
         "np.concatenate([v, 1])", "np.concatenate(x)", "np.concatenate([])", dtypes="bld",
     )  # fmt: skip
     yield row(
+        "np::rolled", "np.roll(x, 1, 0) + np.roll(x, -2, 1)", "np.roll(v, 1) - np.roll(v, -1) * v",
+        "np.roll(np.roll(x, 1, 1), -1, 0) * x", "(np.roll(x, 2, 1) * x).sum()", dtypes="?bfD",
+        layouts=True, reduction=True,
+    )  # fmt: skip
+    yield row(
         "np::roll", "np.roll(x, i)", "np.roll(x, j, axis=1)", "np.roll(x, (1, 2), (0, 0))",
         "np.roll(x, 1, (0, 1))", "np.roll(x, (i, j), axis=(0, 1))", "np.roll(x, 1, 3)", **_EVERY,
     )  # fmt: skip

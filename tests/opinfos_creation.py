@@ -89,6 +89,12 @@ def _ranges_rows() -> Iterator[OpInfo]:
         "np.arange(-1.7, 2)",
         "np.arange(3.0)",
         "np.arange(20, 1, i - 3)",
+        "np.arange(np.int64(i))",
+        "np.arange(np.int64(i), 9)",
+        "np.arange(9, np.int64(i), np.int64(-2))",
+        "np.arange(np.int32(i))",
+        "np.arange(np.uint8(i), dtype=np.float32)",
+        "np.arange(np.float64(i) / 2)",
         numbers=_SIZES,
     )
     yield row(

@@ -119,7 +119,7 @@ def _numbers_rows() -> Iterator[OpInfo]:
     for name in ("int", "float", "complex", "abs", "round"):
         yield row(f"prim::{name}", f"{name}(i)", numbers=_NUMERIC)
     yield row("prim::abs", "abs(x)", "abs(s)", dtypes=DTYPES, complex_ulp=4)
-    yield row("prim::complex", "complex(a, b)", numbers=((1.5, 2), (1, -0.0)))
+    yield row("prim::complex", "complex(a, b)", numbers=((1.5, 2), (1, -0.0), (2.5, None)))
     yield row("prim::round", "round(a, 2)", numbers=((1.2345,), (7,)))
     pairs = ((1, 2), (2.5, 1.5), (1, 1.0), (float("nan"), 1.0), (1.0, float("nan")), (0.0, -0.0),
              (True, 2))  # fmt: skip

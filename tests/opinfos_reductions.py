@@ -147,6 +147,13 @@ def _scans_rows() -> Iterator[OpInfo]:
 def linalg_rows() -> Iterator[OpInfo]:
     products = {"dtypes": "?blfdD", "reduction": True, "layouts": True}
     yield row(
+        "np::narrow_product",
+        "p[:, :3] @ q[:3, :3] + 1",
+        "np.maximum(np.dot(p[:, :2], q[:2, :3].T[:2]), 0)",
+        "p[None, :, :3] @ q[:3, :2] * v[:2]",
+        **products,
+    )
+    yield row(
         "np::matmul",
         "np.matmul(p, q.T)",
         "p @ q.T",

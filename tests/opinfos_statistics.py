@@ -17,7 +17,8 @@ def statistics_rows() -> Iterator[OpInfo]:
         "np.average(p, weights=q[0])", "np.average(p, axis=0, weights=q[0])",
         "np.average(p, weights=q[:, :3])", "np.average(p, weights=q * 0)",
         "np.average(p, axis=0, weights=q, keepdims=True)", "np.average(p, weights=q[1:], axis=1)",
-        "np.average(p, weights=q, returned=True)", "np.average([1, 2.5, a])", **sums,
+        "np.average(p, weights=q, returned=True)", "np.average(p[:, :0], axis=0)",
+        "np.average(p[:0], axis=0)", "np.average([1, 2.5, a])", **sums,
     )  # fmt: skip
     covariances = {"dtypes": "?Blfd", "layouts": True, "reduction": True}
     yield row(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from checking import check
-from jitcore import script
+from jitcore import script, set_fusion_strategy
 
 
 def mean_kept(x):
@@ -72,3 +72,64 @@ def test_column_sums_have_numpys_bits(rows: int) -> None:
         compiled(x), (x.sum(axis=0), x.min(axis=0), x.prod(axis=0)), strict=True
     ):
         np.testing.assert_array_equal(got, wanted)
+
+
+def extrema(x):
+    return x.min(axis=0), x.max(axis=0)
+
+
+def flags(x):
+    return (x > 0).any(axis=0), (x < 90).all(axis=0), np.count_nonzero(x > 3, axis=0)
+
+
+def of_whole_numbers(x):
+    return x.sum(axis=0), x.prod(axis=0)
+
+
+def over_two_axes(x):
+    stacked = x.reshape(-1, 1, x.shape[1])
+    return stacked.max(axis=(0, 1)), stacked.min(axis=(0, 1))
+
+
+def over_the_first_of_three(x):
+    cubes = x[:, None, :] + np.arange(4).astype(x.dtype)[:, None]
+    return cubes.max(axis=0), cubes.any(axis=0), np.ascontiguousarray(cubes).min(axis=0)
+
+
+def of_differences(x):
+    return (x[1:] - x[:-1]).max(axis=0), (x - x[0]).min(axis=0)
+
+
+NARROW = [(0, 3), (1, 2), (31, 3), (32, 3), (33, 3), (200, 5), (97, 16), (64, 24), (20000, 3)]
+
+
+@pytest.mark.parametrize("shape", NARROW)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8", "uint16", "bool"])
+def test_narrow_rows_that_are_joined_in_any_order(shape: tuple[int, int], dtype: str) -> None:
+    x = np.random.default_rng(shape[0]).integers(-99, 99, shape).astype(dtype)
+    is_float = x.dtype.kind == "f"
+    functions = [extrema, flags, over_two_axes, over_the_first_of_three]
+    functions += [of_differences] if is_float else []
+    for function in [*functions, *([] if is_float or dtype == "bool" else [of_whole_numbers])]:
+        for one in (x, np.asfortranarray(x), x[:, ::-1], x[::2]):
+            check(function, one)
+
+
+@pytest.mark.parametrize("place", [0, 5, 95, 96, 97, 199])
+def test_narrow_rows_with_nan_and_infinities(place: int) -> None:
+    for dtype in (np.float32, np.float64):
+        x = np.random.default_rng(place).normal(size=(200, 3)).astype(dtype)
+        x[place] = (np.nan, np.inf, -np.inf)
+        check(extrema, x)
+
+
+def test_narrow_rows_of_any_number() -> None:
+    before = set_fusion_strategy([("DYNAMIC", 1)])
+    try:
+        compiled = script(extrema)
+        for rows in (5, 64, 96, 97, 9000):
+            x = np.random.default_rng(rows).normal(size=(rows, 3))
+            for got, wanted in zip(compiled(x), extrema(x), strict=True):
+                np.testing.assert_array_equal(got, wanted)
+    finally:
+        set_fusion_strategy(before)

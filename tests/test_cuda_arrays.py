@@ -318,6 +318,9 @@ def test_through_cupy(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None
     same(found, np.exp(np.arange(3.0)))
     assert np.add(array, 1, out=out) is out
     same(out, np.arange(3.0) + 1)
+    # What plain code makes on the host.
+    same(array + np.ones(3), np.arange(3.0) + 1)
+    same(np.ones(3) + array, 1 + np.arange(3.0))
     assert not copied
     np.sinc(array)
     assert len(copied) == 1

@@ -14,7 +14,7 @@ import pytest
 from device_runs import compile_on_device
 from test_cuda_programs import PROGRAMS, X, layer_norm, log_softmax, rms_norm, softmax, total
 
-from jitcore.codegen.cuda.compiler import compile_kernel, to_ptx
+from jitcore.codegen.cuda.compiler import assembled, compile_kernel, to_library, to_ptx
 from jitcore.codegen.cuda.driver import DriverError
 from jitcore.codegen.cuda.linking import to_cubin
 from jitcore.codegen.printers.numba_cuda import print_kernel
@@ -55,17 +55,20 @@ def case(name: str, number: int = 0) -> Any:
     return [one for one in PROGRAMS if one[0].__name__ == name][number]
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES, ids=["sm_80", "sm_90"])
 @pytest.mark.parametrize(
     ("function", "args"), PROGRAMS, ids=[f"{f.__name__}{n}" for n, (f, _) in enumerate(PROGRAMS)]
 )
-def test_compiles_without_local_memory(function, args, capability):
-    texts = ptx_of((function, args), capability)
-    assert texts
-    assert all(f".target sm_{capability[0]}{capability[1]}" in text for text in texts)
-    assert not count(r"\.local\b", texts)
-    # Whatever is called must be there.
-    assert not count(r"\.extern \.func", texts)
+def test_compiles_without_local_memory(function, args):
+    kernels = compile_on_device(function, args)
+    assert kernels
+    for kernel in kernels:
+        # Numba's part, which takes most of the time, is the same for all devices.
+        library = to_library(kernel, print_kernel(kernel), CAPABILITIES[0], False)
+        for capability in CAPABILITIES:
+            text, _ = assembled(library, capability)
+            assert f".target sm_{capability[0]}{capability[1]}" in text
+            # Whatever is called must be there.
+            assert not count(r"\.local\b|\.extern \.func", [text])
 
 
 @pytest.mark.parametrize(
@@ -96,6 +99,17 @@ def test_functions_of_float32_have_no_double_precision(function, args):
     texts = ptx_of((function, args), (9, 0))
     assert count(r"sqrt\.rn\.f32|fma\.rn\.f32", texts) > 20
     assert not count(r"\.f64|\.local\b|\.extern \.func", texts)
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3)))
+
+
+def test_exponentials_are_those_of_the_device():
+    (text,) = ptx_of((gelu, (WIDE,)), (9, 0))
+    # Two vectors, and the elements that are left.
+    assert count(r"ex2\.approx", [text]) == count(r"rcp\.approx", [text]) == 2 * 4 + 1
+    assert not count(r"\bdiv\.|\.f64|\.local\b|\.extern \.func", [text])
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=["sm_80", "sm_90"])
@@ -268,6 +282,16 @@ def test_scans_of_rows_are_moved_by_vectors():
     assert not count(r"\.f64|\.local\b|\b(div|rem)\.", [text])
 
 
+def running(x):
+    return np.cumsum(x)
+
+
+def test_two_vectors_of_a_chunk_are_on_their_way():
+    parts, _ = ptx_of((running, (np.ones(1 << 22, np.float32),)), (9, 0))
+    before, _, _ = parts.partition("atom.acq_rel.gpu.inc")
+    assert count(r"ld\.global\.v4\.f32", [before]) == 2
+
+
 def test_transposes_go_through_shared_memory():
     (text,) = ptx_of(case("plus_transposed"), (9, 0))
     # Each thread takes four elements of two arrays, and of them one array is transposed.
@@ -350,6 +374,15 @@ def test_older_devices_round_bfloats_by_words():
     source = print_kernel(kernel, capability=(7, 5))
     text, _ = to_ptx(kernel, source, (7, 5), False)
     assert ".target sm_75" in text and not count(r"\.bf16", [text])
+
+
+@pytest.mark.parametrize(("capability", "has_instruction"), [((9, 0), True), ((7, 5), False)])
+def test_the_greatest_of_a_row_is_one_instruction(capability, has_instruction):
+    (kernel,) = compile_on_device(softmax, (X,))
+    source = print_kernel(kernel, capability=capability)
+    text, _ = to_ptx(kernel, source, capability, False)
+    assert bool(count(r"max\.NaN\.f32", [text])) == has_instruction
+    assert bool(count(r"setp\.nan\.f32", [text])) != has_instruction
 
 
 def test_rows_of_bfloats_are_read_once():

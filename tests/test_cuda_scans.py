@@ -51,6 +51,32 @@ def test_scans_of_all_extents(function, extent, dtype, dynamic):
     check_bits(function, (x[3:],), dynamic=dynamic)
 
 
+def all_scans(x):
+    return np.cumsum(x), np.cumprod(x), np.maximum.accumulate(x), np.minimum.accumulate(x)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u8"])
+def test_scans_begin_with_what_changes_no_element(dtype):
+    x = np.array([-0.0, -0.0, 0.0, 1, 0.0, 1, 1], dtype)
+    for first in range(4):
+        check_bits(all_scans, (x[first:],), dynamic=True)
+    if x.dtype.kind == "f":
+        x[2:4] = -np.inf, np.nan
+        for first in range(4):
+            check_bits(all_scans, (x[first:],), dynamic=True, nan_signs=False)
+
+
+def test_complex_scans_begin_with_what_changes_no_element():
+    x = np.array([complex(-0.0, -0.0), complex(-0.0, 0.0), 1, complex(0, -2)], np.complex64)
+    for first in range(3):
+        found, wanted = run_on_device(running, (x[first:],)).result, running(x[first:])
+        np.testing.assert_array_equal(found.view("i4"), wanted.view("i4"))
+
+
+def test_long_scans_are_two_kernels():
+    assert len(compile_on_device(running, (np.ones(1 << 14, np.float32),))) == 2
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_rows_are_scanned_by_tiles(first):
     x = whole_numbers((3, 301), "f4")

@@ -44,6 +44,8 @@ def empty(decorator: Decorator) -> type[Any]:
 
 def with_methods(decorator: Decorator) -> type[Any]:
     class Own:
+        """A number with methods."""
+
         x: int
 
         def __repr__(self) -> str:
@@ -128,6 +130,51 @@ def test_records_that_change_have_no_hash() -> None:
             hash(record)
         with pytest.raises(AttributeError):
             record.other = 1
+
+
+def built(decorator: Decorator) -> type[Any]:
+    class Base:
+        x: int
+        parts: list[int] = field(default_factory=list)
+
+    class Derived(decorator(slots=True)(Base)):  # type: ignore[misc]
+        y: int = 2
+        sign: int = field(default=1, init=False)
+        seen: list[int] = field(default_factory=list, init=False)
+        total: int = field(init=False)
+        flag: bool = field(default=False, kw_only=True)
+
+        def __post_init__(self) -> None:
+            self.total = self.x + self.y
+
+    return decorator(slots=True)(Derived)
+
+
+def test_initializers() -> None:
+    ours, theirs = built(dataclass), built(standard)
+    right: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((1,), {}),
+        ((1, [3], 4), {"flag": True}),
+        ((), {"x": 5, "y": 7, "parts": [1]}),
+    ]
+    for arguments, keywords in right:
+        assert repr(ours(*arguments, **keywords)) == repr(theirs(*arguments, **keywords))
+    first, second = ours(1), ours(1)
+    assert first.parts is not second.parts
+    assert first.seen is not second.seen
+    wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((), {}),
+        ((1, [], 2, True), {}),
+        ((1,), {"sign": 2}),
+        ((1,), {"none": 2}),
+    ]
+    for arguments, keywords in wrong:
+        messages = []
+        for made in (built(dataclass), built(standard), ours):
+            with pytest.raises(TypeError) as caught:
+                made(*arguments, **keywords)
+            messages.append(str(caught.value))
+        assert len(set(messages)) == 1
 
 
 def test_records_that_are_told_apart_by_identity() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,3 +103,33 @@ def test_errors_of_definitions_are_numpys_own():
 
     for places in (np.array([1, -1]), np.array([2, 0])):
         check(after_a_write, np.zeros(3), places)
+
+
+@pytest.mark.parametrize("bits", [8, 31, 52, 61, 62, 63, 64, 80, 333, 1200])
+def test_whole_roots_beside_squares_of_any_size(bits):
+    def root(n):
+        return math.isqrt(n)
+
+    def beside_python(n, places):
+        # Python's integers are too large for the native part, which Python runs then.
+        root = math.isqrt(n * 10 ** (2 * places))
+        return {"root": root}
+
+    number = random.Random(bits).getrandbits(bits) | 1 << bits - 1
+    script_root = script(root)
+    for square in (number, number**2, 2**bits):
+        for n in (square - 1, square, square + 1):
+            assert script_root(n) == math.isqrt(n)
+    compiled = script(beside_python)
+    for places in (1, 5, 12, 200):
+        assert compiled(number, places) == beside_python(number, places)
+
+
+def test_arrangements_of_more_than_there_are():
+    def arrangements(n, k):
+        return math.perm(n, k)
+
+    compiled = script(arrangements)
+    assert (
+        compiled(3, 10**12) == 0 and compiled(5, 5) == 120 and compiled(30, 28) == math.perm(30, 28)
+    )

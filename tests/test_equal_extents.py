@@ -13,8 +13,10 @@ from test_passes import check as check_pass
 
 from checking import check
 from jitcore import script
+from jitcore.ir.parser import parse_graph
 from jitcore.ir.passes.common_reshapes import read_stored_values, reshape_results
 from jitcore.ir.passes.equal_extents import join_equal_extents
+from jitcore.ir.passes.same_extents import same_extents
 
 X = np.random.default_rng(5).normal(size=40)
 Y = X[::-1] * 2
@@ -219,3 +221,67 @@ def test_points_times_small_matrices(dtype: str, terms: int, columns: int) -> No
     assert "few_rows" not in source and "jc_matmul" not in source
     check(moved, points, matrix, offset, reduction=True)
     check(moved, points[::-3], matrix[:, ::-1], offset, reduction=True)
+
+
+def relaxed(a, b, steps):
+    for _ in range(steps):
+        b[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, 2:] + a[1:-1, ::1][:, :-2])
+        a[1:-1, 1:-1] = b[1:-1, 1:-1] - b[:-2, :-2]
+
+
+def every_other(a, b):
+    a[::2] = b[::2] * 2
+    b[1::2] -= a[:-1:2]
+
+
+SHAPES = [(20, 30), (21, 31), (33, 9), (4, 40)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        *((shape, shape) for shape in SHAPES),
+        # One row of the one fits all rows of the other, which is no error.
+        ((3, 30), (12, 30)),
+        ((12, 3), (12, 30)),
+        ((9, 30), (12, 30)),
+        ((12, 30), (12, 29)),
+        ((2, 2), (2, 2)),
+        ((1, 5), (1, 5)),
+    ],
+)
+def test_slices_of_one_length(first: tuple[int, int], second: tuple[int, int]) -> None:
+    random = np.random.default_rng(7)
+    compiled, of_steps = script(relaxed), script(every_other)
+    for shape in SHAPES:
+        compiled(np.ones(shape), np.ones(shape), 1)
+        of_steps(np.ones(shape[0]), np.ones(shape[0]))
+    a, b = random.normal(size=first), random.normal(size=second)
+    check(relaxed, a, b, 3, script=lambda _: compiled)
+    check(every_other, a[:, 0].copy(), b[:, 0].copy(), script=lambda _: of_steps)
+
+
+def test_stores_of_slices_need_no_memory_between() -> None:
+    compiled = script(relaxed)
+    for shape in SHAPES:
+        compiled(np.ones(shape), np.ones(shape), 1)
+    made = compiled.specializations[-1]
+    assert made.kind == "DYNAMIC"
+    first, second = made.plan.graph.inputs[:2]
+    assert first.type == second.type
+    assert str(made.plan.graph).count(" = prim::FusionGroup_") == 0
+    (kernel,) = compiled.kernels[-1:]
+    assert "jc_malloc" not in kernel.source
+
+
+def test_slices_of_other_lengths_say_nothing() -> None:
+    graph = parse_graph("""graph(%x : Float64[n], %y : Float64[m]):
+  %0 : Float64[s] = np::view[index="1:-1"](%x)
+  %1 : Float64[t] = np::view[index="1:"](%y)
+  %2 : Float64[u] = np::add(%0, %1)
+  %3 : Float64[v] = np::view[index=":4"](%x)
+  %4 : Float64[w] = np::view[index=":4"](%y)
+  %5 : Float64[z] = np::add(%3, %4)
+  return (%2, %5)
+""")
+    assert not same_extents(graph)

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
+from test_vecmath import ULP_LIMIT
+from test_vecmath_float32 import errors, points
 
 import jitcore
 from jitcore import cuda, nn, script
@@ -95,6 +98,25 @@ def test_errors_of_the_driver_say_what_is_wrong() -> None:
         used.function(used.load_module(ADD_ONE, name="add_one"), "no_such_kernel")
     with pytest.raises(MemoryError, match="out of memory"):
         cuda.empty(1 << 50, np.uint8)
+
+
+@script
+def functions_of_libdevice(x):
+    return (
+        *(np.arccos(x), np.arcsin(x), np.arctan(x), np.cbrt(x), np.cosh(x), special.erf(x)),
+        *(np.exp(x), np.exp2(x), np.log(x), np.log10(x), np.log2(x)),
+        *(special.expit(x), np.sinh(x), np.tanh(x)),
+    )
+
+
+def test_errors_of_functions_of_float32() -> None:
+    plain = functions_of_libdevice.__wrapped__
+    for x in points():
+        found = functions_of_libdevice(cuda.from_numpy(x))
+        with np.errstate(all="ignore"):
+            exact = plain(x.astype(np.float64))
+        for one, wanted in zip(found, exact, strict=True):
+            assert errors(one.numpy(), wanted).max() < ULP_LIMIT
 
 
 def _cupy(host: Any) -> Any:

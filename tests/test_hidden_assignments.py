@@ -545,3 +545,51 @@ def test_tuples_nested_deep(depth):
     np.testing.assert_array_equal(y, X)
     assert script(same)([given])[0] is given
     np.testing.assert_array_equal(script(with_global)(X), X + 1)
+
+
+def counting(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        wrapper.calls += 1  # type: ignore[attr-defined]
+        return function(*args)
+
+    wrapper.calls = 0  # type: ignore[attr-defined]
+    return wrapper
+
+
+@counting
+def energy(x):
+    return (x * x).sum()
+
+
+def numbered(x):
+    numbered.count = getattr(numbered, "count", 0) + 1  # type: ignore[attr-defined]
+    return x + numbered.count  # type: ignore[attr-defined]
+
+
+def test_attributes_of_functions_are_read_when_the_program_gets_there():
+    def energies(x):
+        energy.calls = 0
+        total = sum(energy(x * k) for k in range(3))
+        return total, energy.calls
+
+    def counts(x):
+        before = energy.calls
+        energy(x)
+        return before, energy.calls
+
+    def names(x):
+        y = numbered(x)
+        return y, numbered.count, numbered.__name__  # type: ignore[attr-defined]
+
+    for _ in range(3):
+        assert script(energies)(X) == energies(X)
+    assert script(energies)(X) == (energies(X)[0], 3)
+    compiled = script(counts)
+    for calls in range(3, 9):
+        assert compiled(X) == (calls, calls + 1)
+    compiled = script(names)
+    for count in range(1, 5):
+        y, *rest = compiled(X)
+        assert rest == [count, "numbered"]
+        np.testing.assert_array_equal(y, X + count)

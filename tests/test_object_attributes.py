@@ -4,13 +4,16 @@
 
 import dataclasses
 import functools
+from collections import deque
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jitcore import compilation, script
+from jitcore.codegen.runtime.functions import last_native_call
 from jitcore.ir.used_attributes import UsedAttributes
 from jitcore.pipeline import NativePlan
 
@@ -173,11 +176,11 @@ def test_classes_that_have_another_dict() -> None:
 
 
 class Track:
-    """Objects with a list, which compiled code does not take apart."""
+    """Objects with a deque, which compiled code does not take apart."""
 
     def __init__(self):
         self.level = 1.0
-        self.history = [1.0, 2.0]
+        self.history = deque([1.0, 2.0])
 
     def later(self):
         return self.history[-1]
@@ -242,3 +245,20 @@ def test_what_keeps_objects_and_functions_in_python_is_told() -> None:
     compiled(Track(), 2)
     told = " ".join(str(compiled.explain(Track(), 2)).split())
     assert "history, an attribute that compiled code has no form of" in told
+
+
+WEIGHTS = np.array([1.0, 2.0, 4.0])
+
+
+def weighted(one, x):
+    return WEIGHTS[one.own] + x
+
+
+def test_entries_of_objects_take_calls_beside_captured_arrays():
+    compiled, one, x = script(weighted), Shared(1), np.ones((2, 2))
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(one, x), weighted(one, x))
+    (found,) = compiled.specializations
+    assert isinstance(found.plan, NativePlan)
+    assert all(capture.input is None for capture in found.assumed)
+    assert compiled._executor.is_receiver(last_native_call())

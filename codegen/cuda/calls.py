@@ -96,23 +96,19 @@ class Call:
 class _Lock:
     """A lock that knows whose it is."""
 
-    def __init__(self) -> None:
-        self._lock: Any = threading.RLock()
-
-    @property
-    def is_mine(self) -> bool:
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self.is_mine: Callable[[], bool] = lock._is_owned
         """Whether this thread has it."""
-        found: bool = self._lock._is_owned()
-        return found
 
     def acquire(self) -> None:
         """Wait for it, unless this thread has it."""
-        if not self.is_mine:
+        if not self.is_mine():
             self._lock.acquire()
 
     def release(self) -> None:
         """Give it back, if this thread has it."""
-        if self.is_mine:
+        if self.is_mine():
             self._lock.release()
 
 
@@ -123,7 +119,7 @@ class _Thread(threading.local):
         self.calls: list[Call] = []
 
 
-_lock = _Lock()
+_lock = _Lock(threading.RLock())
 _thread = _Thread()
 
 
@@ -157,7 +153,7 @@ def end(call: Call) -> None:
     if calls:
         _lock.acquire()
         STREAM.value = calls[-1].stream
-    elif _lock.is_mine:
+    elif _lock.is_mine():
         STREAM.value = 0
         _lock.release()
 

@@ -21,7 +21,15 @@ from jitcore.codegen.printers.numba_cuda import print_kernel
 from jitcore.codegen.printers.numba_source import parameter_type, python_name
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["CompileKernel", "Image", "compile_kernel", "compiling_by", "to_ptx"]
+__all__ = [
+    "CompileKernel",
+    "Image",
+    "assembled",
+    "compile_kernel",
+    "compiling_by",
+    "to_library",
+    "to_ptx",
+]
 
 _ENTRY = re.compile(r"\.visible \.entry ([^\s(]+)")
 _HEADER = """\
@@ -117,6 +125,11 @@ def to_ptx(
     kernel: Kernel, source: str, capability: tuple[int, int], contract: bool
 ) -> tuple[str, str]:
     """PTX of a kernel's source, and the kernel's symbol."""
+    return assembled(to_library(kernel, source, capability, contract), capability)
+
+
+def to_library(kernel: Kernel, source: str, capability: tuple[int, int], contract: bool) -> Any:
+    """What Numba makes of a kernel's source: LLVM's code, from which NVVM makes PTX."""
     _version()
     compiler: Any = importlib.import_module("numba.cuda.compiler")
     types: Any = importlib.import_module("numba").types
@@ -145,8 +158,14 @@ def to_ptx(
             launch_bounds=most_threads(kernel),
             lto=False,
         )
-        # The public functions have no option for this, which NVVM allows by default.
-        library._nvvm_options["fma"] = int(contract)
+    # The public functions have no option for this, which NVVM allows by default.
+    library._nvvm_options["fma"] = int(contract)
+    return library
+
+
+def assembled(library: Any, capability: tuple[int, int]) -> tuple[str, str]:
+    """PTX of what Numba has made, for devices of a compute capability; and the kernel's symbol."""
+    with _compiling_for(capability):
         ptx: str = library.get_asm_str(cc=capability)
     entry = _ENTRY.search(ptx)
     assert entry is not None

@@ -29,7 +29,7 @@ from jitcore.codegen.cuda import calls, driver
 from jitcore.codegen.cuda.callbacks import Callback, add_callback
 from jitcore.codegen.engine import add_symbol
 from jitcore.codegen.entries.layout import DTYPE_CHARS
-from jitcore.codegen.runtime.functions import MAX_RANK
+from jitcore.codegen.runtime.arrays import MAX_RANK
 from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
 
 __all__ = [

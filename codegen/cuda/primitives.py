@@ -18,19 +18,25 @@ __all__ = [
     "bfloat",
     "block_add",
     "block_and",
+    "block_greatest",
+    "block_least",
     "block_max",
     "block_min",
     "block_mul",
     "block_or",
     "column_add",
     "column_and",
+    "column_greatest",
+    "column_least",
     "column_max",
     "column_min",
     "column_mul",
     "column_or",
     "fabs",
+    "greatest",
     "grid_step",
     "is_last_block",
+    "least",
     "load_bfloats",
     "load_halves",
     "load_vector",
@@ -47,6 +53,8 @@ __all__ = [
     "trunc",
     "warp_add",
     "warp_and",
+    "warp_greatest",
+    "warp_least",
     "warp_max",
     "warp_min",
     "warp_mul",
@@ -115,11 +123,19 @@ def grid_step(_context: Any) -> Any:
     return types.int64(), code
 
 
-def _extremum(comparison: str) -> Any:
-    """NumPy's minimum or maximum: NaN wins."""
+def _extremum(comparison: str, instruction: str = "") -> Any:
+    """NumPy's minimum or maximum: NaN wins.
+
+    Compute capability 8.0 has an instruction for float32 that does the same, but for the choice
+    between 0.0 and -0.0.
+    """
 
     def typer(_context: Any, x: Any, y: Any) -> Any:
         def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            if instruction and x == types.float32:
+                type_ = ir.FunctionType(ir.FloatType(), [ir.FloatType()] * 2)
+                text = f"{instruction}.NaN.f32 $0, $1, $2;"
+                return builder.asm(type_, text, "=f,f,f", args, False)
             if isinstance(x, types.Float):
                 better = builder.select(builder.fcmp_ordered(comparison, *args), *args)
                 return builder.select(
@@ -149,6 +165,8 @@ def bfloat(_context: Any, x: Any) -> Any:
 
 minimum = _extremum("<")
 maximum = _extremum(">")
+least = _extremum("<", "min")
+greatest = _extremum(">", "max")
 minimum_half = _extremum("<=")
 maximum_half = _extremum(">=")
 
@@ -484,22 +502,38 @@ def _max(x, y):  # type: ignore[no-untyped-def]
     return maximum(x, y)
 
 
+@cuda.jit(device=True)
+def _least(x, y):  # type: ignore[no-untyped-def]
+    return least(x, y)
+
+
+@cuda.jit(device=True)
+def _greatest(x, y):  # type: ignore[no-untyped-def]
+    return greatest(x, y)
+
+
 block_add = _block_reduction(_add, 0)
 block_mul = _block_reduction(_mul, 1)
 block_min = _block_reduction(_min, None)
 block_max = _block_reduction(_max, None)
+block_least = _block_reduction(_least, None)
+block_greatest = _block_reduction(_greatest, None)
 block_and = _block_reduction(_and, None)
 block_or = _block_reduction(_or, None)
 warp_add = _warp_reduction(_add)
 warp_mul = _warp_reduction(_mul)
 warp_min = _warp_reduction(_min)
 warp_max = _warp_reduction(_max)
+warp_least = _warp_reduction(_least)
+warp_greatest = _warp_reduction(_greatest)
 warp_and = _warp_reduction(_and)
 warp_or = _warp_reduction(_or)
 column_add = _column_reduction(_add)
 column_mul = _column_reduction(_mul)
 column_min = _column_reduction(_min)
 column_max = _column_reduction(_max)
+column_least = _column_reduction(_least)
+column_greatest = _column_reduction(_greatest)
 column_and = _column_reduction(_and)
 column_or = _column_reduction(_or)
 before_add = _block_scan(_add)

@@ -36,7 +36,6 @@ from jitcore.codegen.loops import (
     Break,
     Call,
     Comment,
-    Const,
     Continue,
     Do,
     Expr,
@@ -50,7 +49,7 @@ from jitcore.codegen.loops import (
     Var,
     While,
 )
-from jitcore.codegen.lowering.accumulators import identity
+from jitcore.codegen.lowering.accumulators import neutral
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -154,10 +153,8 @@ def share_scan(loop: For, names: set[str]) -> list[Stmt]:
     places, width = _vectors_of(loop)
     if places:
         may = Var(numbered("aligned", names), "bool")
-        is_begun, is_left = (
-            compare("ge", base, loop.start),
-            compare("le", add(base, step), loop.stop),
-        )
+        is_begun = TRUE if loop.start == ZERO else compare("ge", base, loop.start)
+        is_left = compare("le", add(base, step), loop.stop)
         before.append(Let(may, are_aligned(places, width)))
         whole = list(_Tile(loop, first, names, places, width).statements())
         own = [If(both(both(may, is_begun), is_left), whole, own)]
@@ -253,8 +250,8 @@ class _Tile:
         elements = [Var(numbered(f"{step.var.name}_part", self._names), dtype) for _ in range(EACH)]
         for lane, (element, is_real) in enumerate(zip(elements, self._is_real, strict=True)):
             value = self._of_lane(lane, step.element)
-            neutral = _neutral(step.op, dtype)
-            yield Let(element, value if is_real == TRUE else select(is_real, value, neutral))
+            absent = neutral(step.op, np.dtype(dtype))
+            yield Let(element, value if is_real == TRUE else select(is_real, value, absent))
         own: Expr = elements[0]
         for element in elements[1:]:
             own = Binary(step.op, own, element, dtype)
@@ -299,9 +296,3 @@ class _Tile:
 
     def _at(self, place: Place, lane: int) -> Expr:
         return add(place.offset, add(self._first, integer(lane)))
-
-
-def _neutral(op: str, dtype: str) -> Expr:
-    """What changes no number it is joined with: 0.0 would change -0.0."""
-    is_sum = op == "add" and np.dtype(dtype).kind == "f"
-    return Const(-0.0, dtype) if is_sum else identity(op, np.dtype(dtype))

@@ -6,12 +6,12 @@ little, it therefore takes several vectors, and asks for all before it waits for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from jitcore.codegen.cuda.kernels import WARP, ThreadFor, vector_width
+from jitcore.codegen.cuda.kernels import MAX_THREADS, WARP, Scope, ThreadFor, vector_width
 from jitcore.codegen.cuda.linear import depends_on, offset_from, stride_along
 from jitcore.codegen.cuda.nests import extent_of
 from jitcore.codegen.cuda.tuning import DEFAULT
@@ -61,6 +61,9 @@ __all__ = [
 
 FEW_LOADS = 2
 """A thread that loads from more places has enough bytes on their way with one vector of each."""
+
+TOGETHER: Mapping[Scope, int] = {"grid": WARP, "block": MAX_THREADS}
+"""Who may take several vectors at once, and for how many threads there has to be so much."""
 
 SINGLES = 4
 """Elements that a thread takes at once where no vectors lie."""
@@ -188,7 +191,7 @@ def _whole_vectors(loop: ThreadFor, lines: Lines, vectors_each: int) -> _Taken |
     vectors = [one for one in places if constant_part(first[one].offset) % width == 0]
     if not vectors or not _stored(lines.inner) <= set(vectors):
         return None
-    count = vectors_each if loop.scope == "grid" and _reads_little(lines.inner) else 1
+    count = vectors_each if loop.scope in TOGETHER and _reads_little(lines.inner) else 1
     if not _has_whole(loop, width, count):
         count = 1
     if width < 2 or not _has_whole(loop, width, count):
@@ -278,8 +281,8 @@ def _reads_little(loop: For) -> bool:
 
 
 def _has_whole(loop: ThreadFor, width: int, count: int) -> bool:
-    """Whether there may be so many elements as a warp takes, or a thread, at once."""
-    least = width * count * (WARP if count > 1 else 1)
+    """Whether there may be so many elements as a thread takes, or several threads, at once."""
+    least = width * count * (TOGETHER.get(loop.scope, 1) if count > 1 else 1)
     return not isinstance(loop.stop, Const) or loop.stop.value >= least
 
 

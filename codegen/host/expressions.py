@@ -384,8 +384,7 @@ class Expressions:
     # Calls
 
     def _call(self, node: Node) -> Text:
-        callee = node.inputs[0]
-        return Text(f"{self.primary(callee)}({', '.join(self.arguments(node, 1))})")
+        return self._called(node, self.primary(node.inputs[0]))
 
     def _call_method(self, node: Node) -> Text:
         name = node.attributes["name"]
@@ -393,7 +392,15 @@ class Expressions:
         if method is None:
             function = self.globals.builtin("getattr")
             method = f"{function}({self.at(node.inputs[0])}, {name!r})"
-        return Text(f"{method}({', '.join(self.arguments(node, 1, ('name',)))})")
+        return self._called(node, method)
+
+    def _called(self, node: Node, callee: str) -> Text:
+        """A call, through what chooses the form of a method where there is something."""
+        arguments = self.arguments(node, 1, ("name",))
+        caller = node.attributes.get("caller")
+        if caller is not None:
+            callee, arguments = self.globals.add("call", caller), [callee, *arguments]
+        return Text(f"{callee}({', '.join(arguments)})")
 
     def _call_numpy(self, node: Node) -> Text:
         name = node.attributes["name"]

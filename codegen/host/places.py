@@ -12,7 +12,7 @@ import linecache
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import TypeVar
 
 from jitcore.ir.graph import SourceRange
@@ -117,20 +117,24 @@ def _joined(first: TracebackType, rest: TracebackType | None) -> TracebackType:
 
 def _frame_at(where: SourceRange) -> TracebackType:
     """The traceback of an exception that is raised at a place by code made for that."""
+    # Not kept: its frame holds those of all callers.
+    try:
+        exec(_raising_code(where, _function_at(where)), {"error": _Marker})
+    except _Marker as marker:
+        assert marker.__traceback__ is not None and marker.__traceback__.tb_next is not None
+        return marker.__traceback__.tb_next
+    raise AssertionError("internal error: the code of a place does not raise")
+
+
+@lru_cache(maxsize=256)
+def _raising_code(where: SourceRange, name: str) -> CodeType:
     raising = ast.Raise(ast.Name("error", ast.Load()))
     for node in ast.walk(raising):
         if isinstance(node, ast.stmt | ast.expr):
             node.lineno, node.col_offset = where.line, where.column
             node.end_lineno, node.end_col_offset = where.end_line, where.end_column
     code = compile(ast.Module([raising], []), where.file, "exec")
-    name = _function_at(where)
-    code = code.replace(co_name=name, co_qualname=name)
-    try:
-        exec(code, {"error": _Marker})
-    except _Marker as marker:
-        assert marker.__traceback__ is not None and marker.__traceback__.tb_next is not None
-        return marker.__traceback__.tb_next
-    raise AssertionError("internal error: the code of a place does not raise")
+    return code.replace(co_name=name, co_qualname=name)
 
 
 class _Marker(Exception):

@@ -56,6 +56,7 @@ __all__ = [
     "identity",
     "is_better",
     "kept_in",
+    "neutral",
 ]
 
 SUM_BLOCK = 256
@@ -506,6 +507,12 @@ def identity(op: str, dtype: np.dtype[Any]) -> Expr:
         return constant(np.inf if op == "min" else -np.inf, dtype)
     limits = np.iinfo(dtype)
     return constant(limits.max if op == "min" else limits.min, dtype)
+
+
+def neutral(op: str, dtype: np.dtype[Any]) -> Expr:
+    """What changes nothing under ``op``, to the bit: adding 0.0 would change -0.0."""
+    is_sum = op == "add" and dtype.kind == "f"
+    return constant(-0.0, dtype) if is_sum else identity(op, dtype)
 
 
 def combine(op: str, x: Expr, y: Expr, dtype: np.dtype[Any], *, reassoc: bool = True) -> Expr:

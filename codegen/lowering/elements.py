@@ -12,11 +12,13 @@ from jitcore.codegen.lowering.arithmetic import (
     ZERO,
     add,
     cast,
+    compare,
     constant,
     expression_dtype,
     integer,
     multiply,
     select,
+    subtract,
 )
 from jitcore.codegen.lowering.broadcasting import Modes, stretched
 from jitcore.codegen.lowering.kinds import SCALARS
@@ -340,10 +342,37 @@ def _part(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     return element.im if lazy.detail else element.re
 
 
+def _rolled(elements: Elements, lazy: Lazy, index: Index) -> Pull:
+    """Places before the shift come from the other end; `loop_passes.range_cuts` cuts there."""
+    (base,) = lazy.operands
+    places: list[Expr] = []
+    for entry, dim, shift in zip(index.entries, lazy.dims, lazy.detail, strict=True):
+        if shift == 0:
+            places.append(entry)
+            continue
+        wrapped = add(entry, subtract(dim, integer(shift)))
+        place = select(compare("lt", entry, integer(shift)), wrapped, add(entry, integer(-shift)))
+        places.append(elements.lowering.emitter.hoisted("place", place))
+    element = yield base, uncollapsed(places)
+    return element
+
+
 def _gather(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     base, places = lazy.detail
     element = yield base, places(elements, index.entries)
     return element
+
+
+def _narrow_product(elements: Elements, lazy: Lazy, index: Index) -> Pull:
+    """A row times a column: ``detail`` joins their elements."""
+    x, y = lazy.operands
+    *row, column = index.entries
+    left: list[Element] = []
+    right: list[Element] = []
+    for k in range(y.dims[0].value):
+        left.append((yield x, uncollapsed([*row, integer(k)])))
+        right.append((yield y, uncollapsed([integer(k), column])))
+    return lazy.detail(left, right)
 
 
 ElementRule = Callable[[Elements, Lazy, Index], Pull]
@@ -357,6 +386,8 @@ _RULES: dict[str, ElementRule] = {
     "np::copy": _same,
     "np::iota": _iota,
     "np::gather": _gather,
+    "np::rolled": _rolled,
+    "np::narrow_product": _narrow_product,
     "np::view": _view,
     "np::transpose": _transpose,
     "np::real": _part,

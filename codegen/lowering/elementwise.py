@@ -228,6 +228,12 @@ def _copy(lowering: Lowering, node: Node) -> Operand:
     return _delivered(lowering, node, as_copy(node, base))
 
 
+def _rolled(lowering: Lowering, node: Node) -> Operand:
+    base = lowering.array(node.inputs[0])
+    lazy = Lazy(node, (base,), base.dims, base.dtype, detail=node.attributes["shifts"])
+    return _delivered(lowering, node, lazy)
+
+
 def _listed(lowering: Lowering, node: Node) -> Operand:
     elements = lowering.array(node.inputs[0])
     if elements.dtype != np.float64:
@@ -273,6 +279,7 @@ RULES: dict[str, Rule] = {
     "np::iota": _iota,
     "np::empty": _empty,
     "np::copy": _copy,
+    "np::rolled": _rolled,
     "np::listed": _listed,
     "np::item": _item,
 }

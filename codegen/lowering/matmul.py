@@ -28,7 +28,7 @@ from jitcore.codegen.lowering.blas_calls import Matrix, blas_pays, call_blas, do
 from jitcore.codegen.lowering.broadcasting import Modes, broadcast_extents, define_dims, stretched
 from jitcore.codegen.lowering.elements import Elements, load, store, uncollapsed
 from jitcore.codegen.lowering.nest import collapse, nest
-from jitcore.codegen.lowering.operands import ArrayRef, Element, Operand, Pair
+from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand, Pair
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.walks import reduce_elements
@@ -391,4 +391,19 @@ def _by_rows(lowering: Lowering, product: Product, target: ArrayRef, count: int)
                 store(lowering, target, index, combined("add", load(target, index), term, dtype))
 
 
-RULES: dict[str, Rule] = {"np::matmul": _matmul}
+def _narrow_product(lowering: Lowering, node: Node) -> Operand:
+    """A product whose elements are computed where they are read."""
+    if not lowering.is_lazy:
+        return _matmul(lowering, node)
+    x, y = (lowering.array(value) for value in node.inputs)
+    dims = define_dims(lowering, node.output, [*x.dims[:-1], y.dims[1]])
+    return Lazy(
+        node,
+        (x, y),
+        dims,
+        x.dtype,
+        detail=lambda left, right: _sum_of_products(left, right, x.dtype),
+    )
+
+
+RULES: dict[str, Rule] = {"np::matmul": _matmul, "np::narrow_product": _narrow_product}

@@ -236,6 +236,7 @@ def _of_broadcast(lazy: Lazy) -> Order:
 
 _RULES: dict[str, Callable[[Lazy], Order]] = {
     "np::copy": _of_copy,
+    "np::rolled": _of_copy,
     "np::full": _of_full,
     "np::view": _of_view,
     "np::transpose": _of_transpose,

@@ -22,11 +22,13 @@ from jitcore.codegen.lowering.arithmetic import (
     integer,
     product,
     select,
+    subtract,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims
 from jitcore.codegen.lowering.elements import Elements, Index, load, store
 from jitcore.codegen.lowering.evaluation import Evaluation, Reduction, Walk, divided, freedom_of
 from jitcore.codegen.lowering.known_means import known_means
+from jitcore.codegen.lowering.narrow_rows import join_by_lanes
 from jitcore.codegen.lowering.nest import INDEX_NAMES, blocks_of_columns, collapse, nest
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
@@ -195,12 +197,28 @@ def _reduce_rows(
                 store(lowering, target, index, joined)
 
         *slower, rows = axes.of(reduced=True)
+        taken: Expr = ZERO
+        if axes.is_reduced == (True, False) and _is_in_any_order(op, target.dtype):
+            taken = join_by_lanes(
+                lowering,
+                reduction.operand,
+                axes.extents,
+                target,
+                groups,
+                _start(op, target.dtype),
+                lambda x, y: _joined(op, x, y, target.dtype),
+            )
         with nest(lowering, slower) as places:
-            whole = multiple_of(rows, ROWS_AT_ONCE)
-            for start, stop, count in ((ZERO, whole, ROWS_AT_ONCE), (whole, rows, 1)):
+            whole = add(taken, multiple_of(subtract(rows, taken), ROWS_AT_ONCE))
+            for start, stop, count in ((taken, whole, ROWS_AT_ONCE), (whole, rows, 1)):
                 if start != stop:
                     with emitter.loop("k", start, stop, step=count) as first:
                         take(places.entries, first, count)
+
+
+def _is_in_any_order(op: str, dtype: np.dtype[Any]) -> bool:
+    """Whether the order in which elements are joined changes no more than the sign of a zero."""
+    return dtype.kind != "c" and (op in ("min", "max", "or", "and") or dtype.kind != "f")
 
 
 def _start(op: str, dtype: np.dtype[Any]) -> Element:

@@ -36,6 +36,7 @@ from jitcore.codegen.lowering.operands import (
 from jitcore.codegen.lowering.state import NULL, Lowering
 from jitcore.codegen.runtime.generators import is_known
 from jitcore.ir.graph import Value
+from jitcore.ir.held_lists import HeldListType
 from jitcore.ir.types import (
     BOOL,
     CHARACTER,
@@ -157,7 +158,8 @@ class Parameters:
         pointer = self._param(f"{name}_list", "ptr")
         dtypes = type_.dtypes
         has_objects = isinstance(type_, ObjectListType)
-        if isinstance(type_, ListType) and isinstance(type_.element, ListType):
+        is_read_here = isinstance(type_, ListType) and isinstance(type_.element, ListType)
+        if is_read_here or isinstance(type_, HeldListType):
             self._count_work()
         if not dtypes and not has_objects:
             return ListRef(pointer, (), ZERO, number)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import nan
 
+import numpy as np
+
 from jitcore.codegen.loops import Expr, Var
-from jitcore.codegen.lowering.accumulators import identity
+from jitcore.codegen.lowering.accumulators import identity, neutral
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -67,7 +69,11 @@ def _scan(lowering: Lowering, node: Node) -> Operand:
 def _by_variables(
     lowering: Lowering, operand: Operand, target: ArrayRef, op: str, axis: int
 ) -> None:
-    """The running value stays in a variable; it begins as the first element itself."""
+    """The running value stays in a variable.
+
+    It begins as the first element itself, or on devices, whose threads share all elements alike, as
+    what changes no element.
+    """
     elements = Elements(lowering)
     emitter = lowering.emitter
     length = target.dims[axis]
@@ -80,13 +86,15 @@ def _by_variables(
         if _is_float_extremum(lowering, target, op):
             _running_extremum(lowering, operand, target, op, lambda place: at(outer, place), length)
             return
-        running = _variables(lowering, target)
-        with emitter.branch(compare("gt", length, ZERO)):
-            first = at(outer, ZERO)
-            value = Elements(lowering)(operand, first)
-            _assign(lowering, running, value)
-            store(lowering, target, first, value)
-        with emitter.loop("k", ONE, length) as k:
+        begin = _neutral(lowering, target, op)
+        running = _variables(lowering, target, begin)
+        if begin is None:
+            with emitter.branch(compare("gt", length, ZERO)):
+                first = at(outer, ZERO)
+                value = Elements(lowering)(operand, first)
+                _assign(lowering, running, value)
+                store(lowering, target, first, value)
+        with emitter.loop("k", ONE if begin is None else ZERO, length) as k:
             index = at(outer, k)
             value = combined(op, _value(running), elements(operand, index), target.dtype)
             bound = elements.bind("running", value, "")
@@ -125,12 +133,20 @@ def _running_extremum(
         store(lowering, target, at(k), value)
 
 
-def _variables(lowering: Lowering, target: ArrayRef) -> tuple[Var, ...]:
-    zero = constant(0, expression_dtype(target.dtype))
+def _neutral(lowering: Lowering, target: ArrayRef, op: str) -> Expr | None:
+    """What a scan on a device begins with; None where the first element has to be that."""
+    is_complex = target.dtype.kind == "c"
+    if not lowering.target.is_device or (is_complex and op != "add"):
+        return None
+    return neutral(op, np.dtype(expression_dtype(target.dtype)))
+
+
+def _variables(lowering: Lowering, target: ArrayRef, begin: Expr | None) -> tuple[Var, ...]:
+    value = constant(0, expression_dtype(target.dtype)) if begin is None else begin
     mutable = lowering.emitter.mutable
     if target.dtype.kind == "c":
-        return mutable("running_re", zero), mutable("running_im", zero)
-    return (mutable("running", zero),)
+        return mutable("running_re", value), mutable("running_im", value)
+    return (mutable("running", value),)
 
 
 def _value(variables: tuple[Var, ...]) -> Element:

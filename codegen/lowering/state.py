@@ -153,8 +153,8 @@ class Lowering:
     Parameters
     ----------
     graph : Graph
-    rules : mapping of str to Rule
-        By node kind.
+    rule_of : callable
+        The rule for a kind of node, None where there is none.
     materialize : callable
         Computes a lazy value into memory of its own.
     target : Target
@@ -163,12 +163,12 @@ class Lowering:
     def __init__(
         self,
         graph: Graph,
-        rules: Mapping[str, Rule],
+        rule_of: Callable[[str], Rule | None],
         materialize: Materialize,
         target: Target = CPU,
     ) -> None:
         self.target = target
-        self.rules = rules
+        self.rule_of = rule_of
         self.has_float16 = target.is_device or converts_float16()
         self.emitter = Emitter()
         self.ranges = Ranges()
@@ -309,7 +309,7 @@ class Lowering:
         if node.kind not in _SILENT:
             self.comment(node.source)
         try:
-            rule = self.rules.get(node.kind)
+            rule = self.rule_of(node.kind)
             if rule is None:
                 raise NotNative(f"{node.kind} has no native form")
             if not self.has_float16 and is_on_float16(node):
@@ -400,9 +400,6 @@ class Lowering:
     def _leave(
         self, exception: type[BaseException] | None, message: str, payload: Sequence[Expr]
     ) -> None:
-        for owners in reversed(self._owners):
-            for owner in reversed(owners):
-                self._drop(owner)
         if len(payload) > MAX_PAYLOAD:
             message, payload = message.partition("{")[0].rstrip(" (["), ()
         site = ErrorSite(exception, message, len(payload), self.source, self.has_written)
@@ -410,6 +407,10 @@ class Lowering:
             self.emitter.emit(Store(RESULTS, integer(number), value, "results"))
         for number, word in enumerate(self.noted_words if self.has_written else ()):
             self.leave_in_slot(MAX_PAYLOAD + number, word)
+        # Nothing stands between what is dropped and the end, which errors therefore share.
+        for owners in reversed(self._owners):
+            for owner in reversed(owners):
+                self._drop(owner)
         number = self.sites.setdefault(site, len(self.sites) + 1)
         self.emitter.emit(Return(integer(number)))
 

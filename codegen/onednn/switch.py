@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jitcore.codegen.onednn import library as api
+from importlib import import_module
+from typing import Any
 
 __all__ = ["enable_onednn_fusion", "onednn_fusion_enabled"]
 
@@ -49,6 +50,8 @@ def enable_onednn_fusion(enabled: bool) -> None:
     False
     """
     global _enabled
+    # Each process asks whether it is on, and few turn it on.
+    api: Any = import_module("jitcore.codegen.onednn.library")
     path = api.find_library() if enabled else None
     if enabled and path is None:
         raise RuntimeError(

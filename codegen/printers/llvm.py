@@ -39,6 +39,7 @@ from jitcore.codegen.loops import (
     While,
 )
 from jitcore.codegen.printers.alias_scopes import alias_scopes
+from jitcore.codegen.printers.exits import Exits, drops_at_end
 from jitcore.codegen.printers.llvm_instructions import (
     Instructions,
     alignment,
@@ -50,7 +51,6 @@ from jitcore.codegen.printers.llvm_instructions import (
 )
 from jitcore.codegen.printers.llvm_module import Definition, Module, inlining
 from jitcore.codegen.printers.loop_hints import loop_hints, read_again
-from jitcore.codegen.printers.short_choices import is_short_choice
 from jitcore.codegen.printers.side_by_side import SideBySide, only_vector_loops, short_steps
 from jitcore.codegen.printers.vector_calls import VectorCalls, is_called, vector_calls
 from jitcore.codegen.printers.vector_loops import Surroundings, VectorLoop, is_vector_loop
@@ -148,6 +148,7 @@ class _FunctionPrinter:
         self._allocas: list[str] = []
         self._variables: ChainMap[str, str] = ChainMap()
         self._slots: set[str] = set()
+        self._exits = Exits(self._code)
         self._loops: list[tuple[str, str]] = []
         self._calls: VectorCalls | None = None
         self._read_again: set[int] = set()
@@ -203,7 +204,8 @@ class _FunctionPrinter:
             f"{linkage} {memory_type(function.result)} @{function.name}"
             f"({', '.join(params)}) {inline}#0 {{"
         )
-        text = "\n".join([header, "entry:", *self._allocas, *self._code.lines, "}"])
+        lines = [*self._exits.allocas, *self._allocas, *self._code.lines, *self._exits.lines]
+        text = "\n".join([header, "entry:", *lines, "}"])
         return Definition(text, self._is_final and not self._allocas)
 
     def _finish(self) -> None:
@@ -239,11 +241,16 @@ class _FunctionPrinter:
 
     def _append(self, statements: Sequence[Stmt]) -> None:
         self._read_again |= read_again(statements)
-        for statement in statements:
+        drops = drops_at_end(statements) if self._function.result == "int64" else []
+        for statement in statements[: -1 - len(drops)] if drops else statements:
             if self._terminated:
                 return
             self._is_final = self._is_final and isinstance(statement, Let | For | Comment)
             self._statements[type(statement)](statement)
+        if drops and not self._terminated:
+            self._is_final = False
+            held = [self._variables[one.name] for one in drops]
+            self._terminate(self._exits.leave(drops, held, self._slots, statements[-1]))
 
     # Statements
 
@@ -459,7 +466,9 @@ class _FunctionPrinter:
         then, orelse, end = (f"if{number}.{part}" for part in ("then", "else", "end"))
         other = orelse if statement.orelse else end
         condition = self._expression(statement.condition)
-        self._terminate(f"br i1 {condition}, label %{then}, label %{other}{self._odds(statement)}")
+        self._terminate(
+            f"br i1 {condition}, label %{then}, label %{other}{self._module.odds(statement)}"
+        )
         self._label(then)
         self._statement_list(statement.then)
         reaches_end = not self._terminated or not statement.orelse
@@ -471,14 +480,6 @@ class _FunctionPrinter:
             self._terminate(f"br label %{end}")
         if reaches_end:
             self._label(end)
-
-    def _odds(self, statement: If) -> str:
-        """What LLVM is told about a condition."""
-        if statement.unlikely:
-            return f", !prof {self._module.unlikely()}"
-        if is_short_choice(statement):
-            return f", !unpredictable {self._module.unpredictable()}"
-        return ""
 
     def _break(self, _: Break) -> None:
         self._terminate(f"br label %{self._loops[-1][1]}")

@@ -12,8 +12,9 @@ from functools import partial
 from jitcore.codegen import vecmath
 from jitcore.codegen.engine import Effort, add_library
 from jitcore.codegen.loop_passes.traversal import has_loops
-from jitcore.codegen.loops import For, Function
+from jitcore.codegen.loops import For, Function, If
 from jitcore.codegen.printers.llvm_instructions import identifier, memory_type
+from jitcore.codegen.printers.short_choices import is_short_choice
 from jitcore.codegen.printers.side_by_side import MOST_OPERATIONS, SideBySide, side_by_side
 from jitcore.codegen.printers.vector_calls import (
     VectorCalls,
@@ -131,6 +132,12 @@ class Module:
         if not self._unpredictable:
             self._unpredictable = self.metadata("!{}")
         return self._unpredictable
+
+    def odds(self, statement: If) -> str:
+        """What LLVM is told about a condition."""
+        if statement.unlikely:
+            return f", !prof {self.unlikely()}"
+        return f", !unpredictable {self.unpredictable()}" if is_short_choice(statement) else ""
 
     def side_by_side(self, loop: For) -> SideBySide | None:
         """How many vectors of a long straight line are computed side by side, if several are."""

@@ -41,6 +41,9 @@ _OTHER_FORMS = {
     "accumulate_min": "minimum",
     "accumulate_max": "maximum",
 }
+_SINCE_80 = {"accumulate_min": "least", "accumulate_max": "greatest", "bfloat": "bfloat"}
+"""Primitives that are an instruction from compute capability 8.0 on."""
+
 _EXCHANGED = frozenset({"int32", "int64", "float16", "float32", "float64"})
 """What threads tell each other as it is; a float16 is a float32 then."""
 
@@ -94,21 +97,27 @@ class _Module(SourceModule):
 
     def __init__(self, capability: tuple[int, int]) -> None:
         super().__init__(_KernelPrinter, "@cuda.jit(device=True)", "cuda")
-        self._rounds_bfloat16 = capability >= (8, 0)
+        self.is_80 = capability >= (8, 0)
         self._device: set[str] = set()
         self._products: set[str] = set()
+        self._calls_libdevice = False
 
     def primitive(self, name: str) -> str:
         """Import a primitive; some have another form on devices."""
         other = _OTHER_FORMS.get(name)
-        if name == "bfloat" and self._rounds_bfloat16:
-            other = name
+        if self.is_80:
+            other = _SINCE_80.get(name, other)
         return super().primitive(name) if other is None else self.device_primitive(other)
 
     def device_primitive(self, name: str) -> str:
         """Import a primitive that only devices have."""
         self._device.add(name)
         return name
+
+    def external(self, name: str, result: str, params: Sequence[str]) -> str:
+        """Import what has C's functions on devices; gives the name of one in the source."""
+        self._calls_libdevice = True
+        return f"libdevice.{name}"
 
     def product(self, dtype: str) -> str:
         """Import the product of matrices of a dtype."""
@@ -119,6 +128,8 @@ class _Module(SourceModule):
     def imports(self) -> list[tuple[str, Sequence[str]]]:
         """The modules of primitives, and what is imported from each."""
         found = super().imports()
+        if self._calls_libdevice:
+            found.insert(0, ("numba.cuda", ["libdevice"]))
         if self._device:
             found.append(("jitcore.codegen.cuda.primitives", sorted(self._device)))
         if self._products:
@@ -191,8 +202,11 @@ class _KernelPrinter(FunctionPrinter):
 
     def _block_reduction(self, name: str, expression: Call) -> str:
         """The threads of a warp exchange signed words; other values travel as such."""
-        function = self._module.device_primitive(name)
         x, dtype = self._expression(expression.args[0]), expression.dtype
+        team, _, op = name.partition("_")
+        if self._module.is_80 and team != "before" and dtype in ("float16", "float32"):
+            name = f"{team}_{_SINCE_80.get(f'accumulate_{op}', op)}"
+        function = self._module.device_primitive(name)
         own = self._convert_to(dtype)
         if dtype in _EXCHANGED:
             return f"{function}({x}, {own})"

@@ -82,7 +82,7 @@ _OTHER_PRIMITIVES = {
 }
 _RESERVED = frozenset(
     {*_RENAMED.values(), *_FLOAT_OPS, *_INTEGER_OPS, *_OVERFLOWS, *_OTHER_PRIMITIVES}
-    | {*BITS, "boolean", "cuda", "njit", "types", "range", "inf", "nan"}
+    | {*BITS, "boolean", "cuda", "libdevice", "njit", "types", "range", "inf", "nan"}
 )
 _NOT_IDENTIFIER = re.compile(r"[^A-Za-z0-9_]|^(?=[0-9])")
 

@@ -1,11 +1,9 @@
-"""The C functions and the allocation that native code calls.
+"""The C functions that native code calls.
 
 CPython's functions are known to the engine under their own names, ours begin with ``jc_``:
 
 ============================== =====================================================================
-``jc_empty``                   a new array from (dtype number, order, ndim, d0 … d7); null and no
-                               exception where there is no memory; see ``order_number``
-``jc_incref``, ``jc_decref``   take and drop a reference to what ``jc_empty`` made, null is fine
+``jc_empty`` and the like      arrays, see ``runtime.arrays``
 ``jc_tuple`` and the like      what results are put into, see ``runtime.objects``
 ``jc_scalar``                  a NumPy scalar from its type and the bits of its value
 ``jc_complex128``              the same from the bits of both parts
@@ -14,8 +12,6 @@ CPython's functions are known to the engine under their own names, ours begin wi
 ``jc_float_errors_matter``     whether ``np.errstate`` asks for more than warnings
 ``jc_read_ints`` and the like  lists, see ``runtime.lists``
 ============================== =====================================================================
-
-The first three may be called with and without the GIL: native functions that take long run without.
 """
 
 from __future__ import annotations
@@ -26,26 +22,18 @@ import importlib
 import threading
 from typing import Any
 
-import numpy as np
-
 from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
-from jitcore.codegen.entries.layout import (
-    DTYPE_CHARS,
-    SCALAR_VALUE,
-    fill_table,
-    scalar_alloc,
-    word_at,
-)
+from jitcore.codegen.entries.layout import SCALAR_VALUE, fill_table, scalar_alloc, word_at
+from jitcore.codegen.runtime.arrays import add_array_functions
 from jitcore.codegen.runtime.lists import add_list_functions
 from jitcore.codegen.runtime.object_lists import add_object_list_functions
 from jitcore.codegen.runtime.objects import add_object_functions
 from jitcore.codegen.runtime.programs import add_program_functions
 from jitcore.codegen.runtime.references import add_reference_functions
 from jitcore.codegen.runtime.shared_lists import add_shared_list_functions
-from jitcore.codegen.runtime.temporaries import LEAST_POOLED, make_array_handler, make_temporaries
+from jitcore.codegen.runtime.temporaries import temporaries
 
 __all__ = [
-    "MAX_RANK",
     "ensure_runtime",
     "forget_native_call",
     "function_address",
@@ -53,9 +41,6 @@ __all__ = [
     "memory_in_use",
     "most_memory_in_use",
 ]
-
-MAX_RANK = 8
-"""The number of axes ``jc_empty`` has parameters for."""
 
 _multiarray: Any = importlib.import_module("numpy._core._multiarray_umath")
 
@@ -105,126 +90,10 @@ _SET_HANDLER = 304
 """The places of ``PyArray_Empty``, ``PyArray_NewFromDescr``, ``PyArray_SetBaseObject`` and
 ``PyDataMem_SetHandler`` in NumPy's C-API table."""
 
-_ALLOCATION = """
-@jc_objects = dso_local global [{objects} x ptr] zeroinitializer
-declare ptr @jc_array_empty(i32, ptr, ptr, i32)
-declare ptr @jc_array_handler(ptr)
-declare ptr @jc_array_new(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
-declare void @Py_IncRef(ptr)
+_DECLARATIONS = """
+@jc_objects = dso_local global [2 x ptr] zeroinitializer
 declare void @Py_DecRef(ptr)
 declare void @PyErr_Clear()
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-
-define internal ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
-entry:
-  %shape = alloca [{rank} x i64]
-  %strides = alloca [{rank} x i64]
-{stores}
-  %slot = getelementptr ptr, ptr @jc_objects, i64 %dtype
-  %descr = load ptr, ptr %slot
-  call void @Py_IncRef(ptr %descr)
-  %nd = trunc i64 %ndim to i32
-  %plain = icmp ule i64 %order, 1
-  br i1 %plain, label %empty, label %rearranged
-empty:
-  %fortran = trunc i64 %order to i32
-  %ordered = call ptr @jc_array_empty(i32 %nd, ptr %shape, ptr %descr, i32 %fortran)
-  br label %made
-rearranged:
-  %itemsize = and i64 %order, 255
-  %axes = lshr i64 %order, 8
-  br label %axis
-axis:
-  %place = phi i64 [ 0, %rearranged ], [ %next.place, %axis ]
-  %left = phi i64 [ %axes, %rearranged ], [ %next.left, %axis ]
-  %stride = phi i64 [ %itemsize, %rearranged ], [ %next.stride, %axis ]
-  %number = and i64 %left, 15
-  %at.stride = getelementptr i64, ptr %strides, i64 %number
-  store i64 %stride, ptr %at.stride
-  %at.extent = getelementptr i64, ptr %shape, i64 %number
-  %extent = load i64, ptr %at.extent
-  %next.stride = mul i64 %stride, %extent
-  %next.left = lshr i64 %left, 4
-  %next.place = add i64 %place, 1
-  %more = icmp slt i64 %next.place, %ndim
-  br i1 %more, label %axis, label %new
-new:
-  %type.slot = getelementptr ptr, ptr @jc_objects, i64 {array_type}
-  %type = load ptr, ptr %type.slot
-  %strided = call ptr @jc_array_new(ptr %type, ptr %descr, i32 %nd, ptr %shape, ptr %strides,
-    ptr null, i32 0, ptr null)
-  br label %made
-made:
-  %array = phi ptr [ %ordered, %empty ], [ %strided, %new ]
-  %failed = icmp eq ptr %array, null
-  br i1 %failed, label %failure, label %success
-failure:
-  call void @PyErr_Clear()
-  ret ptr null
-success:
-  ret ptr %array
-}}
-
-define ptr @jc_empty(i64 %dtype, i64 %order, i64 %ndim, {dims}) {{
-entry:
-  %state = call i32 @PyGILState_Ensure()
-{product}
-  %is.large = icmp uge i64 %n{last}, {large}
-  br i1 %is.large, label %pooled, label %plain
-plain:
-  %small = call ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims})
-  br label %done
-pooled:
-  %handler.slot = getelementptr ptr, ptr @jc_objects, i64 {handler}
-  %handler = load ptr, ptr %handler.slot
-  %before = call ptr @jc_array_handler(ptr %handler)
-  %large = call ptr @new_array(i64 %dtype, i64 %order, i64 %ndim, {dims})
-  %ours = call ptr @jc_array_handler(ptr %before)
-  call void @Py_DecRef(ptr %ours)
-  call void @Py_DecRef(ptr %before)
-  br label %done
-done:
-  %array = phi ptr [ %small, %plain ], [ %large, %pooled ]
-  call void @PyGILState_Release(i32 %state)
-  ret ptr %array
-}}
-
-; The objects are arrays that jc_empty has made and that have not been returned: nobody else counts
-; their references, so that no GIL is needed until the last one goes.
-define void @jc_incref(ptr %object) {{
-entry:
-  %null = icmp eq ptr %object, null
-  br i1 %null, label %done, label %count
-count:
-  %references = load i64, ptr %object
-  %more = add i64 %references, 1
-  store i64 %more, ptr %object
-  br label %done
-done:
-  ret void
-}}
-
-define void @jc_decref(ptr %object) {{
-entry:
-  %null = icmp eq ptr %object, null
-  br i1 %null, label %done, label %look
-look:
-  %references = load i64, ptr %object
-  %shared = icmp ugt i64 %references, 1
-  br i1 %shared, label %count, label %last
-count:
-  %less = sub i64 %references, 1
-  store i64 %less, ptr %object
-  br label %done
-last:
-  %state = call i32 @PyGILState_Ensure()
-  call void @Py_DecRef(ptr %object)
-  call void @PyGILState_Release(i32 %state)
-  br label %done
-done:
-  ret void
-}}
 """
 
 _ERRORS = """
@@ -270,7 +139,7 @@ define i1 @jc_float_errors_matter() {
 entry:
   %found = alloca ptr
   store ptr null, ptr %found
-  %variable.slot = getelementptr ptr, ptr @jc_objects, i64 ERROR_STATE
+  %variable.slot = getelementptr ptr, ptr @jc_objects, i64 0
   %variable = load ptr, ptr %variable.slot
   %default.slot = getelementptr ptr, ptr %variable.slot, i64 1
   %default = load ptr, ptr %default.slot
@@ -345,23 +214,11 @@ done:
 
 _RUNTIME_SYMBOLS = (
     "jc_complex128",
-    "jc_decref",
-    "jc_empty",
     "jc_error",
     "jc_float_errors_matter",
-    "jc_incref",
     "jc_note_call",
     "jc_scalar",
 )
-
-_ERROR_STATE = 32
-"""Behind the dtypes by their numbers: NumPy's context variable and its default value."""
-
-_ARRAY_TYPE = _ERROR_STATE + 2
-"""The type ``ndarray``."""
-
-_ARRAY_HANDLER = _ARRAY_TYPE + 1
-"""And what gives large arrays their memory."""
 
 
 def function_address(name: str) -> int:
@@ -388,35 +245,8 @@ def _add_python_symbols() -> None:
 
 
 def _runtime_text() -> str:
-    dims = ", ".join(f"i64 %d{axis}" for axis in range(MAX_RANK))
-    stores = "\n".join(
-        f"  %p{axis} = getelementptr i64, ptr %shape, i64 {axis}\n"
-        f"  store i64 %d{axis}, ptr %p{axis}"
-        for axis in range(MAX_RANK)
-    )
-    product = "\n".join(
-        f"  %n{axis} = mul i64 {f'%n{axis - 1}' if axis else '1'}, %d{axis}"
-        for axis in range(MAX_RANK)
-    )
-    text = _ALLOCATION.format(
-        dims=dims,
-        stores=stores,
-        rank=MAX_RANK,
-        last=MAX_RANK - 1,
-        product=product,
-        large=LEAST_POOLED,
-        objects=_ARRAY_HANDLER + 1,
-        array_type=_ARRAY_TYPE,
-        handler=_ARRAY_HANDLER,
-    )
-    text += _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
-    numbers = {
-        "SCALAR_VALUE": SCALAR_VALUE,
-        "ERROR_STATE": _ERROR_STATE,
-    }
-    for name, number in numbers.items():
-        text = text.replace(name, str(number))
-    return text
+    text = _DECLARATIONS + _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
+    return text.replace("SCALAR_VALUE", str(SCALAR_VALUE))
 
 
 class _Runtime:
@@ -424,18 +254,14 @@ class _Runtime:
 
     def __init__(self) -> None:
         _add_python_symbols()
-        self.module: CompiledModule = compile_module(_runtime_text(), name="runtime", effort="code")
-        self.temporaries = make_temporaries()
-        dtypes = [np.dtype(char) for char in DTYPE_CHARS]
-        self.objects: dict[int, Any] = {dtype.num: dtype for dtype in dtypes}
+        self.module: CompiledModule = compile_module(_runtime_text(), name="runtime", effort="none")
         variable = _multiarray._extobj_contextvar
-        self.objects[_ERROR_STATE] = variable
-        self.objects[_ERROR_STATE + 1] = contextvars.Context().run(variable.get)
-        self.objects[_ARRAY_TYPE] = np.ndarray
-        self.objects[_ARRAY_HANDLER] = make_array_handler(self.temporaries)
+        default = contextvars.Context().run(variable.get)
+        self.objects: dict[int, Any] = {0: variable, 1: default}
         fill_table(self.module.address("jc_objects"), self.objects)
         for name in _RUNTIME_SYMBOLS:
             add_symbol(name, self.module.address(name))
+        add_array_functions()
         add_list_functions()
         add_object_functions()
         add_object_list_functions()
@@ -470,8 +296,7 @@ def most_memory_in_use() -> int:
 
 def _ask(name: str) -> int:
     ensure_runtime()
-    assert _runtime is not None
-    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(_runtime.temporaries.address(name))())
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(temporaries().address(name))())
 
 
 def last_native_call() -> int:

@@ -19,11 +19,24 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from functools import cache
 from typing import Any
 
-from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
+from jitcore.codegen.engine import (
+    CompiledModule,
+    add_maker,
+    add_symbol,
+    compile_module,
+    compiler_lock,
+)
 
-__all__ = ["LEAST_KEPT", "LEAST_POOLED", "make_array_handler", "make_temporaries"]
+__all__ = [
+    "LEAST_KEPT",
+    "LEAST_POOLED",
+    "add_temporaries",
+    "make_array_handler",
+    "temporaries",
+]
 
 LEAST_KEPT = 64 * 1024
 """Below this ``malloc`` keeps memory itself, and is faster."""
@@ -247,8 +260,20 @@ define void @jc_array_free(ptr %context, ptr %block, i64 %bytes) {
 """
 
 
-def make_temporaries() -> CompiledModule:
-    """Compile the functions and make them known to the engine."""
+def add_temporaries() -> None:
+    """Have the functions compiled when code that calls them is."""
+    for symbol in ("jc_malloc", "jc_free"):
+        add_maker(symbol, temporaries)
+
+
+def temporaries() -> CompiledModule:
+    """The module with the functions, which is compiled when it is asked for first."""
+    with compiler_lock():
+        return _made()
+
+
+@cache
+def _made() -> CompiledModule:
     text = _TEXT
     advises = sys.platform == "linux"
     replacements = {
@@ -298,7 +323,7 @@ def make_array_handler(module: CompiledModule) -> Any:
     Parameters
     ----------
     module : CompiledModule
-        That of `make_temporaries`.
+        That of `temporaries`.
 
     Returns
     -------

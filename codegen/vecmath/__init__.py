@@ -21,6 +21,7 @@ from jitcore.codegen.vecmath import (
     float_division,
     gamma,
     integer,
+    libdevice,
     logarithm,
     long_division,
     parts,
@@ -113,6 +114,8 @@ _FLOAT32: Final = _FLOAT | {
     "tan_single": single.tan_single,
     "tan_single_anywhere": single.tan_single,
 }
+
+_LIBDEVICE: Final = {f"{name}_of_libdevice": one for name, one in libdevice.FUNCTIONS.items()}
 
 _HOSTS_OWN: Final = {"power_in_arrays": "pow", "hypot_of_scalars": "hypot"}
 """Functions that are the host's libraries' own, and what is as exact elsewhere."""
@@ -227,7 +230,7 @@ def _table(dtype: str) -> dict[str, Callable[..., Any]]:
 
 
 def names(dtype: str) -> frozenset[str]:
-    """The names of all functions for this dtype."""
+    """The names of all functions for this dtype, but for those that only devices have."""
     known = frozenset(_table(dtype))
     return known if dtype in _FLOATS else known | integer.LOOPS.keys()
 
@@ -256,6 +259,8 @@ def function(name: str, dtype: str) -> loops.Function:
     KeyError
         When there is none of this name for this dtype.
     """
+    if dtype == "float32" and name in _LIBDEVICE:
+        return scalar.function(_LIBDEVICE[name], dtype, None, f"{name}_{dtype}")
     if name not in names(dtype):
         raise KeyError(f"there is no vector math function {name!r} for {dtype}")
     table = _table(dtype)
@@ -270,8 +275,8 @@ def function(name: str, dtype: str) -> loops.Function:
 def on_device(name: str, dtype: str) -> str:
     """What takes a function's place on a device: float32 do without a float64 there."""
     own = _HOSTS_OWN.get(name, name)
-    alone = f"{own}_single"
-    return alone if dtype == "float32" and alone in _FLOAT32 else own
+    others = (f"{own}_of_libdevice", f"{own}_single") if dtype == "float32" else ()
+    return next((one for one in others if one in _LIBDEVICE or one in _FLOAT32), own)
 
 
 def branch(name: str, dtype: str) -> Branch | None:

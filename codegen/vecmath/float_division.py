@@ -48,8 +48,17 @@ def remainder(x: Scalar, y: Scalar) -> Scalar:
 
 
 def remainder_moderate(x: Scalar, y: Scalar) -> Scalar:
-    """The same for a quotient that is `MODERATE`."""
-    return remainder_by_fmod(fmod_moderate(x, y), y)
+    """The same for a quotient that is `MODERATE`.
+
+    What the product leaves is rounded once, as NumPy's sum of `fmod` and y is.  Where the quotient
+    is one too large, that needs no rounding, as in `fmod_moderate`.
+    """
+    quotient = floor(x / y)
+    rest = fma(-quotient, y, x)
+    # An infinite divisor leaves x, but has no product with 0.
+    kept = select(quotient == 0, x, rest)
+    nonzero = select((y < 0) ^ (kept < 0), kept + y, kept)
+    return select(kept != 0, nonzero, copysign(0, y))
 
 
 def remainder_by_fmod(mod: Scalar, y: Scalar) -> Scalar:

@@ -13,7 +13,6 @@ Elementary Functions, 1980, chapter 8).
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Final
 
 from jitcore.codegen.scalar.vocabulary import Scalar, bits, cast, fma, inf, nan, polynomial, select
@@ -40,9 +39,12 @@ def two_over_pi_below(exponent: int) -> tuple[float, float]:
     """The bits of 2 / pi below 2**exponent, as an unevaluated sum of two float64."""
     bits_after_point = 64 * len(TWO_OVER_PI)
     value = sum(word << 64 * k for k, word in enumerate(reversed(TWO_OVER_PI)))
-    part = Fraction(value % (1 << (bits_after_point + exponent)), 1 << bits_after_point)
-    high = float(part)
-    return high, float(part - Fraction(high))
+    unit = 1 << bits_after_point
+    part = value % (1 << (bits_after_point + exponent))
+    # Python divides whole numbers of any size with one rounding.
+    high = part / unit
+    numerator, denominator = high.as_integer_ratio()
+    return high, (part * denominator - numerator * unit) / (unit * denominator)
 
 
 # A float32 of at least 2**k is a multiple of 2**(k - 23): bits of 2 / pi from 2**(25 - k) on give

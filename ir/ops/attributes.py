@@ -71,7 +71,10 @@ def _has_state(held: Any) -> bool:
     """Whether a program may change what is in an object; layers are marked."""
     if isinstance(held, type):
         return bool(held.__flags__ & 1 << 9)  # a heap type, as classes of programs are
-    return isinstance(held, (list, dict, ModuleType)) or hasattr(type(held), "__jitcore_module__")
+    if isinstance(held, (list, dict, ModuleType)) or hasattr(type(held), "__jitcore_module__"):
+        return True
+    # Functions, and what wraps them, hold whatever a program assigns.
+    return callable(held) and type(held).__dictoffset__ != 0
 
 
 def _named_tuple_attribute(b: Builder, x: Value, class_: Any, name: str) -> Value:

@@ -107,7 +107,8 @@ def _is_finite(z: Any) -> Any:
 
 def complex_rule(b: Builder, call: Call) -> Value:
     """``complex(x)`` and ``complex(x, y)``, of NumPy's scalars too."""
-    x, y = call.value("x"), call.optional("y")
+    x, given = call.value("x"), call.bound.get("y")
+    y = given if isinstance(given, Value) else None  # None itself is no number
     if x.type == COMPLEX and y is None:
         return x
     if y is None and is_scalar_tensor(x.type) and tensor(x).dtype in _COMPLEX:

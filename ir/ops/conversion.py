@@ -24,6 +24,7 @@ from jitcore.ir.types import (
     ListType,
     TensorType,
     TupleType,
+    is_scalar_tensor,
 )
 
 __all__ = ["OPS", "as_array", "check_scalar_fits", "default_dtype"]
@@ -116,8 +117,16 @@ def _filled(b: Builder, shape: tuple[int, ...], leaves: Sequence[Value], dtype: 
     result = b.op("np::empty", *shape, *extents, dtype=dtype)
     for place, leaf in zip(product(*map(range, shape)), leaves, strict=True):
         index = b.constant((*place, Ellipsis) if dims else place)
-        b.op("prim::setitem", result, index, cast_to(b, leaf, dtype))
+        b.op("prim::setitem", result, index, _element(b, leaf, dtype))
     return result
+
+
+def _element(b: Builder, leaf: Value, dtype: np.dtype[Any]) -> Value:
+    """An element of a list in the array's dtype, which integers, NumPy's too, have to fit."""
+    own = tensor(leaf).dtype if is_scalar_tensor(leaf.type) else None
+    if own is not None and own.kind in "iu" and dtype.kind in "iu" and not np.can_cast(own, dtype):
+        leaf = b.op("prim::int", leaf)
+    return cast_to(b, leaf, dtype)
 
 
 def _leaf_dtypes(leaves: Sequence[Value]) -> Iterator[np.dtype[Any]]:

@@ -14,7 +14,7 @@ from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
 from jitcore.ir.ops.shaping import dims_of_values, shape_values
 from jitcore.ir.reference import require
-from jitcore.ir.types import FLOAT, INT, SUPPORTED, TensorType, is_number
+from jitcore.ir.types import FLOAT, INT, SUPPORTED, TensorType, is_number, is_scalar_tensor
 
 __all__ = ["OPS"]
 
@@ -150,8 +150,10 @@ def _arange_rule(b: Builder, call: Call) -> Value:
     values = [call.value("start")]
     stop, step = call.optional("stop"), call.optional("step")
     values += [one for one in (stop, step) if one is not None]
-    if stop is None:
-        values = [b.constant(0), values[0], *values[1:]]
+    from_zero = stop is None
+    values = [_python_number(b, one, from_zero and step is None) for one in values]
+    if from_zero:
+        values = [b.constant(0), *values]
     if len(values) == 2:
         values.append(b.constant(1))
     dtype = call.static("dtype")
@@ -179,6 +181,20 @@ def _arange_rule(b: Builder, call: Call) -> Value:
     return _iota(
         b, b.constant(float(start)), b.constant(float(delta)), b.constant(len(sample)), sample.dtype
     )
+
+
+def _python_number(b: Builder, x: Value, counts_from_zero: bool) -> Value:
+    """A scalar as Python's number where NumPy gets the same steps from both.
+
+    Those between scalars of fewer bits are computed, and may overflow, in these.
+    """
+    dtype = tensor(x).dtype if is_scalar_tensor(x.type) else None
+    if dtype == np.float64:
+        return b.op("prim::float", x)
+    is_exact = dtype is not None and dtype.kind in "iu" and np.can_cast(dtype, np.int64)
+    if is_exact and (dtype == np.int64 or counts_from_zero):
+        return b.op("prim::int", x)
+    return x
 
 
 def _integer_arange(b: Builder, values: list[Value], dtype: np.dtype[Any]) -> Value:

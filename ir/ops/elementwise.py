@@ -416,6 +416,8 @@ def _scalar_constructor_rule(dtype: np.dtype[Any]) -> Rule:
             raise Untypable(f"np.{dtype.name} of an array")
         if x.type == COMPLEX and dtype.kind not in "cb":
             raise Untypable(f"np.{dtype.name} of a complex number")
+        if x.type == FLOAT and dtype.kind in "iu":
+            x = b.op("prim::int", x)  # where a cast wraps around, the constructor raises
         return b.op("np::cast", x, dtype=dtype)
 
     return rule

@@ -202,6 +202,11 @@ def _rolled(b: Builder, x: Value, shift: Value, axis: int) -> Value:
     return rolled
 
 
+def _shifted_rule(b: Builder, call: Call) -> Value:
+    x = array_operand(call.value("x"))
+    return b.emit("np::rolled", [x], {"shifts": call.static("shifts")}, x.type)
+
+
 def _rolled_flat(b: Builder, x: Value, shift: Value) -> Value:
     """The elements in their order, whatever the shape."""
     extents = [b.size(x, one) for one in range(rank_of(x))]
@@ -283,6 +288,14 @@ OPS: tuple[Op, ...] = (
         _append_rule,
         "arr, values, axis=None",
         "An array with others after it.",
+    ),
+    row(
+        "rolled",
+        reference.rolled,
+        _shifted_rule,
+        "x, shifts=()",
+        "Shifted around the end along each axis by so many places.",
+        functions=(),
     ),
     row("roll", np.roll, _roll_rule, "a, shift, axis=None", "Shifted around the end."),
 )

@@ -67,6 +67,13 @@ def _matmul_rule(b: Builder, call: Call) -> Value:
     return b.emit("np::matmul", [x, y], attributes, TensorType(dtype, dims, dims == ()))
 
 
+def _narrow_product_rule(b: Builder, call: Call) -> Value:
+    product = _matmul_rule(b, call)
+    assert product.node is not None
+    inputs, type_ = list(product.node.inputs), product.type
+    return b.emit("np::narrow_product", inputs, {}, type_)
+
+
 def _dot_rule(b: Builder, call: Call) -> Value:
     x, y = call.value("a"), call.value("b")
     left, right = tensor(x).dims or (), tensor(y).dims or ()
@@ -183,6 +190,14 @@ OPS: tuple[Op, ...] = (
         f"x, y, {_UFUNC}, function='matmul'",
         functions=(np.matmul,),
         doc="Matrix product.",
+    ),
+    Op(
+        "np::narrow_product",
+        np.matmul,
+        _narrow_product_rule,
+        "x, y, function='matmul'",
+        functions=(),
+        doc="The same where sums have few terms, and rows of the result few elements.",
     ),
     _named("dot", _dot_rule, "a, b, out!=None", "Dot product.", methods={"dot": "b, out!=None"}),
     _named("inner", _inner_rule, "a, b", "Inner product over the last axes."),

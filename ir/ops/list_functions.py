@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.ops import array_lists
+from jitcore.ir.ops.library_functions import EQUAL_BY_IDENTITY
 from jitcore.ir.reference import require
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "index_of",
     "put_places",
     "require_count",
+    "require_length",
     "require_numbers",
     "require_room",
     "require_truths",
@@ -41,6 +43,7 @@ MAX_SHARED = 2**26
 
 _TOO_MANY = "shared lists with too many elements"
 _MORE_OR_FEWER = "a list with more or fewer elements is unpacked"
+_NEGATIVE = "__len__() should return >= 0"
 _SHORTER = "a list gets shorter while it is visited"
 _OTHER_TYPE = "an element of another type"
 _RAGGED = "an array of lists of several lengths"
@@ -59,6 +62,7 @@ LEFT_TO_PYTHON = array_lists.LEFT_TO_PYTHON | {
         _NO_TRUTHS,
         NOT_FINITE,
         SMALL_PHASE,
+        EQUAL_BY_IDENTITY,
     )
 }
 """What only happens where Python can still begin anew."""
@@ -180,6 +184,11 @@ def require_numbers(items: Any) -> None:
 def require_room(total: int) -> None:
     """Lists that are dropped stay where they are until the function ends."""
     require(total <= MAX_SHARED, "NotImplementedError", _TOO_MANY)
+
+
+def require_length(count: int) -> None:
+    """What ``__len__`` gives."""
+    require(count >= 0, "ValueError", _NEGATIVE)
 
 
 def require_count(length: int, count: int) -> None:

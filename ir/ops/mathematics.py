@@ -116,7 +116,7 @@ def _arrangements(n: Any, k: Any) -> Any:
     require(n >= 0, "ValueError", "n must be a non-negative integer")
     require(k >= 0, "ValueError", "k must be a non-negative integer")
     result = 1
-    for number in range(k):
+    for number in range(k if k <= n else 0):
         result *= n - number
     return result if k <= n else 0
 
@@ -131,13 +131,29 @@ def _choices(n: Any, k: Any) -> Any:
 
 
 def _whole_root(n: Any) -> Any:
+    """``math.isqrt``, also where Python runs this, of ints of any size.
+
+    Newton's iteration from above (Cohen, A Course in Computational Algebraic Number Theory,
+    algorithm 1.7.1), but for ints whose neighbours a float's root is right to one of.
+    """
     require(n >= 0, "ValueError", "isqrt() argument must be nonnegative")
-    root = int(math.sqrt(n))
-    while root * root > n:
-        root -= 1
-    while (root + 1) * (root + 1) <= n:
-        root += 1
+    if n < _ROOTS_OF_FLOATS:
+        root = int(math.sqrt(n))
+        return root - 1 if root * root > n else root
+    root = 2**32
+    rest = n // root // root
+    while rest > 0:
+        root *= 2
+        rest //= 4
+    lower = (root + n // root) // 2
+    while lower < root:
+        root = lower
+        lower = (root + n // root) // 2
     return root
+
+
+_ROOTS_OF_FLOATS = 2**62
+"""Below this the root of the nearest float, 2**31 at most, is at most one too large."""
 
 
 def _parts(x: Any) -> Any:

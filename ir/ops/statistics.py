@@ -58,7 +58,13 @@ def _average_rule(b: Builder, call: Call) -> Value:
     if call.static("returned"):
         raise Untypable("np.average that returns the sum of the weights")
     if weights is None:
-        return b.op("np::mean", a, axis=axis, keepdims=keepdims)
+        result = b.op("np::mean", a, axis=axis, keepdims=keepdims)
+        for one in range(rank_of(result)):
+            # NumPy finds out of how many elements each mean is.
+            some = b.op("prim::gt", b.size(result, one), 0)
+            message = "division by zero"
+            b.op("prim::require", some, exception="ZeroDivisionError", message=message)
+        return result
     weights = as_array(b, weights)
     wide = (_DOUBLE,) if _dtype(a).kind in "iub" else ()
     dtype = common_dtype(_dtype(a), _dtype(weights), *wide)

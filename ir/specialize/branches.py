@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.held_lists import HeldListType
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.objects.object_builder import ObjectBuilder
 from jitcore.ir.specialize.objects.object_states import Field
@@ -65,6 +66,7 @@ class BranchBuilder(ObjectBuilder):
         super().__init__(target, compile_function)
         self.union_facts = UnionFacts()
         self.given_tuples = set[Value]()
+        self.held_lists: list[Value] = []
         self.lists_given = False
         self._fields: dict[Node, list[Field]] = {}
 
@@ -89,6 +91,8 @@ class BranchBuilder(ObjectBuilder):
             return self.constant(type_.value)
         if isinstance(type_, ObjectListType):
             return self.opened_list(value, type_)
+        if isinstance(type_, HeldListType) and self.shared is not None:
+            return self.held_lists.pop(0)
         if not isinstance(type_, TupleType | RecordType):
             return value
         own = ObjectArgument(value, {})
@@ -103,10 +107,13 @@ class BranchBuilder(ObjectBuilder):
             made = self.make_tuple(parts, type_.named)
             self.given_tuples.add(made)
             return made
-        own.attributes.update(zip(type_.names, parts, strict=True))
-        known = tuple(part.type for part in parts)
-        state = RecordType(type_.class_, type_.names, known, origin)
-        record = self.emit("prim::RecordState", parts, {}, state)
+        # A list that is not in the heap has no form.
+        pairs = zip(type_.names, parts, strict=True)
+        held = {name: one for name, one in pairs if not isinstance(one.type, HeldListType)}
+        own.attributes.update(held)
+        known = tuple(part.type for part in held.values())
+        state = RecordType(type_.class_, tuple(held), known, origin)
+        record = self.emit("prim::RecordState", list(held.values()), {}, state)
         if is_tracked(state):
             self.object_states.put(record)
         return record

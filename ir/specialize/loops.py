@@ -272,13 +272,24 @@ def _fixpoint(
             continue
         if joined == types:
             outputs = iter(
-                [made.add_output(one, leaf.name) for one, leaf in zip(types, results, strict=True)]
+                [
+                    _after_loop(made.add_output(one, last.name), first, last)
+                    for one, first, last in zip(types, initial, results, strict=True)
+                ]
             )
             found = [worker.rebuild(shape, outputs) for shape in skeletons]
             return worker.without_fields(fields, found)
         worker.discard(made)
         types = [one or ANY for one in joined]
     raise AssertionError("the types of a loop's variables do not settle")
+
+
+def _after_loop(output: Value, first: Value, last: Value) -> Value:
+    """What a loop gives, which is known where its iterations leave the same object there."""
+    before, after = first.constant, last.constant
+    if before is None or after is None:
+        return output
+    return first if before.attributes["value"] is after.attributes["value"] else output
 
 
 def _python_unions(worker: BranchBuilder, made: Node, skeletons: Sequence[Skeleton]) -> set[int]:

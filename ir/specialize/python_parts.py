@@ -20,7 +20,7 @@ def is_surely_native(block: Block) -> bool:
 def leaves_to_python(graph: Graph) -> bool:
     """Whether Python has to run the function anew for some values: a host program could not."""
     return any(
-        node.kind == "prim::require" and node.attributes["exception"] == "NotImplementedError"
+        node.kind == "prim::require" and node.attributes.get("exception") == "NotImplementedError"
         for node in graph.nodes()
     )
 

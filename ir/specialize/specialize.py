@@ -35,7 +35,9 @@ from typing import Any
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Value
+from jitcore.ir.held_lists import holds_held
 from jitcore.ir.specialize.branches import Environment
+from jitcore.ir.specialize.library_calls import with_definitions
 from jitcore.ir.specialize.lists.changing_lists import forget_names
 from jitcore.ir.specialize.lists.list_arguments import is_value_argument
 from jitcore.ir.specialize.lists.list_results import list_results
@@ -125,6 +127,24 @@ def specialize(
         notes_attributes=notes_attributes,
         refusals=refusals,
     )
+    if is_native and compile_function is not None:
+        defined = with_definitions(graph, compile_function)
+        typed = _with_shapes(defined, attempt) if defined is not graph else None
+        if typed is not None and _may_be_native(typed):
+            # A host program calls the functions themselves.
+            typed.must_be_native = True
+            return typed
+    return _with_shapes(graph, attempt)
+
+
+def _may_be_native(typed: Graph) -> bool:
+    if typed.must_be_native or is_surely_native(typed.block):
+        return True
+    return list_results(typed) and is_surely_native(typed.block)
+
+
+def _with_shapes(graph: Graph, attempt: Callable[[Graph], Graph]) -> Graph:
+    """The typed graph, where arrays whose metadata is set have one name."""
     for form in with_set_shapes(graph):
         with suppress(NotTheOnlyName):
             return attempt(form)
@@ -154,9 +174,14 @@ def _specialized_with_values(
     graphs = (graph,) if objects is None else (objects, graph)
     modes = _LIST_MODES if is_native else _LIST_MODES[1:]
     are_nested = any(isinstance(one, ListType) and is_nested(one) for one in types)
+    has_held = any(map(holds_held, types))
     for original, arguments, mode in product(graphs, (lists, ()) if lists else ((),), modes):
         promoted = with_local_lists(
-            original, mode, arguments, are_nested=are_nested and bool(arguments)
+            original,
+            mode,
+            arguments,
+            are_nested=(are_nested or has_held) and bool(arguments),
+            has_heap=original is objects,
         )
         if promoted is None:
             if mode != "local" or original is graph:
@@ -253,15 +278,11 @@ def _specialized(
     worker.changing = changing_arrays(graph)
     worker.methods = methods
     worker.is_native = is_native
-    environment: Environment = {}
+    known = {} if constants is None else constants
     for number, (param, type_) in enumerate(zip(graph.inputs, types, strict=True)):
-        is_constant = constants is not None and number in constants
-        new = target.block.add_param(OBJECT if is_constant else type_, param.name)
-        if constants is not None and is_constant:
-            environment[param] = worker.constant(constants[number])
-        else:
-            environment[param] = worker.without_type(worker.opened(new), param)
+        target.block.add_param(OBJECT if number in known else type_, param.name)
     inputs = dict(zip(graph.inputs, target.inputs, strict=True))
+    # Before all that is assumed besides.
     for capture in graph.captures:
         own = inputs[capture.input] if capture.input else None
         target.captures.append(replace(capture, input=own))
@@ -269,11 +290,12 @@ def _specialized(
         worker.shared = shared
         worker.keeps_ints = True
         start_heap(worker, graph, inputs)
-    values = worker.walk(graph.block, 0, environment)
+    environment = _opened(worker, inputs, known)
+    values = return_objects(worker, worker.walk(graph.block, 0, environment))
     if shared is not None:
         shared.settle(INT)
         values = give_shared(worker, values)
-    for value in return_objects(worker, values):
+    for value in values:
         target.block.add_return(worker.known_to_python(value))
     remove_record_states(target)
     if methods is not None and wanted is not None:
@@ -289,6 +311,18 @@ def _specialized(
     if wanted is not None:
         wanted.update(_input_numbers(target, worker.wanted))
     return target
+
+
+def _opened(
+    worker: Specializer, inputs: Mapping[Value, Value], known: Mapping[int, Any]
+) -> Environment:
+    """What the inputs of a graph are where it begins; ``known`` has the constants among them."""
+    found: Environment = {}
+    for number, (param, new) in enumerate(inputs.items()):
+        is_known = number in known
+        value = worker.constant(known[number]) if is_known else worker.opened(new)
+        found[param] = value if is_known else worker.without_type(value, param)
+    return found
 
 
 def _require_native(worker: Specializer, target: Graph, *, is_native: bool) -> None:

@@ -354,7 +354,7 @@ def _keeps_union(node: Node, inputs: Sequence[Value], number: int) -> bool:
     return node.kind in _UNION_KEEPERS or keeps_mixed(node, inputs, number)
 
 
-_NOTES = frozenset({"starred", "scope", "layers"})
+_NOTES = frozenset({"caller", "starred", "scope", "layers"})
 
 _UNION_KEEPERS = frozenset(
     {"prim::TupleConstruct", "prim::ListConstruct", "prim::UnionConstruct", "prim::CallFunction"}

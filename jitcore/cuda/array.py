@@ -47,6 +47,7 @@ class Array(Operators):
     shape, strides : tuple of int
     dtype : numpy.dtype
     device : jitcore.device
+    device_number : int
     address : int
         Of the first element.
 
@@ -61,10 +62,10 @@ class Array(Operators):
     __array_priority__: ClassVar[float] = 200
     __slots__ = (
         "__weakref__",
-        "_device",
         "_kept_shadow",
         "_strides",
         "address",
+        "device_number",
         "dtype",
         "owner",
         "read_only",
@@ -87,7 +88,7 @@ class Array(Operators):
         self._strides = strides
         self.dtype = dtype
         self.owner = owner
-        self._device = device_number
+        self.device_number = device_number
         self.read_only = read_only
         self._kept_shadow: np.ndarray[Any, Any] | None = None
 
@@ -99,12 +100,7 @@ class Array(Operators):
     @property
     def device(self) -> device:
         """Where the array lies."""
-        return device("cuda", self._device)
-
-    @property
-    def device_number(self) -> int:
-        """The number of the device."""
-        return self._device
+        return device("cuda", self.device_number)
 
     @property
     def ndim(self) -> int:
@@ -154,14 +150,14 @@ class Array(Operators):
             None if shadow.flags.c_contiguous else shadow.strides,
             shadow.dtype,
             self.owner,
-            self._device,
+            self.device_number,
             read_only=not shadow.flags.writeable,
         )
 
     def as_words(self) -> Array:
         """The same memory as int16: CUDA's array interface has no name for bfloat16."""
         form = self.address, self.shape, self._strides, np.dtype(np.int16)
-        return Array(*form, self, self._device, read_only=self.read_only)
+        return Array(*form, self, self.device_number, read_only=self.read_only)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -172,7 +168,7 @@ class Array(Operators):
             "data": (self.address if self.size else 0, self.read_only),
             "strides": self._strides,
             # 1 is how the interface says 0, which it leaves to whoever forgot.
-            "stream": current_stream(self._device) or 1,
+            "stream": current_stream(self.device_number) or 1,
             "version": _INTERFACE_VERSION,
         }
 
@@ -193,11 +189,11 @@ class Array(Operators):
 
     def _wait_on(self, stream: int) -> None:
         """Have another stream wait for what this thread has asked for so far."""
-        current = current_stream(self._device)
+        current = current_stream(self.device_number)
         if stream == current or {stream, current} == {0, 1}:
             return
         used = driver.current()
-        with used.on_device(self._device):
+        with used.on_device(self.device_number):
             event = used.create_event()
             used.record(event, current)
             used.wait_for(event, stream)
@@ -206,7 +202,7 @@ class Array(Operators):
             self.owner.used_on(stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return DLDevice.CUDA, self._device
+        return DLDevice.CUDA, self.device_number
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy on the host, of the same shape; waits for the device."""
@@ -216,8 +212,8 @@ class Array(Operators):
         low, high = np.lib.array_utils.byte_bounds(shadow)
         raw = np.empty(high - low, np.uint8)
         used = driver.current()
-        with used.on_device(self._device):
-            stream = current_stream(self._device)
+        with used.on_device(self.device_number):
+            stream = current_stream(self.device_number)
             used.copy_to_host(raw.ctypes.data, low, high - low, stream)
         found: np.ndarray[Any, Any] = np.ndarray(
             self.shape, self.dtype, raw.data, self.address - low, shadow.strides
@@ -226,21 +222,21 @@ class Array(Operators):
 
     def __copy__(self) -> Array:
         made = empty(
-            self.shape, self.dtype, strides=self._packed_strides(), device_number=self._device
+            self.shape, self.dtype, strides=self._packed_strides(), device_number=self.device_number
         )
         if made.strides != self.strides:
             made[...] = self
             return made
         used = driver.current()
-        with used.on_device(self._device):
-            used.copy(made.address, self.address, self.nbytes, current_stream(self._device))
+        with used.on_device(self.device_number):
+            used.copy(made.address, self.address, self.nbytes, current_stream(self.device_number))
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Array:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return from_numpy, (self.numpy(), self._device)
+        return from_numpy, (self.numpy(), self.device_number)
 
     def _packed_strides(self) -> tuple[int, ...] | None:
         """The strides of a copy, whose axes lie in the same order."""
@@ -289,7 +285,10 @@ def empty(
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     kind = np.dtype(dtype)
     if not is_stored(kind):
-        raise TypeError(f"arrays on a device hold numbers of up to 16 bytes, found dtype {kind}")
+        raise TypeError(
+            "arrays on a device hold booleans, integers, floats of up to 64 bits or complex "
+            f"numbers of two of these, in the machine's byte order; found dtype {kind}"
+        )
     used = current_stream(device_number) if stream is None else stream
     block = pool_of(device_number).take(math.prod(extents) * kind.itemsize, used)
     return Array(block.address, extents, strides, kind, block, device_number)

@@ -28,7 +28,7 @@ from jitcore.codegen.lower import NotNative
 from jitcore.compilation import region
 from jitcore.cuda.array import Array, from_numpy
 from jitcore.cuda.compile import compile_device
-from jitcore.cuda.libraries import Library, library_of, row_of
+from jitcore.cuda.libraries import OWN, Library, library_of, row_of
 from jitcore.cuda.mirror import call_on_host
 from jitcore.cuda.numpy_calls import is_of_library
 from jitcore.cuda.operators import has_attribute
@@ -126,10 +126,28 @@ class _Given:
         )
 
     def _shadow(self, value: Any, number: int) -> Any:
+        if type(value) is not Array:
+            return self._shadow_of_other(value, number)
+        # Most calls have several arrays of jitcore's own, whose streams are the same.
+        is_known = self.stream >= 0 and self.library.is_own
+        if not is_known or value.device_number != self._device:
+            self._place(value, OWN, value.device_number)
+        owner = value.owner
+        if type(owner) is Block and owner.stream != self.stream:
+            owner.used_on(self.stream)
+        return value.kept_shadow()
+
+    def _shadow_of_other(self, value: Any, number: int) -> Any:
         row = row_of(type(value))
         device = None if row is None else row.lies_on(value)
         if row is None or device is None:
             return self._other(value, number)
+        self._place(value, row, device)
+        address, shape, strides, dtype, read_only = row.fields(value)
+        return make_shadow(value, address, shape, strides, dtype, read_only)
+
+    def _place(self, value: Any, row: Library, device: int) -> None:
+        """See that an array lies where the others do, and that its stream and theirs agree."""
         if device != self._device:
             raise self._executor.mixed(self.values)
         if self.stream < 0:
@@ -137,12 +155,6 @@ class _Given:
             self.stream = row.stream(value, self._device)
         elif row is not self.library or row.has_streams:
             order_streams(row.stream(value, self._device), self.stream, self._device)
-        if type(value) is Array:
-            if type(value.owner) is Block:
-                value.owner.used_on(self.stream)
-            return value.kept_shadow()
-        address, shape, strides, dtype, read_only = row.fields(value)
-        return make_shadow(value, address, shape, strides, dtype, read_only)
 
     def _other(self, value: Any, number: int) -> Any:
         if isinstance(value, np.ndarray):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from math import prod
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from jitcore.cuda.streams import current_stream
 from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Fields", "Library", "device_of", "library_of", "row_of"]
+__all__ = ["OWN", "Fields", "Library", "device_of", "library_of", "row_of"]
 
 Fields = tuple[int, tuple[int, ...], tuple[int, ...] | None, np.dtype[Any], bool]
 """Address, shape, strides in bytes (None for C order), dtype, read-only."""
@@ -131,8 +131,8 @@ def _same(array: Array) -> Any:
     return array
 
 
-_own_device = attrgetter("_device")
-_OWN = Library("jitcore", _own_device, Array.fields, _own_stream, _Own, _same, is_own=True)
+_own_device = attrgetter("device_number")
+OWN: Final = Library("jitcore", _own_device, Array.fields, _own_stream, _Own, _same, is_own=True)
 
 
 # PyTorch
@@ -401,7 +401,7 @@ _BY_MODULE: dict[str, Library] = {
     "cupy": _CUPY,
     "jax": _JAX,
     "jaxlib": _JAX,
-    "jitcore": _OWN,
+    "jitcore": OWN,
     "numba": _NUMBA,
     "numba_cuda": _NUMBA,
     "torch": _TORCH,

@@ -108,8 +108,12 @@ def _through_cupy(
 ) -> Any:
     """Call CuPy on the arrays' own memory."""
     given: dict[int, tuple[Any, Array]] = {}
+    computes = isinstance(getattr(function, "__self__", function), np.ufunc)
 
     def entered(value: Any) -> Any:
+        if computes and isinstance(value, np.ndarray):
+            # What code makes on the host and computes with, as NumPy's calls on copies do.
+            return cupy.asarray(value)
         if isinstance(value, Array):
             made = cupy.asarray(value)
             given[id(made)] = (made, value)

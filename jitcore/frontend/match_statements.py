@@ -14,6 +14,8 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import field, replace
 from typing import Any
 
+import numpy as np
+
 from jitcore.errors import UnsupportedError
 from jitcore.frontend.bindings import parameter_names
 from jitcore.ir import reference
@@ -28,6 +30,10 @@ Resolve = Callable[[ast.expr], Any]
 
 _WHOLE = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 """Classes whose patterns match the subject itself with their one positional pattern."""
+
+_SEQUENCE_FLAG = 1 << 5
+"""``Py_TPFLAGS_SEQUENCE`` (CPython, ``Include/object.h``), which arrays have since NumPy 2.5."""
+_SEQUENCES = (Sequence, np.ndarray) if np.ndarray.__flags__ & _SEQUENCE_FLAG else (Sequence,)
 
 
 @dataclass(slots=True)
@@ -153,7 +159,7 @@ class _Rewriter(ast.NodeTransformer):
         compare = ast.GtE() if stars else ast.Eq()
         matched = _Matched(
             [
-                _call(isinstance, subject, _known(Sequence)),
+                _call(isinstance, subject, _known(_SEQUENCES)),
                 ast.UnaryOp(ast.Not(), _call(isinstance, subject, _known(_TEXT))),
                 ast.Compare(length, [compare], [ast.Constant(least)]),
             ]

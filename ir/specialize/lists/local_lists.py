@@ -69,6 +69,7 @@ def with_local_lists(
     arguments: Collection[int] = (),
     *,
     are_nested: bool = False,
+    has_heap: bool = False,
 ) -> Graph | None:
     """A copy of a generic graph in which such lists are values; None where it has none.
 
@@ -82,9 +83,12 @@ def with_local_lists(
         The numbers of inputs that are lists, of which values are made as well, or shared lists.
     are_nested : bool
         Some of these are lists of lists.
+    has_heap : bool
+        There may be shared lists beside these: objects have some, and their methods make some.
     """
     is_sharing = mode == "shared"
-    if not arguments and not _makes_lists(graph):
+    has_heap &= is_sharing
+    if not (arguments or has_heap or _makes_lists(graph)):
         return None
     twin = graph.copy()
     passed = {twin.inputs[number] for number in arguments}
@@ -111,7 +115,7 @@ def with_local_lists(
         mixed = _mixed_lists(found)
         shared += filter(_may_be_shared, mixed)
         found = {node: None for node in found if node not in mixed}
-    if is_sharing and not (is_taken or shared or any(map(kept_uses, found))):
+    if is_sharing and not (is_taken or has_heap or shared or any(map(kept_uses, found))):
         return None
     for node in shared:
         _share(node)
@@ -119,7 +123,7 @@ def with_local_lists(
         if node not in made:
             Promotion(node).run()
     promote_arguments(made)
-    return twin if found or shared or is_taken else None
+    return twin if found or shared or is_taken or has_heap else None
 
 
 def _is_no_layer(call: Node) -> bool:
@@ -183,9 +187,16 @@ def _concerns_lists(passed: Collection[Value], call: Node) -> bool:
     if "layer" in call.attributes:
         return False
     made = (value.node for value in call.inputs)
-    takes_list = any(one is not None and one.kind == "prim::ListConstruct" for one in made)
+    takes_list = any(one is not None and _makes_list(one) for one in made)
     takes_list = takes_list or any(value in passed for value in call.inputs)
     return takes_list or _makes_lists(call.attributes["graph"])
+
+
+def _makes_list(node: Node) -> bool:
+    """Whether a node surely makes a list: a display, a repeated one, or a copy by a call."""
+    if node.kind == "prim::ListConstruct" or _is_call(node):
+        return True
+    return repeated_display(node) is not None
 
 
 def _makes_lists(graph: Graph) -> bool:

@@ -6,13 +6,14 @@ rows, that are the same list in Python are so in the heap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.graph import Graph, Value
+from jitcore.ir.held_lists import HeldListType, holds_held
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.lists.list_parts import dtypes_of, make_state, room_for
 from jitcore.ir.specialize.lists.list_results import ColumnKind
@@ -26,6 +27,7 @@ from jitcore.ir.types import (
     FLOAT,
     INT,
     ListType,
+    RecordType,
     SharedListType,
     TensorType,
     TupleType,
@@ -84,9 +86,14 @@ def _mixed_kinds(element: UnionType) -> Iterator[ColumnKind]:
 def start_heap(worker: BranchBuilder, graph: Graph, inputs: Mapping[Value, Value]) -> None:
     """Make the heap; ``inputs`` says what the inputs of the generic graph have become."""
     assert worker.shared is not None
-    named = [node for node in graph.block.nodes if "shared" in node.attributes]
-    if named:
-        _take(worker, named, [inputs[node.inputs[0]] for node in named])
+    named: list[Any] = [node for node in graph.block.nodes if "shared" in node.attributes]
+    arguments = [inputs[node.inputs[0]] for node in named]
+    held = list(_held_lists(worker, inputs.values()))
+    if named or held:
+        makers = [("held", number) for number in range(len(held))]
+        _take(worker, [*named, *makers], [*arguments, *held])
+        assert worker.taken is not None
+        worker.held_lists += [worker.taken.references[one] for one in makers]
         return
     none = worker.constant(0)
     for element in worker.shared.parts:
@@ -95,7 +102,20 @@ def start_heap(worker: BranchBuilder, graph: Graph, inputs: Mapping[Value, Value
             worker.heap.append(make_state(worker, buffers, none, type_))
 
 
-def _take(worker: BranchBuilder, named: Sequence[Node], arguments: Sequence[Value]) -> None:
+def _held_lists(worker: BranchBuilder, inputs: Iterable[Value]) -> Iterator[Value]:
+    """The lists that are attributes of arguments, in the order in which these are opened."""
+    for value in inputs:
+        if isinstance(value.type, HeldListType):
+            yield value
+        elif holds_held(value.type):
+            assert isinstance(value.type, TupleType | RecordType)
+            types = value.type.elements
+            count = {"count": len(types)}
+            parts = worker.block.append("prim::Unpack", [value], count, outputs=types)
+            yield from _held_lists(worker, parts.outputs)
+
+
+def _take(worker: BranchBuilder, named: Sequence[Any], arguments: Sequence[Value]) -> None:
     """Read these arguments into the heap."""
     shared = worker.shared
     assert shared is not None

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Node, Value
+from jitcore.ir.graph import Value
 from jitcore.ir.specialize.lists.listed_arrays import heap_form
 from jitcore.ir.specialize.lists.mixed_elements import is_of_one_dtype
 from jitcore.ir.specialize.skeletons import UNINITIALIZED, ListsAreNotValues
@@ -41,14 +41,15 @@ class TakenLists:
     Parameters
     ----------
     references : dict
-        What stands for each argument, by the node that names it.
+        What stands for each argument, by the node that names it, or by its number among those
+        that are attributes.
     memos : tuple of Value
         For each part of the heap the array with the objects that were read.
     counts : tuple of Value
         For each part how many words of rows were read.
     """
 
-    references: dict[Node, Value]
+    references: dict[Any, Value]
     memos: tuple[Value, ...]
     counts: tuple[Value, ...]
 

@@ -28,10 +28,11 @@ def give_shared(worker: BranchBuilder, values: Sequence[Value]) -> list[Value]:
     if not is_written and not any(holds_shared(value.type) for value in found):
         return found
     arrays = _arrays(worker)
-    if is_written:
-        _write(worker, arrays)
     given = [_given(worker, value, arrays) for value in found]
     _drop_tuples([*found, *values], given)
+    if is_written:
+        # Nothing but this may fail any more.
+        _write(worker, arrays)
     return given
 
 

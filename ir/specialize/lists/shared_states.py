@@ -40,6 +40,7 @@ from jitcore.ir.specialize.lists.list_uses import (
 from jitcore.ir.specialize.lists.listed_arrays import has_references
 from jitcore.ir.specialize.lists.mixed_elements import is_of_one_dtype
 from jitcore.ir.specialize.lists.shared_lists import holds_shared, is_open
+from jitcore.ir.specialize.objects.local_records import is_made
 from jitcore.ir.specialize.skeletons import ListsAreNotValues, place_of_shared
 from jitcore.ir.types import (
     BOOL,
@@ -47,7 +48,9 @@ from jitcore.ir.types import (
     INT,
     NONE,
     LocalListType,
+    RecordType,
     SharedListType,
+    TupleType,
     Type,
     UnionType,
     is_array,
@@ -73,7 +76,7 @@ def apply_to_stored(worker: BranchBuilder, node: Node, inputs: list[Value]) -> N
     for number in _stored(node, inputs):
         if is_list(inputs[number]) and worker.shared is not None:
             inputs[number] = share(worker, inputs[number], node)
-        elif isinstance(inputs[number].type, UnionType) and node.kind != "prim::TupleConstruct":
+        elif isinstance(inputs[number].type, UnionType) and node.kind not in _HOLDERS:
             is_display = node.kind in ("prim::ListValue", "prim::ListRepeat")
             wanted = None if is_display else _element(inputs[0])
             inputs[number] = _narrowed(worker, inputs[number], wanted or FLOAT)
@@ -82,6 +85,10 @@ def apply_to_stored(worker: BranchBuilder, node: Node, inputs: list[Value]) -> N
     types = list(_same_types(node, inputs))
     for other in types[1:]:
         worker.shared.unify(types[0], other)
+
+
+_HOLDERS = frozenset({"prim::TupleConstruct", "prim::SetAttr"})
+"""What keeps values of several types as they are."""
 
 
 def _element(value: Value) -> Type | None:
@@ -108,7 +115,7 @@ def _narrowed(worker: BranchBuilder, item: Value, wanted: Type) -> Value:
 
 def keeps_mixed(node: Node, inputs: Sequence[Value], number: int) -> bool:
     """Whether an operand of several types becomes an element of a list of such elements."""
-    if node.kind == "prim::TupleConstruct" or number not in _stored(node, inputs):
+    if node.kind in _HOLDERS or number not in _stored(node, inputs):
         return False
     return bool(LocalListType(inputs[number].type).dtypes)
 
@@ -133,6 +140,8 @@ def _stored(node: Node, inputs: Sequence[Value]) -> Sequence[int]:
     if node.kind in _ELEMENTS:
         place = _ELEMENTS[node.kind]
         return () if node.kind == "prim::ListSet" and inputs[1].type != INT else (place,)
+    if node.kind == "prim::SetAttr":
+        return (1,)
     if node.kind == "prim::TupleConstruct":
         is_returned = all(map(_returns, node.output.uses))
         return [number for number, one in enumerate(inputs) if not is_returned or _has_lists(one)]
@@ -185,7 +194,7 @@ def _apply_to_shared(worker: BranchBuilder, node: Node, inputs: list[Value]) -> 
     found = [number for number, value in enumerate(inputs) if is_shared(value)]
     if not found:
         return _copy(worker, node, inputs)
-    if node.kind in _KEEPERS:
+    if node.kind in _KEEPERS or _is_for_object(worker, node, inputs):
         return None
     rule = _RULES.get(node.kind)
     if rule is not None:
@@ -199,14 +208,26 @@ def _apply_to_shared(worker: BranchBuilder, node: Node, inputs: list[Value]) -> 
     return None
 
 
+def _is_for_object(worker: BranchBuilder, node: Node, inputs: Sequence[Value]) -> bool:
+    """Whether a list becomes an attribute of an object that is a value, or a method gets it."""
+    if node.kind == "prim::Call":
+        return worker.methods is not None and is_made(node)
+    is_object = isinstance(inputs[0].type, RecordType)
+    return is_object and node.kind in ("prim::SetAttr", "prim::CallMethod")
+
+
 def _copy(worker: BranchBuilder, node: Node, inputs: Sequence[Value]) -> Value | None:
     """A new list that a local one is copied to, where it is not local itself; None of all else."""
     sources = inputs[1:] if node.kind == "prim::Call" else inputs
-    if not makes_copy(node) or not is_list(sources[0]):
+    if not makes_copy(node):
+        return None
+    is_tuple = node.kind == "prim::Call" and isinstance(sources[0].type, TupleType)
+    if not (is_tuple or is_list(sources[0])):
         return None
     kinds = {"prim::getitem": "prim::ListSlice", "prim::add": "prim::ListJoin"}
     is_sorted = node.kind == "prim::Call" and inputs[0].constant_value is sorted
     kind = "prim::ListSorted" if is_sorted else kinds.get(node.kind, "prim::ListCopy")
+    sources = [new_list(worker, sources[0]), *sources[1:]] if is_tuple else sources
     return share(worker, apply_change(worker, kind, sources), node)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from jitcore.ir.classes import is_record_class
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.passes.inline import inline
+from jitcore.ir.specialize.lists.local_lists import with_local_lists
 from jitcore.ir.types import OpenFunction
 
 __all__ = ["Methods", "is_made"]
@@ -32,6 +33,7 @@ class Methods:
         self._compile_function = compile_function
         self.notes_attributes = notes_attributes
         self._graphs: dict[FunctionType | OpenFunction, Graph | None] = {}
+        self._sharing: dict[FunctionType | OpenFunction, Graph | None] = {}
 
     def function(self, graph: Graph, arguments: Collection[int]) -> Graph | None:
         """A copy of a function's graph for objects as values; None where it has none.
@@ -47,6 +49,15 @@ class Methods:
         twin = graph.copy()
         inline(twin, partial(_concerns_objects, {twin.inputs[number] for number in arguments}))
         return twin
+
+    def graph(self, function: FunctionType | OpenFunction, *, shares_lists: bool) -> Graph | None:
+        """The graph of a function, in which lists may be shared ones."""
+        found = self.plain(function)
+        if found is None or not shares_lists:
+            return found
+        if function not in self._sharing:
+            self._sharing[function] = with_local_lists(found, "shared") or found
+        return self._sharing[function]
 
     def plain(self, function: FunctionType | OpenFunction) -> Graph | None:
         """The graph of a function, the variables of one that is open after its parameters."""

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterator, Sequence
 
 from jitcore.ir.graph import FieldWrite, Node, Value
+from jitcore.ir.ops.library_functions import Deque
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.objects.object_lists import finish_object_lists
 from jitcore.ir.specialize.objects.object_states import attributes_of
@@ -87,6 +88,8 @@ class _RecordResults:
 
     def _new(self, value: Value, type_: RecordType) -> Value:
         """An object that the function has made, as a tuple with a class that makes it."""
+        if type_.class_ is Deque:
+            raise RecordsAreNotValues("a deque that the caller gets")
         if not type_.is_made:
             raise RecordsAreNotValues("an object that may be an argument, or another one")
         is_unknown = type_.origin is None and self._made

@@ -13,7 +13,9 @@ from typing import Any
 
 from jitcore.ir.classes import MISSING, bind_arguments
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.operator_methods import BINARY, UNARY
+from jitcore.ir.operator_methods import BINARY, PROTOCOLS, UNARY
+from jitcore.ir.ops import list_functions
+from jitcore.ir.ops.library_functions import Deque
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.objects.local_records import is_made
@@ -25,12 +27,14 @@ from jitcore.ir.specialize.skeletons import (
 from jitcore.ir.specialize.value_kinds import holds_object
 from jitcore.ir.types import (
     ANY,
+    INT,
     NONE,
     OBJECT,
     OpenFunction,
     OpenPartial,
     Origin,
     RecordType,
+    SharedListType,
     TensorType,
     is_number,
     is_tracked,
@@ -56,7 +60,10 @@ def apply_to_record(worker: BranchBuilder, node: Node, inputs: list[Value]) -> V
         if "above" in node.attributes:
             raise RecordsAreNotValues("a method of what is no local object")
         return None
-    return None if node.kind in _WITH_PARTS else _apply(worker, node, inputs)
+    is_item = node.kind == "prim::getitem" and isinstance(inputs[0].type, RecordType)
+    if node.kind in _WITH_PARTS and not is_item:
+        return None
+    return _apply(worker, node, inputs)
 
 
 def _apply(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
@@ -80,7 +87,30 @@ def _apply(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
         return _is_instance(worker, inputs)
     if node.kind in UNARY or node.kind in BINARY:
         return _operator(worker, node, inputs)
+    if node.kind in PROTOCOLS and isinstance(first.type, RecordType):
+        return _protocol(worker, node, inputs)
     raise RecordsAreNotValues(f"{node.kind} of an object")
+
+
+def _protocol(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Value:
+    """``len(x)``, the truth of ``x``, ``x[i]`` and ``x[i] = v``, by methods of the class."""
+    record = worker.object_states.latest(inputs[0])
+    assert isinstance(record.type, RecordType)
+    is_truth = node.kind in ("prim::bool", "prim::not_")
+    if is_truth and worker.class_attribute(record.type.class_, "__bool__") is not MISSING:
+        raise RecordsAreNotValues("an object whose class says whether it is true")
+    function = _method(worker, record, PROTOCOLS[node.kind])
+    result = call_method(worker, function, inputs, ())
+    if node.kind == "prim::setitem":
+        return worker.constant(None)
+    if node.kind == "prim::getitem":
+        return result
+    if result.type != INT:
+        raise RecordsAreNotValues(f"an object whose length is {result.type}")
+    worker.define(list_functions.require_length, result)
+    if not is_truth:
+        return result
+    return worker.op("prim::eq" if node.kind == "prim::not_" else "prim::ne", result, 0)
 
 
 _IDENTITY = frozenset({"prim::is_", "prim::isnot"})
@@ -220,6 +250,8 @@ def _note(worker: BranchBuilder, origin: Origin, name: str, value: Value) -> Non
         return
     if not isinstance(origin, int) or origin < 0:
         return
+    if isinstance(value.type, SharedListType):
+        raise RecordsAreNotValues("a list that an attribute becomes before an exception")
     is_array = isinstance(value.type, TensorType) and not value.type.scalar
     if is_array and worker.objects[origin].attributes.get(name) is value:
         return
@@ -283,6 +315,8 @@ def _is_instance(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     # A class with a metaclass may answer as it likes.
     if not isinstance(record.type, RecordType) or any(type(one) is not type for one in classes):
         raise RecordsAreNotValues("a question after the class of an object")
+    if record.type.class_ is Deque:
+        raise RecordsAreNotValues("a question after the class of an object")
     return worker.constant(issubclass(record.type.class_, classes))
 
 
@@ -301,11 +335,17 @@ def _bound_arguments(
     return bound
 
 
+def _method_graph(worker: BranchBuilder, function: Any) -> Graph | None:
+    if worker.methods is None:
+        return None
+    return worker.methods.graph(function, shares_lists=worker.shared is not None)
+
+
 def call_method(
     worker: BranchBuilder, function: Any, inputs: Sequence[Value], names: Sequence[str]
 ) -> Value:
     """Walk a method in place; gives its result."""
-    graph = worker.methods.plain(function) if worker.methods is not None else None
+    graph = _method_graph(worker, function)
     if graph is None or function in worker.active_methods:
         raise RecordsAreNotValues("a method that is not compiled with the function")
     for capture in graph.captures:

@@ -13,7 +13,7 @@ from test_passes import check_unchanged, examples
 
 from checking import check
 from jitcore import script
-from jitcore.ir.passes.wrapped_rolls import wrap_rolled_arrays
+from jitcore.ir.passes.rolls import read_rolled_arrays
 
 
 def laplacian(u):
@@ -97,6 +97,14 @@ def base_written_in_between(u):
     return np.roll(once, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 0), once
 
 
+def both_read_and_written_in_between(u):
+    once = np.roll(u, 2, 0)
+    once[0] = 5
+    other = np.roll(u, 1, 1)
+    u[0] = 9
+    return once * 2 + np.roll(once, -1, 1), other + np.roll(other, -1, 0), u
+
+
 FUNCTIONS = [
     laplacian,
     neighbours,
@@ -112,6 +120,7 @@ FUNCTIONS = [
     same_object,
     written_in_between,
     base_written_in_between,
+    both_read_and_written_in_between,
 ]
 
 
@@ -159,14 +168,40 @@ def test_changing_shapes() -> None:
         np.testing.assert_array_equal(compiled(u), laplacian(u))
 
 
-def test_only_one_copy_is_made() -> None:
-    compiled = script(neighbours)
-    compiled(np.ones((20, 20)))
-    assert compiled.kernels[0].source.count("alloc(") == 1
+def test_no_copy_is_made() -> None:
+    for function in (neighbours, laplacian, far, too_far, there_and_back):
+        compiled = script(function)
+        compiled(np.ones((20, 20)))
+        assert compiled.kernels[0].source.count("alloc(") == 0
+
+
+def energy(u):
+    right = np.roll(u, 1, 1)
+    return -(u * (np.roll(u, 1, 0) + right)).sum(), (u * right).sum(axis=1), right.max(axis=0)
+
+
+def only_one(u):
+    return u - np.roll(u, 1, 1), np.roll(u, -2) * u
+
+
+@pytest.mark.parametrize("function", [energy, only_one, neighbours, flat])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (7, 40), (130, 129), (0, 3), (3, 0), (300, 2)])
+def test_reductions_and_long_rows(function: Callable[..., Any], shape: tuple[int, int]) -> None:
+    u = np.random.default_rng(6).normal(size=shape)
+    if u.size:
+        u[0, 0], u[-1, -1] = -0.0, np.nan
+    for one in (u, u[::-1], u.T, u.astype(np.float32)):
+        check(function, one, reduction=True)
+
+
+def test_long_lines() -> None:
+    u = np.random.default_rng(7).normal(size=70001).astype(np.float32)
+    check(lambda u: (u * np.roll(u, 5)).sum() + np.roll(u, -1).max(), u, reduction=True)
+    check(lambda u: np.roll(u, 1) - 2 * u + np.roll(u, -1), u)
 
 
 def test_docstring() -> None:
-    before, after = examples(wrap_rolled_arrays)
-    assert wrap_rolled_arrays.__doc__ is not None
-    check_pass(wrap_rolled_arrays, before, after)
-    check_unchanged(wrap_rolled_arrays, after)
+    before, after = examples(read_rolled_arrays)
+    assert read_rolled_arrays.__doc__ is not None
+    check_pass(read_rolled_arrays, before, after)
+    check_unchanged(read_rolled_arrays, after)

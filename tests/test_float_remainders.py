@@ -1,0 +1,37 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Remainders of floats have NumPy's bits, next to whole quotients and at the ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checking import check
+
+SPECIAL = [0.0, -0.0, 1, -1, 3, -3, 0.1, -0.1, np.inf, -np.inf, np.nan, 1e-300, -1e-300, 1e30]
+
+
+def remainders(x, y):
+    return x % y
+
+
+def by_constants(x, y):
+    return x % 6.0, x % -0.1, (x + np.pi) % (2 * np.pi) - np.pi, np.remainder(x, np.inf)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_next_to_whole_quotients(dtype: str) -> None:
+    generator = np.random.default_rng(8)
+    y = generator.uniform(-3, 3, 9000).astype(dtype)
+    x = (y * generator.integers(-(2**16), 2**16, y.size)).astype(dtype)
+    x[::3] = np.nextafter(x[::3], np.array(np.inf, dtype))
+    x[1::3] = np.nextafter(x[1::3], np.array(-np.inf, dtype))
+    check(remainders, x, y)
+    check(by_constants, x, y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_values(dtype: str) -> None:
+    x, y = (one.ravel().astype(dtype) for one in np.meshgrid(SPECIAL, SPECIAL))
+    check(remainders, x, y)
+    check(by_constants, x, y)

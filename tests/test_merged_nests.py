@@ -1,0 +1,127 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Nests that write an array and then a part of it, merged: NumPy's bits at every edge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checking import check
+from jitcore import script
+from jitcore.codegen.loop_passes.merged_nests import merge_nests
+from jitcore.codegen.loop_passes.traversal import loads_in
+from jitcore.codegen.loops import For
+
+
+def wave(u, w):
+    n = 2.0 * u - w
+    n[1:-1] += 0.3 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
+    return n
+
+
+def zero_edges(u, w):
+    out = np.zeros_like(u)
+    out[1:-1] = u[2:] * w[:-2] - u[1:-1]
+    return out
+
+
+def plane(u, w):
+    out = u * 0.5
+    out[1:-1, 2:-1] = out[1:-1, 2:-1] * w[1:-1, 1:-2] + u[2:, 3:]
+    return out
+
+
+def first_columns(u, w):
+    out = u + w
+    out[:, :2] = out[:, :2] * out[:, :2] - 1
+    return out
+
+
+def last_rows(u, w):
+    out = np.full(u.shape, 3.0)
+    out[-2:] -= u[:2] + w[-2:]
+    return out
+
+
+def neighbours_of_result(u, w):
+    out = u + w
+    out[1:-1] = out[2:] + out[:-2]
+    return out
+
+
+def flipped(u, w):
+    out = u + w
+    out[1:] = out[::-1][1:] * 2
+    return out
+
+
+def every_other(u, w):
+    out = u - w
+    out[::2] += 1
+    out[1::2] *= u[1::2]
+    return out
+
+
+def operand_changed(u, w):
+    out = u * 2
+    u[1:] = w[1:] + 1
+    return out, u
+
+
+def read_in_between(u, w):
+    out = u * 2
+    total = out[0] + out[-1]
+    out[1:] -= w[1:] * total
+    return out
+
+
+def in_loop(u, w):
+    for _ in range(3):
+        n = 2.0 * u - w
+        n[1:-1] += 0.25 * (u[2:] - u[:-2])
+        w, u = u, n
+    return u, w
+
+
+LINES = [
+    wave,
+    zero_edges,
+    neighbours_of_result,
+    flipped,
+    every_other,
+    operand_changed,
+    read_in_between,
+    in_loop,
+]
+PLANES = [wave, zero_edges, plane, first_columns, last_rows, neighbours_of_result, operand_changed]
+
+
+@pytest.mark.parametrize("function", LINES)
+@pytest.mark.parametrize("size", [3, 4, 17, 200])
+def test_lines(function: Callable[..., Any], size: int) -> None:
+    u, w = np.random.default_rng(size).normal(size=(2, size))
+    u[1], w[-2] = -0.0, np.nan
+    for one, two in ((u, w), (u[::-1], w), (u.astype(np.float32), w.astype(np.float32)), (u, u)):
+        check(function, one, two)
+
+
+@pytest.mark.parametrize("function", PLANES)
+@pytest.mark.parametrize("shape", [(4, 5), (3, 4), (9, 33), (70, 20)])
+def test_planes(function: Callable[..., Any], shape: tuple[int, int]) -> None:
+    u, w = np.random.default_rng(shape[0]).normal(size=(2, *shape))
+    for one, two in ((u, w), (u[::-1], w[:, ::-1]), (np.asfortranarray(u), np.asfortranarray(w))):
+        check(function, one, two)
+
+
+def test_a_part_is_written_once() -> None:
+    compiled = script(wave)
+    u, w = np.random.default_rng(1).normal(size=(2, 100))
+    compiled(u, w)
+    function = compiled.kernels[0].lowered.function
+    assert any(load.root == "n" for load in loads_in(function.body))
+    merged = merge_nests(function)
+    assert not any(load.root == "n" for load in loads_in(merged.body))
+    assert sum(isinstance(one, For) for one in merged.body) == 3
