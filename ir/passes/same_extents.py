@@ -65,7 +65,10 @@ def same_extents(graph: Graph) -> dict[Dim, Dim]:
 
 def _note_slices(view: Node, origins: dict[Dim, tuple[Dim, Lengths]]) -> None:
     """Of which symbol the extents of a view are parts, and which parts."""
-    base, own = (iter(_dims(value.type)) for value in (view.inputs[0], view.output))
+    types = (view.inputs[0].type, view.output.type)
+    if not all(isinstance(one, TensorType) and one.dims is not None for one in types):
+        return
+    base, own = (iter(_dims(one)) for one in types)
     for part in split_index(view.attributes["index"]):
         if part == "None":
             next(own)
