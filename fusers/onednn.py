@@ -41,6 +41,7 @@ from jitcore.ir.activations import find_activations
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops.layer_kernels import transposed_excess
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["KIND", "LAYERS", "fuse_onednn_groups", "whole_deconvolutions"]
@@ -116,7 +117,7 @@ class _BlockFuser(BlockClusters):
         before = self.cluster(found.argument)
         if before is None or not before.fusible or not all(map(self._is_free, found.nodes)):
             return
-        if _dims(found.argument) != _dims(node.output) or not _is_float32(node.output):
+        if dims_of(found.argument) != dims_of(node.output) or not _is_float32(node.output):
             return
         for inner in found.nodes - {node}:
             cluster = self.merge(self.cluster_of[self.order[inner]], cluster)
@@ -179,30 +180,26 @@ class _BlockFuser(BlockClusters):
 # What is taken ----------------------------------------------------------------------------
 
 
-def _dims(value: Value) -> tuple[Dim, ...]:
-    return (value.type.dims or ()) if isinstance(value.type, TensorType) else ()
-
-
 def _is_float32(value: Value) -> bool:
     type_ = value.type
     return isinstance(type_, TensorType) and not type_.scalar and type_.dtype == np.float32
 
 
 def _has_other_dtypes(node: Node) -> bool:
-    arrays = [value for value in (*node.inputs, *node.outputs) if _dims(value)]
+    arrays = [value for value in (*node.inputs, *node.outputs) if dims_of(value)]
     return not all(map(_is_float32, arrays))
 
 
 def _is_other_product(node: Node) -> bool:
     if node.kind != "np::matmul":
         return False
-    return any(len(_dims(value)) != 2 for value in node.inputs)
+    return any(len(dims_of(value)) != 2 for value in node.inputs)
 
 
 def _is_small(node: Node) -> bool:
     if node.kind != "np::matmul":
         return False
-    extents = [*_dims(node.inputs[0]), _dims(node.inputs[1])[-1]]
+    extents = [*dims_of(node.inputs[0]), dims_of(node.inputs[1])[-1]]
     known = [extent for extent in extents if isinstance(extent, int)]
     return len(known) < len(extents) or math.prod(known) < LEAST_PRODUCT
 
@@ -215,7 +212,7 @@ def _is_better_in_phases(node: Node) -> bool:
     """
     if node.kind != "nn::transposed_product":
         return False
-    shape, attributes = _dims(node.inputs[1]), node.attributes
+    shape, attributes = dims_of(node.inputs[1]), node.attributes
     steps = attributes["stride"]
     taps = [extent for extent in shape[2:] if isinstance(extent, int)]
     excess = [transposed_excess(attributes, one, axis) for axis, one in enumerate(taps)]
@@ -247,20 +244,20 @@ def _broadcasts(node: Node) -> bool:
 
     One of them has the result's extents, as the types say it.
     """
-    dims = _dims(node.output)
-    if len(dims) < 2 or not _is_float32(node.output) or dims not in map(_dims, node.inputs):
+    dims = dims_of(node.output)
+    if len(dims) < 2 or not _is_float32(node.output) or dims not in map(dims_of, node.inputs):
         return False
     channels = dims[-1:]
     return all(
         _is_number(value)
-        or (_is_float32(value) and (_dims(value) == dims or _without_ones(value) == channels))
+        or (_is_float32(value) and (dims_of(value) == dims or _without_ones(value) == channels))
         for value in node.inputs
     )
 
 
 def _without_ones(value: Value) -> tuple[Dim, ...]:
     """The extents after the first axes, if those have one element."""
-    dims = _dims(value)
+    dims = dims_of(value)
     return dims[-1:] if all(dim == 1 for dim in dims[:-1]) else dims
 
 

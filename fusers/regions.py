@@ -29,6 +29,7 @@ from jitcore.ir.types import ANY, NONE, SLICE, ListType, TensorType, TupleType
 __all__ = [
     "MIN_WEIGHT",
     "form_region",
+    "has_much_to_do",
     "is_inside",
     "is_light",
     "partition",
@@ -48,6 +49,10 @@ _PLUMBING = frozenset({"prim::TupleConstruct", "prim::Unpack"})
 
 MIN_WEIGHT = 2.0
 """Regions lighter than this are left to NumPy: calling them costs more than it saves."""
+
+FEW_NUMBERS = 16.0
+"""Work on single numbers below this weight gains less than a microsecond a call, which reading
+attributes or looking at the code in arguments takes."""
 
 
 def _deferrable(block: Block, lists: Collection[Value]) -> set[Node]:
@@ -152,6 +157,11 @@ def _weight(node: Node) -> float:
 def is_light(graph: Graph, least_weight: float = MIN_WEIGHT) -> bool:
     """Whether a graph has too little work for a native region."""
     return sum(map(_weight, graph.block.nodes)) < least_weight
+
+
+def has_much_to_do(graph: Graph) -> bool:
+    """Whether there is more in a graph than a few single numbers."""
+    return works_on_arrays(graph) or not is_light(graph, FEW_NUMBERS)
 
 
 def waits_for_types(graph: Graph) -> bool:

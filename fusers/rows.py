@@ -19,7 +19,8 @@ from collections.abc import Iterable, Sequence
 
 from jitcore.fusers.elementwise import REDUCTIONS, iteration_dims
 from jitcore.ir.graph import Node, Value
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.shapes import known_dims
+from jitcore.ir.types import Dim
 
 __all__ = ["fits_one_nest", "is_respaced"]
 
@@ -82,9 +83,5 @@ def _has_place(
     if dims == full:
         # Without the reduced axes a result lines up with the last axes, not with its own rows.
         own = [value for value in node.inputs if value in made]
-        return not bare or all(_dims(value) != bare for value in own)
+        return not bare or all(known_dims(value) != bare for value in own)
     return dims in (bare, kept_dims)
-
-
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    return value.type.dims if isinstance(value.type, TensorType) else None

@@ -15,6 +15,7 @@ from jitcore.ir import types as t
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.reference import IndexSlice, parse_index
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, KnownType, RecordType, TensorType, TupleType, is_number
 
 __all__ = ["may_raise", "raises_itself"]
@@ -63,7 +64,7 @@ def _is_safe(node: Node) -> bool:
     if node.kind.startswith("math::"):
         return node.kind.removeprefix("math::") in _MATH and _all_numbers(node)
     if _is_elementwise(node):
-        return _broadcast(list(map(_dims, node.inputs)))
+        return _broadcast(list(map(dims_of, node.inputs)))
     return False
 
 
@@ -78,13 +79,6 @@ def _is_known(value: Value) -> bool:
 
 def _all_numbers(node: Node) -> bool:
     return all(is_number(value.type) for value in node.inputs)
-
-
-def _dims(value: Value) -> tuple[Dim, ...]:
-    type_ = value.type
-    if isinstance(type_, TensorType) and type_.dims is not None:
-        return type_.dims
-    return ()
 
 
 def _is_elementwise(node: Node) -> bool:
@@ -169,7 +163,7 @@ def _power(node: Node) -> bool:
         for value in node.inputs
         if isinstance(value.type, TensorType) and value.type.dtype is not None
     }
-    return kinds <= {"f", "c"} and _broadcast(list(map(_dims, node.inputs)))
+    return kinds <= {"f", "c"} and _broadcast(list(map(dims_of, node.inputs)))
 
 
 def _tuple(node: Node) -> bool:
@@ -184,7 +178,7 @@ def _unpack(node: Node) -> bool:
 
 
 def _view(node: Node) -> bool:
-    dims = list(_dims(node.inputs[0]))
+    dims = list(dims_of(node.inputs[0]))
     for part in parse_index(node.attributes["index"]):
         if part is None:
             continue
@@ -200,19 +194,19 @@ def _view(node: Node) -> bool:
 
 
 def _reshape(node: Node) -> bool:
-    before, after = _dims(node.inputs[0]), _dims(node.output)
+    before, after = dims_of(node.inputs[0]), dims_of(node.output)
     numbers = [math.prod(d for d in dims if isinstance(d, int)) for dims in (before, after)]
     symbols = [sorted(d for d in dims if isinstance(d, str)) for dims in (before, after)]
     return numbers[0] == numbers[1] and symbols[0] == symbols[1]
 
 
 def _broadcast_to(node: Node) -> bool:
-    return _fits(_dims(node.inputs[0]), _dims(node.output)) and _are_extents(node.inputs[1:])
+    return _fits(dims_of(node.inputs[0]), dims_of(node.output)) and _are_extents(node.inputs[1:])
 
 
 def _store(node: Node) -> bool:
     target, value = node.inputs
-    return _fits(_dims(value), _dims(target))
+    return _fits(dims_of(value), dims_of(target))
 
 
 def _are_extents(values: Sequence[Value]) -> bool:
@@ -249,7 +243,7 @@ def _reduction(node: Node) -> bool:
 def _extremum(node: Node) -> bool:
     if not _reduction(node):
         return False
-    dims = _dims(node.inputs[0])
+    dims = dims_of(node.inputs[0])
     axes = node.attributes["axis"]
     if not isinstance(axes, tuple) or any(not isinstance(axis, int) for axis in axes):
         return False
@@ -261,7 +255,7 @@ def _concatenate(node: Node) -> bool:
     axis = node.attributes.get("axis")
     if not isinstance(axis, int) or not node.inputs:
         return False
-    shapes = [list(_dims(value)) for value in node.inputs]
+    shapes = [list(dims_of(value)) for value in node.inputs]
     if any(axis >= len(shape) for shape in shapes):
         return False
     for shape in shapes:
@@ -272,7 +266,7 @@ def _concatenate(node: Node) -> bool:
 def _matmul(node: Node) -> bool:
     if len(node.inputs) != 2:
         return False
-    x, y = map(_dims, node.inputs)
+    x, y = map(dims_of, node.inputs)
     if not x or not y:
         return False
     inner = y[-2] if len(y) > 1 else y[0]
@@ -280,7 +274,7 @@ def _matmul(node: Node) -> bool:
 
 
 def _compress(node: Node) -> bool:
-    x, mask = map(_dims, node.inputs)
+    x, mask = map(dims_of, node.inputs)
     return x[: len(mask)] == mask
 
 

@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
-from jitcore.ir.types import Dim
+from jitcore.ir.types import Dim, TensorType
 
-__all__ = ["BroadcastError", "broadcast_dims", "normalize_axes", "normalize_axis", "slice_length"]
+if TYPE_CHECKING:
+    from jitcore.ir.graph import Value
+
+__all__ = [
+    "BroadcastError",
+    "broadcast_dims",
+    "dims_of",
+    "known_dims",
+    "normalize_axes",
+    "normalize_axis",
+    "slice_length",
+]
+
+
+def known_dims(value: Value) -> tuple[Dim, ...] | None:
+    """The extents of an array or NumPy scalar; None of what is neither or has an unknown rank."""
+    return value.type.dims if isinstance(value.type, TensorType) else None
+
+
+def dims_of(value: Value) -> tuple[Dim, ...]:
+    """The extents of an array; none of a scalar, of what is no array, and of an unknown rank."""
+    return known_dims(value) or ()
 
 
 class BroadcastError(ValueError):

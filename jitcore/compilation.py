@@ -20,7 +20,13 @@ from jitcore.description_keys import dynamic_key
 from jitcore.executor import Executor, Specialization, guards_of
 from jitcore.function_states import states_of
 from jitcore.functions_apart import functions_with, loops_of, with_functions_apart
-from jitcore.fusers.regions import is_light, takes_lists, waits_for_types, works_on_arrays
+from jitcore.fusers.regions import (
+    has_much_to_do,
+    is_light,
+    takes_lists,
+    waits_for_types,
+    works_on_arrays,
+)
 from jitcore.ir import log
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.extent_inputs import extent_inputs
@@ -61,9 +67,6 @@ __all__ = [
 
 MAX_DEPTH = 3
 """How deep regions that wait for types may lie inside one another."""
-
-FEW_NUMBERS = 16.0
-"""Regions of single numbers below this weight gain less than a microsecond a call."""
 
 
 def attempt(
@@ -365,9 +368,7 @@ def leave_single_numbers(executor: Executor, plan: HostPlan) -> None:
 def _takes_single_numbers(region: Executor) -> bool:
     """Whether a region has been called, with a few single numbers each time."""
     found = [one.typed for one in region.specializations]
-    return bool(found) and not any(
-        works_on_arrays(one) or not is_light(one, FEW_NUMBERS) for one in found
-    )
+    return bool(found) and not any(map(has_much_to_do, found))
 
 
 def is_fruitless(plan: NativePlan | HostPlan) -> bool:

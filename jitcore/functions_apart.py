@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 from jitcore.errors import CompilationError
@@ -17,7 +18,7 @@ from jitcore.frontend.callees import python_call
 from jitcore.frontend.constants import wrapped_function
 from jitcore.ir.graph import Graph, Node, SourceRange
 
-__all__ = ["functions_with", "loops_of", "with_functions_apart"]
+__all__ = ["compiled_apart", "functions_with", "loops_of", "with_functions_apart"]
 
 _CALL = "prim::CallFunction"
 
@@ -48,7 +49,8 @@ def functions_with(
         if form is None and loops_of(called).isdisjoint(loops):
             continue
         if form is None or form.numerics != numerics:
-            form = _compiled(plain, numerics)
+            function = wrapped_function(plain)
+            form = None if function is None else compiled_apart(function, numerics)
         if form is not None:
             found[plain] = form
     return found
@@ -63,11 +65,8 @@ def _called(graph: Graph, seen: set[Graph]) -> Iterator[Graph]:
             yield from _called(held, seen)
 
 
-def _compiled(plain: Callable[..., Any], numerics: str) -> Any:
+def compiled_apart(function: FunctionType, numerics: str | None) -> Any:
     """The compiled form of a function for itself, with its caller's arithmetic; None without."""
-    function = wrapped_function(plain)
-    if function is None:
-        return None
     try:
         return import_module("jitcore.script").script(function, numerics=numerics)
     except CompilationError:

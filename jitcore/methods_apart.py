@@ -13,7 +13,6 @@ import dis
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from threading import get_ident
 from time import perf_counter
 from types import CodeType, FunctionType, MethodType
@@ -21,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.errors import CompilationError
 from jitcore.frontend.constants import function_mark, is_layer
-from jitcore.frontend.function_facts import facts_of
+from jitcore.frontend.function_facts import facts_of, makes_objects
 from jitcore.frontend.libraries import is_library
+from jitcore.functions_apart import compiled_apart
 from jitcore.ir.classes import class_attribute, is_record_class
 from jitcore.ir.graph import Graph, Node
 from jitcore.plans import NativePlan
@@ -41,11 +40,6 @@ FIRST_TIMED, LAST_TIMED = 40, 56
 
 SHORT = 2e-3
 """Calls that take longer, in seconds, are left to the form."""
-
-FEW_NUMBERS = 16.0
-"""A native form below this weight takes as long as Python does to read the attributes."""
-
-_MAKES_OBJECTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 _REASON = "a method that is compiled for itself, where the object's class has one"
 
@@ -210,9 +204,8 @@ class MethodForms:
         may_be = _is_of_user(function) and not is_layer(receiver) and has_source(function)
         if not may_be or function_mark(function) or not self._works(function, set()):
             return function
-        try:
-            form = import_module("jitcore.script").script(function, numerics=self._numerics)
-        except CompilationError:
+        form = compiled_apart(function, self._numerics)
+        if form is None:
             return function
         form.methods = form._executor.methods = self
         is_other = form.is_recursive or form.current_graph().only_compiled
@@ -300,15 +293,10 @@ def _median(values: list[float]) -> float:
 def _is_of_use(found: Specialization) -> bool:
     """Whether something that pays is native in what calls run, or in methods that it calls."""
     if isinstance(found.plan, NativePlan):
-        return _has_much_to_do(found.typed)
+        much: bool = import_module("jitcore.fusers.regions").has_much_to_do(found.typed)
+        return much
     within = (one for region in found.plan.regions.values() for one in region.specializations)
     return bool(found.plan.methods) or any(map(_is_of_use, within))
-
-
-def _has_much_to_do(typed: Graph) -> bool:
-    regions = import_module("jitcore.fusers.regions")
-    much: bool = regions.works_on_arrays(typed) or not regions.is_light(typed, FEW_NUMBERS)
-    return much
 
 
 def _is_class(value: object) -> bool:
@@ -325,7 +313,7 @@ def _constructor(class_: type) -> FunctionType:
 def _is_of_user(function: FunctionType) -> bool:
     """Whether a function may be compiled for itself."""
     code = function.__code__
-    return not (code.co_flags & _MAKES_OBJECTS or is_library(code.co_filename))
+    return not (makes_objects(code) or is_library(code.co_filename))
 
 
 def _named_by(function: FunctionType) -> Iterator[Any]:

@@ -28,9 +28,9 @@ from dataclasses import replace
 
 from jitcore.codegen.loop_passes.accesses import Access, Accesses
 from jitcore.codegen.loop_passes.rewriting import (
+    copied,
     numbered,
     replaced,
-    simplified,
     with_blocks,
     with_expressions,
 )
@@ -115,7 +115,9 @@ class _Merging:
             return first
         row, column = (Var(numbered(name, self.names), "int64") for name in ("row", "column"))
         names: dict[str, Expr] = {loop.var.name: add(multiply(row, integer(width)), column)}
-        inner = For(column, ZERO, integer(width), [self.renamed(one, names) for one in loop.body])
+        inner = For(
+            column, ZERO, integer(width), [copied(one, self.names, names) for one in loop.body]
+        )
         rows = For(row, ZERO, integer(trips // width), [inner], parallel=loop.parallel)
         return _nest(rows) or first
 
@@ -132,7 +134,7 @@ class _Merging:
         loop, other = first.loops[level], second.loops[level]
         (low, high), (start, stop) = _bounds(loop), bounds[level]
         if low < start:
-            yield self.copied(replace(loop, stop=integer(start)), own)
+            yield copied(replace(loop, stop=integer(start)), self.names, own)
         var = replace(loop.var, name=numbered(loop.var.name, self.names))
         names: dict[str, Expr] = {
             **own,
@@ -147,11 +149,12 @@ class _Merging:
         is_parallel = loop.parallel and other.parallel
         yield For(var, integer(start), integer(stop), body, parallel=is_parallel)
         if stop < high:
-            yield self.copied(replace(loop, start=integer(stop)), own)
+            yield copied(replace(loop, start=integer(stop)), self.names, own)
 
     def bound(self, loop: For, names: dict[str, Expr]) -> Iterator[Stmt]:
         """What a loop binds before the next one."""
-        return (self.renamed(one, names) for one in loop.body if not isinstance(one, For))
+        plain = (one for one in loop.body if not isinstance(one, For))
+        return (copied(one, self.names, names) for one in plain)
 
     def both(self, first: Nest, second: Nest, names: dict[str, Expr]) -> list[Stmt]:
         """The steps of both nests: what the first one stores, the second one need not load."""
@@ -159,7 +162,7 @@ class _Merging:
         overwritten = {one.root for one in second.body if isinstance(one, Store)}
         body: list[Stmt] = []
         for one in first.body:
-            step = self.renamed(one, names)
+            step = copied(one, self.names, names)
             if not isinstance(step, Store):
                 body.append(step)
                 continue
@@ -177,37 +180,11 @@ class _Merging:
 
         for one in second.body:
             changed = with_expressions(one, lambda x: replaced(x, known))
-            step = self.renamed(changed, names)
+            step = copied(changed, self.names, names)
             body.append(step)
             if isinstance(step, Store):
                 stored.pop(step.root, None)
         return body
-
-    def copied(self, loop: For, own: dict[str, Expr]) -> For:
-        """A nest with names of its own."""
-        names = dict(own)
-        var = replace(loop.var, name=numbered(loop.var.name, self.names))
-        names[loop.var.name] = var
-        body = [
-            self.copied(one, names) if isinstance(one, For) else self.renamed(one, names)
-            for one in loop.body
-        ]
-        return replace(loop, var=var, body=body)
-
-    def renamed(self, one: Stmt, names: dict[str, Expr]) -> Stmt:
-        """A statement of a body, with a new name for what it binds."""
-
-        def changed(x: Expr) -> Expr:
-            return simplified(
-                replaced(x, lambda one: names.get(one.name) if isinstance(one, Var) else None)
-            )
-
-        step = with_expressions(one, changed)
-        if isinstance(step, Let):
-            var = replace(step.var, name=numbered(step.var.name, self.names))
-            names[step.var.name] = var
-            return replace(step, var=var)
-        return step
 
 
 def _nest(statement: Stmt) -> Nest | None:

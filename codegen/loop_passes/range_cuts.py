@@ -19,16 +19,10 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from jitcore.codegen.loop_passes.rewriting import (
-    numbered,
-    replaced,
-    simplified,
-    with_blocks,
-    with_expressions,
-)
+from jitcore.codegen.loop_passes.rewriting import copied, replaced, with_blocks, with_expressions
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     expressions,
@@ -88,22 +82,10 @@ class _Cuts:
 
     def part(self, loop: For, start: Expr, stop: Expr, first: int | None) -> For:
         """The loop over a part of its range; all comparisons are known there."""
-        body: list[Stmt] = []
-        var = replace(loop.var, name=numbered(loop.var.name, self.names))
-        own: dict[str, Expr] = {loop.var.name: var}
-
-        def changed(x: Expr) -> Expr:
-            return simplified(_chosen(x, loop.var, first, own))
-
-        for one in loop.body:
-            step = with_expressions(one, changed)
-            if isinstance(step, Let):
-                name = numbered(step.var.name, self.names)
-                step = replace(step, var=replace(step.var, name=name))
-                assert isinstance(one, Let)
-                own[one.var.name] = step.var
-            body.append(step)
-        return replace(loop, var=var, start=start, stop=stop, body=body)
+        body = [with_expressions(one, lambda x: _chosen(x, loop.var, first)) for one in loop.body]
+        part = copied(replace(loop, start=start, stop=stop, body=body), self.names, {})
+        assert isinstance(part, For)
+        return part
 
 
 def _is_plain(loop: For) -> bool:
@@ -129,16 +111,14 @@ def _cut(condition: Expr, var: Var) -> int | None:
     return None
 
 
-def _chosen(x: Expr, var: Var, first: int | None, own: Mapping[str, Expr]) -> Expr:
-    """An expression in the part from a cut on, with the names of that part."""
+def _chosen(x: Expr, var: Var, first: int | None) -> Expr:
+    """An expression in the part from a cut on."""
 
     def change(one: Expr) -> Expr | None:
-        if isinstance(one, Var):
-            return own.get(one.name)
         cut = _cut(one.condition, var) if isinstance(one, Select) else None
         if not isinstance(one, Select) or cut is None or one.dtype != "int64":
             return None
         is_below = first is None or first < cut
-        return _chosen(one.x if is_below else one.y, var, first, own)
+        return _chosen(one.x if is_below else one.y, var, first)
 
     return replaced(x, change)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from jitcore.codegen.loops import (
@@ -21,11 +21,13 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
     Unary,
+    Var,
     While,
 )
 from jitcore.codegen.lowering.arithmetic import add, multiply, subtract
 
 __all__ = [
+    "copied",
     "numbered",
     "replaced",
     "simplified",
@@ -56,6 +58,46 @@ def numbered(name: str, names: set[str]) -> str:
         found = f"{name}_{number}"
     names.add(found)
     return found
+
+
+def copied(statement: Stmt, names: set[str], own: dict[str, Expr]) -> Stmt:
+    """A copy of a statement, or of loops around plain ones, with other names for what it binds.
+
+    Parameters
+    ----------
+    statement : Stmt
+    names : set of str
+        All names of the function, which the new ones join.
+    own : dict
+        What stands in the copy for variables of the original; what the statement binds joins it.
+    """
+
+    def changed(x: Expr) -> Expr:
+        return simplified(_renamed(x, own))
+
+    def renewed(var: Var) -> Var:
+        new = replace(var, name=numbered(var.name, names))
+        own[var.name] = new
+        return new
+
+    if isinstance(statement, For):
+        start, stop = changed(statement.start), changed(statement.stop)
+        own = dict(own)
+        var = renewed(statement.var)
+        body = [copied(one, names, own) for one in statement.body]
+        return replace(statement, var=var, start=start, stop=stop, body=body)
+    step = with_expressions(statement, changed)
+    if isinstance(step, Let):
+        return replace(step, var=renewed(step.var))
+    if isinstance(step, Assign):
+        target = changed(step.var)
+        assert isinstance(target, Var)
+        return replace(step, var=target)
+    return step
+
+
+def _renamed(x: Expr, own: Mapping[str, Expr]) -> Expr:
+    return replaced(x, lambda one: own.get(one.name) if isinstance(one, Var) else None)
 
 
 def unused_name(name: str, names: set[str]) -> str:

@@ -34,6 +34,7 @@ from jitcore.codegen.lowering.operands import (
     Order,
     Pair,
     column_major,
+    operand_dims,
     row_major,
 )
 from jitcore.codegen.lowering.orders import copied_order, is_row_major
@@ -145,17 +146,13 @@ def _is_read_anew(lowering: Lowering, node: Node, lazy: Lazy) -> bool:
     return is_near and array.owner is None and not lowering.escapes(node.output)
 
 
-def _dims(operand: Operand) -> tuple[Expr, ...]:
-    return operand.dims if isinstance(operand, (ArrayRef, Lazy)) else ()
-
-
 def _elementwise(lowering: Lowering, node: Node) -> Operand:
     operands = tuple(lowering.operand(value) for value in node.inputs)
     type_ = node.output.type
     if not isinstance(type_, TensorType) or type_.dtype is None:
         raise NotNative(f"{node.kind} of type {type_}")
     loop_dtype = dtype_of(node.inputs[0])
-    dims, modes = broadcast(lowering, [_dims(one) for one in operands], node.output)
+    dims, modes = broadcast(lowering, [operand_dims(one) for one in operands], node.output)
     lazy = Lazy(node, operands, dims, type_.dtype, modes, loop_dtype)
     waits = lowering.reduces_lazily and any(isinstance(one, Lazy) for one in operands)
     if type_.scalar and not waits:

@@ -46,6 +46,7 @@ from jitcore.codegen.lowering.operands import (
     Order,
     Slice,
     arrays_in,
+    operand_dims,
     row_major,
 )
 from jitcore.codegen.lowering.orders import (
@@ -186,7 +187,7 @@ def _indexing(
     advanced = [
         number for number, part in enumerate(parts) if isinstance(part, (IndexOperand, int))
     ]
-    arrays = [_dims(values[number]) for number in advanced]
+    arrays = [operand_dims(values[number]) for number in advanced]
     shared = max(map(len, arrays), default=0)
     together = advanced[-1] - advanced[0] + 1 == len(advanced)
     first = advanced[0] if together else 0
@@ -215,10 +216,6 @@ def _indexing(
         axis += 1
     selected[first:first] = common
     return Indexing(tuple(axes), tuple(selected), first, shared)
-
-
-def _dims(operand: Operand) -> tuple[Expr, ...]:
-    return operand.dims if isinstance(operand, (ArrayRef, Lazy)) else ()
 
 
 def _scalar(lowering: Lowering, value: Value) -> Expr:
@@ -310,12 +307,12 @@ def _scatter(lowering: Lowering, node: Node) -> Operand:
     source = lowering.operand(value)
     if any(array.may_overlap(base) for array in arrays_in(source)):
         source = _temporary(lowering, node, source)
-    own = len(_dims(source))
+    own = len(operand_dims(source))
     message = (
         f"shape mismatch: value array of shape {shape_template(own)} could not be broadcast "
         f"to indexing result of shape {shape_template(rank, own)}"
     )
-    modes = fit_dims(lowering, _dims(source), indexing.dims, message)
+    modes = fit_dims(lowering, operand_dims(source), indexing.dims, message)
     elements = Elements(lowering)
     # Not parallel: where a place comes twice, the last value stays.
     with nest(lowering, indexing.dims, ordered=True) as index:
@@ -328,7 +325,7 @@ def _scatter(lowering: Lowering, node: Node) -> Operand:
 def _selected_rank(lowering: Lowering, node: Node, operands: Sequence[Value]) -> int:
     parts = parse_index(node.attributes["index"])
     arrays = [
-        len(_dims(lowering.operand(operands[part.number])))
+        len(operand_dims(lowering.operand(operands[part.number])))
         for part in parts
         if isinstance(part, IndexOperand)
     ]

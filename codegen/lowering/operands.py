@@ -34,6 +34,7 @@ __all__ = [
     "arrays_in",
     "bottom_up",
     "column_major",
+    "operand_dims",
     "owners_in",
     "row_major",
     "values_in",
@@ -287,6 +288,11 @@ class Lazy:
     def rank(self) -> int:
         """The number of axes."""
         return len(self.dims)
+
+
+def operand_dims(operand: Operand) -> tuple[Expr, ...]:
+    """The extents of an array, in memory or computed where it is used; none of a scalar."""
+    return operand.dims if isinstance(operand, (ArrayRef, Lazy)) else ()
 
 
 Operand = Any

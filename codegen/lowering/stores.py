@@ -26,7 +26,7 @@ from jitcore.codegen.lowering.disjoint import are_apart
 from jitcore.codegen.lowering.elementwise import as_copy
 from jitcore.codegen.lowering.lagging_stores import store_lagging
 from jitcore.codegen.lowering.nest import write
-from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
+from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand, operand_dims
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
 
@@ -83,7 +83,7 @@ def _store(lowering: Lowering, node: Node) -> Operand:
         return ()
     target = lowering.array(node.inputs[0])
     value = lowering.operand(node.inputs[1])
-    modes = fit_dims(lowering, _dims(value), target.dims, _message(node, value, target))
+    modes = fit_dims(lowering, operand_dims(value), target.dims, _message(node, value, target))
     found = list(_conflicts(lowering, value, target, in_place=True))
     reads = [read for read, _ in found]
     is_at_place = all(in_place for _, in_place in found) and _is_identity(modes, target.rank)
@@ -104,13 +104,9 @@ def _store(lowering: Lowering, node: Node) -> Operand:
 def fit_value(lowering: Lowering, node: Node, target: ArrayRef) -> Lazy:
     """What a store writes, in the extents of its target."""
     value = lowering.operand(node.inputs[1])
-    modes = fit_dims(lowering, _dims(value), target.dims, _message(node, value, target))
+    modes = fit_dims(lowering, operand_dims(value), target.dims, _message(node, value, target))
     # Looked up once more: a check of the extents may have computed it.
     return _broadcast(node, lowering.operand(node.inputs[1]), target, modes)
-
-
-def _dims(operand: Operand) -> tuple[Expr, ...]:
-    return operand.dims if isinstance(operand, (ArrayRef, Lazy)) else ()
 
 
 def _broadcast(node: Node, value: Operand, target: ArrayRef, modes: Modes) -> Lazy:
@@ -188,7 +184,7 @@ def _extent(lowering: Lowering, array: ArrayRef) -> tuple[Expr, Expr]:
 
 
 def _message(node: Node, value: Operand, target: ArrayRef) -> str:
-    rank = len(_dims(value))
+    rank = len(operand_dims(value))
     if node.attributes.get("in_place"):
         return (
             f"non-broadcastable output operand with shape {shape_template(target.rank, rank)} "

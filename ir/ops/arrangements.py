@@ -10,7 +10,7 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor, tensor_dims
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.types import INT, Dim, ListType, TensorType, TupleType
@@ -21,10 +21,6 @@ __all__ = ["OPS"]
 def _along(rank: int, axis: int, entry: str) -> str:
     """An index that is ``entry`` at one axis and takes all of the others."""
     return ", ".join(entry if number == axis else ":" for number in range(rank))
-
-
-def _dims(value: Value) -> tuple[Dim, ...]:
-    return tensor(value).dims or ()
 
 
 def _is_extent(value: Value) -> bool:
@@ -60,7 +56,7 @@ def _repeated(b: Builder, x: Value, counts: Sequence[Value], *, inner: bool) -> 
     entries: list[str] = []
     extents: list[Value] = []
     joined: list[Value] = []
-    for axis, (count, dim) in enumerate(zip(counts, _dims(x), strict=True)):
+    for axis, (count, dim) in enumerate(zip(counts, tensor_dims(x), strict=True)):
         size = b.size(x, axis)
         if dim == 1 or _is_one(count):
             entries.append(":")
@@ -109,7 +105,7 @@ def _repeat_each(b: Builder, x: Value, counts: Value, axis: int) -> Value:
     dtype = tensor(counts).dtype
     if rank_of(counts) != 1 or axis != 0 or dtype is None or dtype.kind not in "iu":
         raise Untypable("np.repeat along another axis than the first")
-    if _dims(counts) == (1,) and _dims(x)[0] != 1:
+    if tensor_dims(counts) == (1,) and tensor_dims(x)[0] != 1:
         raise Untypable("np.repeat by an array of one number")
     return b.define(_each_repeated, x, b.op("np::cast", counts, dtype=np.dtype(np.intp)))
 
@@ -249,7 +245,7 @@ def _framed(b: Builder, x: Value, widths: Sequence[tuple[int, int]], fill: Any) 
                     b.op("np::store", b.op("np::view", result, index=index), b.constant(number))
     middle = b.op("np::view", result, index=", ".join(entries))
     # The extents say the same, but only a symbol for each would show it.
-    middle.type = TensorType(dtype, _dims(x))
+    middle.type = TensorType(dtype, tensor_dims(x))
     b.op("np::store", middle, x)
     return result
 
@@ -311,7 +307,7 @@ def _equal_parts(b: Builder, x: Value, axis: int, count: int) -> Value:
     b.op("prim::require", even, exception="ValueError", message=message)
     size = b.op("prim::floordiv", extent, count)
     dim = b.fresh_dim(("part", extent, count))
-    dims = tuple(dim if one == axis else own for one, own in enumerate(_dims(x)))
+    dims = tuple(dim if one == axis else own for one, own in enumerate(tensor_dims(x)))
     parts = []
     for number in range(count):
         start, stop = b.op("prim::mul", size, number), b.op("prim::mul", size, number + 1)
@@ -325,11 +321,11 @@ def _split(b: Builder, call: Call, axis: Any, *, uneven: bool = False, name: str
     x = array_operand(call.value(name))
     axis = checked_axis(axis, rank_of(x))
     sections = call.static("indices_or_sections")
-    if type(sections) is int and sections > 0 and not isinstance(_dims(x)[axis], int):
+    if type(sections) is int and sections > 0 and not isinstance(tensor_dims(x)[axis], int):
         if not uneven:
             return _equal_parts(b, x, axis, sections)
     parts = []
-    for start, stop in _cuts(sections, _dims(x)[axis], uneven=uneven):
+    for start, stop in _cuts(sections, tensor_dims(x)[axis], uneven=uneven):
         entry = f"{start or 0}:{'' if stop is None else stop}"
         parts.append(b.op("np::view", x, index=_along(rank_of(x), axis, entry)))
     return b.op("prim::ListConstruct", *parts)

@@ -15,12 +15,12 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, rank_of, row
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import (
     BOOL,
     COMPLEX,
     FLOAT,
     INT,
-    Dim,
     ListType,
     TensorType,
     TupleType,
@@ -87,9 +87,9 @@ _INHOMOGENEOUS = (
 
 def _require_one_shape(b: Builder, shape: tuple[int, ...], leaves: Sequence[Value]) -> None:
     """Raise as NumPy does where the arrays in lists are not of one shape."""
-    dims = _dims(leaves[0])
+    dims = dims_of(leaves[0])
     for leaf in leaves[1:]:
-        own = _dims(leaf)
+        own = dims_of(leaf)
         if len(own) != len(dims):
             raise Untypable("an array of arrays of unequal ranks")
         for axis, (one, two) in enumerate(zip(own, dims, strict=True)):
@@ -103,16 +103,12 @@ def _require_one_shape(b: Builder, shape: tuple[int, ...], leaves: Sequence[Valu
             b.op("prim::require", same, exception="ValueError", message=text)
 
 
-def _dims(value: Value) -> tuple[Dim, ...]:
-    return (tensor(value).dims or ()) if isinstance(value.type, TensorType) else ()
-
-
 def _filled(b: Builder, shape: tuple[int, ...], leaves: Sequence[Value], dtype: Any) -> Value:
     """A new array, element by element."""
     if not leaves:
         return b.op("np::empty", *shape, dtype=dtype)
     _require_one_shape(b, shape, leaves)
-    dims = _dims(leaves[0])
+    dims = dims_of(leaves[0])
     extents = [b.size(leaves[0], axis) for axis in range(len(dims))]
     result = b.op("np::empty", *shape, *extents, dtype=dtype)
     for place, leaf in zip(product(*map(range, shape)), leaves, strict=True):

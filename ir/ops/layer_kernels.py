@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor, tensor_dims
 from jitcore.ir.types import BOOL, Dim, TensorType
 
 __all__ = [
@@ -83,17 +83,13 @@ def _positions(
     return count
 
 
-def _dims(value: Value) -> tuple[Dim, ...]:
-    return tensor(value).dims or ()
-
-
 # Types ------------------------------------------------------------------------------------
 
 
 def _spatial(b: Builder, call: Call) -> tuple[Dim, ...]:
     """The axes of a result that windows move along."""
     kernel = call.static("kernel")
-    dims = _dims(call.value("x"))[1:-1] if kernel else ()
+    dims = tensor_dims(call.value("x"))[1:-1] if kernel else ()
     numbers = zip(
         dims,
         kernel,
@@ -115,7 +111,7 @@ def _attributes(call: Call) -> dict[str, Any]:
 
 def _packed_rule(b: Builder, call: Call) -> Value:
     weight, groups = call.value("weight"), call.static("groups")
-    columns, channels, *kernel = _dims(weight)
+    columns, channels, *kernel = tensor_dims(weight)
     panels = b.fresh_dim(("panels", columns, groups))
     dims = (groups, panels, *kernel, channels, b.fresh_dim("width of panels"))
     type_ = TensorType(tensor(weight).dtype, dims)
@@ -124,13 +120,13 @@ def _packed_rule(b: Builder, call: Call) -> Value:
 
 def _product_rule(b: Builder, call: Call) -> Value:
     x = call.value("x")
-    rows = _dims(x)[:1] if call.static("kernel") else _dims(x)[:-1]
+    rows = tensor_dims(x)[:1] if call.static("kernel") else tensor_dims(x)[:-1]
     dims = (*rows, *_spatial(b, call), call.static("columns"))
     return _emit(b, call, ("x", "packed", "bias", "residual"), dims)
 
 
 def _window_rule(b: Builder, call: Call) -> Value:
-    dims = _dims(call.value("x"))
+    dims = tensor_dims(call.value("x"))
     names = tuple(one.name for one in call.parameters if not one.keyword_only)
     return _emit(b, call, names, (dims[0], *_spatial(b, call), dims[-1]))
 
@@ -151,27 +147,29 @@ def _interleaved_rule(b: Builder, call: Call) -> Value:
     images, attributes = call.value("images"), _attributes(call)
     bias, phases = call.optional("bias"), call.bound.get("phases", [])
     inputs = [images, b.constant(None) if bias is None else bias, *phases]
-    channels = _dims(phases[0])[-1] if phases else _dims(inputs[1])[0]
-    numbers = zip(_dims(images)[1:-1], attributes["stride"], attributes["excess"], strict=True)
+    channels = tensor_dims(phases[0])[-1] if phases else tensor_dims(inputs[1])[0]
+    numbers = zip(
+        tensor_dims(images)[1:-1], attributes["stride"], attributes["excess"], strict=True
+    )
     extents = [
         n * step + more if isinstance(n, int) else b.fresh_dim(("interleaved", n, step, more))
         for n, step, more in numbers
     ]
-    type_ = TensorType(tensor(images).dtype, (_dims(images)[0], *extents, channels))
+    type_ = TensorType(tensor(images).dtype, (tensor_dims(images)[0], *extents, channels))
     return b.emit(call.kind, inputs, attributes, type_)
 
 
 def _transposed_product_rule(b: Builder, call: Call) -> Value:
     x, weight, attributes = call.value("x"), call.value("weight"), _attributes(call)
-    _, columns, *kernel = _dims(weight)
+    _, columns, *kernel = tensor_dims(weight)
     extents: list[Dim] = []
-    for axis, (n, taps) in enumerate(zip(_dims(x)[1:-1], kernel, strict=True)):
+    for axis, (n, taps) in enumerate(zip(tensor_dims(x)[1:-1], kernel, strict=True)):
         if not isinstance(taps, int) or not isinstance(columns, int):
             raise Untypable("weights whose extents only the run shows")
         stride, more = attributes["stride"][axis], transposed_excess(attributes, taps, axis)
         symbol = ("transposed", n, stride, more)
         extents.append(n * stride + more if isinstance(n, int) else b.fresh_dim(symbol))
-    dims = (_dims(x)[0], *extents, columns * attributes["groups"])
+    dims = (tensor_dims(x)[0], *extents, columns * attributes["groups"])
     return _emit(b, call, ("x", "weight", "bias"), dims)
 
 

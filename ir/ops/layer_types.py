@@ -16,7 +16,7 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.layer_kernels import window_count
 from jitcore.ir.ops.layer_loops import adaptive_mean
-from jitcore.ir.ops.op import Builder, Call, Rule, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Rule, Untypable, tensor, tensor_dims
 from jitcore.ir.ops.shaping import array_operand
 from jitcore.ir.types import Dim, TensorType
 
@@ -51,23 +51,25 @@ def convolution_rule(rank: int) -> Rule:
         x, weight, bias = _operands(call, rank, "efd" if b.is_for_device else "fd")
         stride, dilation = _sizes(call, "stride", rank, 1), _sizes(call, "dilation", rank, 1)
         groups = _number(call.static("groups"), 1)
-        out, inside, *kernel = _dims(weight)
-        _require_equal(_dims(x)[-rank - 1], inside, groups)
-        _require_equal(_dims(bias)[0] if bias else out, out, 1)
+        out, inside, *kernel = tensor_dims(weight)
+        _require_equal(tensor_dims(x)[-rank - 1], inside, groups)
+        _require_equal(tensor_dims(bias)[0] if bias else out, out, 1)
         if isinstance(out, int) and out % groups:
             raise Untypable("groups that do not divide the output channels")
         padding = call.static("padding")
         frame = _frame(padding, kernel, stride, dilation, call, rank)
         extents = [
             _positions(b, n, k, s, p, d)
-            for n, k, s, p, d in zip(_dims(x)[-rank:], kernel, stride, frame, dilation, strict=True)
+            for n, k, s, p, d in zip(
+                tensor_dims(x)[-rank:], kernel, stride, frame, dilation, strict=True
+            )
         ]
         even = all(total % 2 == 0 for total in frame if total is not None)
         known = (
             padding if not even or None in frame else tuple(p // 2 for p in frame if p is not None)
         )
         attributes = {"stride": stride, "padding": known, "dilation": dilation, "groups": groups}
-        dims = (*_dims(x)[: -rank - 1], out, *extents)
+        dims = (*tensor_dims(x)[: -rank - 1], out, *extents)
         return _emit(b, call, (x, weight, bias), attributes, dims)
 
     return rule
@@ -82,15 +84,15 @@ def linear_rule(b: Builder, call: Call) -> Value:
     for other in (weight, bias):
         if other is not None and tensor(other).dtype != tensor(array_operand(x)).dtype:
             raise Untypable("operands of different dtypes")
-    columns, terms = _dims(weight)
+    columns, terms = tensor_dims(weight)
     if call.kind != "nn::linear":
         columns, terms = terms, columns
-    if not isinstance(columns, int) or not _dims(x):
+    if not isinstance(columns, int) or not tensor_dims(x):
         raise Untypable("extents that are not known")
-    _require_equal(_dims(x)[-1], terms, 1)
-    _require_equal(_dims(bias)[0] if bias else columns, columns, 1)
+    _require_equal(tensor_dims(x)[-1], terms, 1)
+    _require_equal(tensor_dims(bias)[0] if bias else columns, columns, 1)
     operands = (x, weight) if call.kind == "nn::matmul" else (x, weight, bias)
-    return _emit(b, call, operands, {}, (*_dims(x)[:-1], columns))
+    return _emit(b, call, operands, {}, (*tensor_dims(x)[:-1], columns))
 
 
 def transposed_rule(rank: int) -> Rule:
@@ -101,17 +103,19 @@ def transposed_rule(rank: int) -> Rule:
         stride, dilation = _sizes(call, "stride", rank, 1), _sizes(call, "dilation", rank, 1)
         cut, extra = _sizes(call, "padding", rank, 0), _sizes(call, "output_padding", rank, 0)
         groups = _number(call.static("groups"), 1)
-        inside, out, *kernel = _dims(weight)
-        _require_equal(_dims(x)[-rank - 1], inside, 1)
+        inside, out, *kernel = tensor_dims(weight)
+        _require_equal(tensor_dims(x)[-rank - 1], inside, 1)
         if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
             raise Untypable("more output padding than there is room for")
         if isinstance(inside, int) and inside % groups:
             raise Untypable("groups that do not divide the input channels")
         channels = out * groups if isinstance(out, int) else b.fresh_dim(("times", out, groups))
-        _require_equal(_dims(bias)[0] if bias else channels, channels, 1)
+        _require_equal(tensor_dims(bias)[0] if bias else channels, channels, 1)
         extents = [
             _spread(b, *numbers)
-            for numbers in zip(_dims(x)[-rank:], kernel, stride, cut, dilation, extra, strict=True)
+            for numbers in zip(
+                tensor_dims(x)[-rank:], kernel, stride, cut, dilation, extra, strict=True
+            )
         ]
         attributes = {
             "stride": stride,
@@ -120,7 +124,7 @@ def transposed_rule(rank: int) -> Rule:
             "groups": groups,
             "dilation": dilation,
         }
-        dims = (*_dims(x)[: -rank - 1], channels, *extents)
+        dims = (*tensor_dims(x)[: -rank - 1], channels, *extents)
         return _emit(b, call, (x, weight, bias), attributes, dims)
 
     return rule
@@ -162,7 +166,7 @@ def adaptive_rule(rank: int) -> Rule:
         x = _images(call, rank)
         asked = call.static("output_size")
         sizes = tuple(asked) if isinstance(asked, tuple | list) else (asked,) * rank
-        spatial = _dims(x)[-rank:]
+        spatial = tensor_dims(x)[-rank:]
         if asked is None or len(sizes) != rank or 0 in spatial:
             raise Untypable("an output size that does not fit")
         extents = [
@@ -179,7 +183,7 @@ def adaptive_rule(rank: int) -> Rule:
         known = [one for one in extents if isinstance(one, int) and one > 0]
         if len(boxes) < rank and len(known) == rank and max(known) > 1:
             return adaptive_mean(b, x, known)
-        dims = (*_dims(x)[:-rank], *extents)
+        dims = (*tensor_dims(x)[:-rank], *extents)
         return _emit(b, call, (x,), {"output_size": sizes}, dims)
 
     return rule
@@ -208,20 +212,20 @@ def attention_rule(b: Builder, call: Call) -> Value:
     dtype = tensor(query).dtype
     if dtype is None or dtype.char not in "fd" or not dtype.isnative:
         raise Untypable(f"dtype {dtype} has no compiled form here")
-    dims, shares = _dims(query), bool(call.static("enable_gqa"))
-    heads = _heads_of_keys(dims[:-2], _dims(key)[:-2]) if shares else dims[:-2]
+    dims, shares = tensor_dims(query), bool(call.static("enable_gqa"))
+    heads = _heads_of_keys(dims[:-2], tensor_dims(key)[:-2]) if shares else dims[:-2]
     for other in (key, value):
-        if tensor(other).dtype != dtype or len(_dims(other)) != len(dims):
+        if tensor(other).dtype != dtype or len(tensor_dims(other)) != len(dims):
             raise Untypable("operands of different dtypes or ranks")
-        for extent, wanted in zip(_dims(other)[:-2], heads, strict=True):
+        for extent, wanted in zip(tensor_dims(other)[:-2], heads, strict=True):
             if 1 in (extent, wanted) and extent != wanted:
                 raise Untypable("heads that are broadcast")
             _require_equal(extent, wanted, 1)
     if len(dims) < 2:
         raise Untypable("vectors")
-    _require_equal(dims[-1], _dims(key)[-1], 1)
-    _require_equal(_dims(key)[-2], _dims(value)[-2], 1)
-    if _is_long(_dims(key)[-2]):
+    _require_equal(dims[-1], tensor_dims(key)[-1], 1)
+    _require_equal(tensor_dims(key)[-2], tensor_dims(value)[-2], 1)
+    if _is_long(tensor_dims(key)[-2]):
         raise Untypable("more keys than a row of scores has room for")
     scale = call.static("scale")
     if scale is None and dims[-1] == 0:
@@ -231,11 +235,13 @@ def attention_rule(b: Builder, call: Call) -> Value:
     is_causal, mask = bool(call.static("is_causal")), call.optional("attn_mask")
     if mask is not None:
         mask = array_operand(mask)
-        _check_mask(mask, dtype, (*dims[:-1], _dims(key)[-2]), is_causal)
+        _check_mask(mask, dtype, (*dims[:-1], tensor_dims(key)[-2]), is_causal)
     attributes = {"is_causal": is_causal, "scale": scale}
     attributes |= {"enable_gqa": True} if shares else {}
     inputs = [query, key, value, b.constant(None) if mask is None else mask]
-    return b.emit(call.kind, inputs, attributes, TensorType(dtype, (*dims[:-1], _dims(value)[-1])))
+    return b.emit(
+        call.kind, inputs, attributes, TensorType(dtype, (*dims[:-1], tensor_dims(value)[-1]))
+    )
 
 
 def _heads_of_keys(heads: Sequence[Dim], given: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -255,7 +261,7 @@ def _check_mask(
     found = tensor(mask).dtype
     if is_causal or found not in (dtype, np.dtype(np.bool)):
         raise Untypable(f"a mask of {found}, or one besides is_causal")
-    own = _dims(mask)
+    own = tensor_dims(mask)
     if not own or len(own) > len(scores) or len(scores) > MAX_MASKED_AXES:
         raise Untypable(f"a mask with {len(own)} axes for scores with {len(scores)}")
     for axis, (extent, wanted) in enumerate(zip(reversed(own), reversed(scores), strict=False)):
@@ -275,9 +281,9 @@ def _is_long(keys: Dim) -> bool:
 
 def _operands(call: Call, rank: int, dtypes: str = "fd") -> tuple[Value, Value, Value | None]:
     x, weight, bias = _images(call, rank, dtypes), call.value("weight"), call.optional("bias")
-    if len(_dims(array_operand(weight))) != rank + 2:
+    if len(tensor_dims(array_operand(weight))) != rank + 2:
         raise Untypable("weights of another rank")
-    if bias is not None and len(_dims(array_operand(bias))) != 1:
+    if bias is not None and len(tensor_dims(array_operand(bias))) != 1:
         raise Untypable("a bias that is no vector")
     for other in (weight, bias):
         if other is not None and tensor(other).dtype != tensor(x).dtype:
@@ -291,13 +297,9 @@ def _images(call: Call, rank: int, dtypes: str = "fd") -> Value:
     dtype = tensor(x).dtype
     if dtype is None or dtype.char not in dtypes or not dtype.isnative:
         raise Untypable(f"dtype {dtype} has no compiled form here")
-    if len(_dims(x)) not in (rank + 1, rank + 2):
-        raise Untypable(f"an input with {len(_dims(x))} axes")
+    if len(tensor_dims(x)) not in (rank + 1, rank + 2):
+        raise Untypable(f"an input with {len(tensor_dims(x))} axes")
     return x
-
-
-def _dims(value: Value) -> tuple[Dim, ...]:
-    return tensor(value).dims or ()
 
 
 def _require_equal(extent: Dim, other: Dim, times: int) -> None:
@@ -384,7 +386,7 @@ def _pooled(
             raise Untypable("padding of more than half of the window")
     extents = [
         _windows(b, *numbers, ceil_mode)
-        for numbers in zip(_dims(x)[-rank:], kernel, stride, padding, dilation, strict=True)
+        for numbers in zip(tensor_dims(x)[-rank:], kernel, stride, padding, dilation, strict=True)
     ]
     attributes = {
         "kernel_size": kernel,
@@ -392,7 +394,7 @@ def _pooled(
         "padding": padding,
         "ceil_mode": ceil_mode,
     }
-    return attributes, (*_dims(x)[:-rank], *extents)
+    return attributes, (*tensor_dims(x)[:-rank], *extents)
 
 
 def _windows(

@@ -361,6 +361,11 @@ def tensor(value: Value, what: str = "operand") -> TensorType:
     return type_
 
 
+def tensor_dims(value: Value) -> tuple[Dim, ...]:
+    """The extents of an array or NumPy scalar with dtype and rank known."""
+    return tensor(value).dims or ()
+
+
 def bind(
     signature: Sequence[Parameter],
     inputs: Sequence[Value],

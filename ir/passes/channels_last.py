@@ -9,7 +9,8 @@ from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.shapes import dims_of
+from jitcore.ir.types import TensorType
 
 __all__ = ["keep_channels_last"]
 
@@ -82,7 +83,7 @@ class _Pass:
         source = _transposed(node)
         if source is None or self.is_written(node.output) or self.is_written(source):
             return
-        axes, rank = _axes(node), len(_dims(source))
+        axes, rank = _axes(node), len(dims_of(source))
         if axes == _from_last(rank):
             twins[node.output] = source
         elif axes == _to_last(rank) and source not in twins:
@@ -92,7 +93,7 @@ class _Pass:
 
     def elementwise(self, node: Node, twins: Twins) -> None:
         """The same operation on the operands' twins."""
-        rank = len(_dims(node.outputs[0])) if len(node.outputs) == 1 else 0
+        rank = len(dims_of(node.outputs[0])) if len(node.outputs) == 1 else 0
         if rank < 3 or not any(value in twins for value in node.inputs):
             return
         if self.is_written(node.output) or not all(
@@ -104,7 +105,7 @@ class _Pass:
 
     def concatenation(self, node: Node, twins: Twins) -> None:
         """Along the channels."""
-        rank = len(_dims(node.output))
+        rank = len(dims_of(node.output))
         if node.attributes.get("axis") != 1 or self.is_written(node.output):
             return
         if all(value in twins for value in node.inputs):
@@ -114,7 +115,7 @@ class _Pass:
     def reduction(self, node: Node, twins: Twins) -> None:
         """Over all of the spatial axes."""
         x, axis = node.inputs[0], node.attributes.get("axis")
-        rank = len(_dims(x))
+        rank = len(dims_of(x))
         if x not in twins or axis != tuple(range(2, rank)) or self.is_written(node.output):
             return
         attributes = {**node.attributes, "axis": tuple(range(1, rank - 1))}
@@ -130,7 +131,7 @@ class _Pass:
     ) -> None:
         """Put an operation on twins in the place of one, and change the layout of its result."""
         old = node.output
-        rank = len(_dims(old))
+        rank = len(dims_of(old))
         twin = self.insert(node, node.kind, operands, attributes, old, _to_last(rank))
         axes = {"axes": _from_last(rank)}
         moved = self.insert(node, "np::transpose", [twin], axes, old)
@@ -143,7 +144,7 @@ class _Pass:
         """An operand of an operation on twins."""
         if value in twins:
             return twins[value]
-        own = len(_dims(value))
+        own = len(dims_of(value))
         if own < rank - 1:
             return value
         axes = _to_last(rank) if own == rank else (*range(1, own), 0)
@@ -178,10 +179,6 @@ class _Pass:
         return value not in self.made and bool(self.analysis.writers(value))
 
 
-def _dims(value: Value) -> tuple[Dim, ...]:
-    return (value.type.dims or ()) if isinstance(value.type, TensorType) else ()
-
-
 def _to_last(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
 
@@ -194,7 +191,7 @@ def _transposed(copy: Node) -> Value | None:
     """What a copy in C order has the axes of in another order; of images only."""
     maker = copy.inputs[0].node
     is_moved = maker is not None and maker.kind == "np::transpose"
-    if not is_moved or copy.attributes.get("order") != "C" or len(_dims(copy.output)) < 3:
+    if not is_moved or copy.attributes.get("order") != "C" or len(dims_of(copy.output)) < 3:
         return None
     assert maker is not None
     return maker.inputs[0]
@@ -220,7 +217,7 @@ def _only_reads(user: Node | Block) -> bool:
 
 def _is_convertible(value: Value, rank: int, twins: Twins) -> bool:
     """Whether an operand of an operation on images has a form for channels-last ones."""
-    dims = _dims(value)
+    dims = dims_of(value)
     if value in twins or not dims:
         return True
     ones = [axis for axis, dim in enumerate(dims, rank - len(dims)) if dim != 1]

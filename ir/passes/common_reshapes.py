@@ -8,7 +8,8 @@ from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import INT, NONE, Dim, TensorType
+from jitcore.ir.shapes import known_dims
+from jitcore.ir.types import INT, NONE, TensorType
 
 __all__ = ["read_stored_values", "reshape_results"]
 
@@ -157,9 +158,9 @@ def _is_common(analysis: AliasAnalysis, node: Node, reshapes: Sequence[Node]) ->
     """Whether all reshapes are of one shape, some of them copies that only the node reads."""
     if not reshapes or analysis.escapes(node.output):
         return False
-    shapes = {_dims(one.inputs[0]) for one in reshapes}
-    results = {_dims(one.output) for one in reshapes}
-    if len(shapes) != 1 or results != {_dims(node.output)} or None in shapes:
+    shapes = {known_dims(one.inputs[0]) for one in reshapes}
+    results = {known_dims(one.output) for one in reshapes}
+    if len(shapes) != 1 or results != {known_dims(node.output)} or None in shapes:
         return False
     alone = all(use.user is node for one in reshapes for use in one.output.uses)
     moved = any(_is_rearranged(one.inputs[0]) for one in reshapes)
@@ -193,7 +194,7 @@ def _lies_in(node: Node, other: Node) -> bool:
 def _rewrite(node: Node, reshapes: Sequence[Node]) -> None:
     log.update("common_reshapes", lambda: f"compute {node!r} before the reshape")
     source, sizes = reshapes[0].inputs[0], reshapes[0].inputs[1:]
-    dims = _dims(source)
+    dims = known_dims(source)
     type_ = node.output.type
     assert dims is not None and isinstance(type_, TensorType)
     before = {id(one.output): one.inputs[0] for one in reshapes}
@@ -210,7 +211,3 @@ def _rewrite(node: Node, reshapes: Sequence[Node]) -> None:
     for one in reshapes:
         if one.block is not None and not one.output.uses:
             one.destroy()
-
-
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    return value.type.dims if isinstance(value.type, TensorType) else None

@@ -9,6 +9,7 @@ from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.may_raise import may_raise
 from jitcore.ir.ops import TABLE
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["compute_parts"]
@@ -73,7 +74,7 @@ def compute_parts(graph: Graph) -> bool:
 
 def _is_elementwise(node: Node) -> bool:
     op = TABLE.get(node.kind)
-    return op is not None and op.scalar is not None and op.pure and bool(_dims(node.outputs[0]))
+    return op is not None and op.scalar is not None and op.pure and bool(dims_of(node.outputs[0]))
 
 
 def _views(node: Node) -> list[Node]:
@@ -100,7 +101,7 @@ def _is_part(view: Node) -> bool:
     """Whether a node reads a part of what is computed right in the same block."""
     if view.kind != "np::view":
         return False
-    parts, dims, made = _parts(view), _dims(view.inputs[0]), view.inputs[0].node
+    parts, dims, made = _parts(view), dims_of(view.inputs[0]), view.inputs[0].node
     if dims is None or "None" in parts or len(parts) != len(dims):
         return False
     return made is not None and view.block is made.block
@@ -120,15 +121,15 @@ def _is_gain(node: Node, views: Sequence[Node]) -> bool:
 
 def _fits(value: Value, node: Node) -> bool:
     """Whether the type tells along which axes an operand is stretched."""
-    own, dims = _dims(value), _dims(node.output) or ()
+    own, dims = dims_of(value), dims_of(node.output) or ()
     pairs = zip(reversed(own or ()), reversed(dims), strict=False)
     return all(one in (1, dim) for one, dim in pairs)
 
 
 def _share(view: Node, node: Node) -> float:
     """Which part of the elements a view has, as far as that is known."""
-    share, left = 1.0, iter(_dims(view.output) or ())
-    for part, dim in zip(_parts(view), _dims(node.output) or (), strict=True):
+    share, left = 1.0, iter(dims_of(view.output) or ())
+    for part, dim in zip(_parts(view), dims_of(node.output) or (), strict=True):
         length = next(left) if ":" in part else 1
         if isinstance(dim, int) and isinstance(length, int):
             share *= length / max(dim, 1)
@@ -174,11 +175,11 @@ def _compute_at(view: Node, node: Node) -> Node:
 
 def _part_of(view: Node, value: Value, node: Node) -> Value:
     """The part of an operand that the part of the result is computed of."""
-    own, dims = _dims(value), _dims(node.output) or ()
+    own, dims = dims_of(value), dims_of(node.output) or ()
     if not own:
         return value
     missing = len(dims) - len(own)
-    left = iter(_dims(view.output) or ())
+    left = iter(dims_of(view.output) or ())
     index: list[str] = []
     kept: list[Dim] = []
     for axis, part in enumerate(_parts(view)):
@@ -195,9 +196,3 @@ def _part_of(view: Node, value: Value, node: Node) -> Value:
     attributes = {"index": ", ".join(index)}
     operands = [value, *view.inputs[1:]]
     return view.value_before("np::view", operands, TensorType(type_.dtype, tuple(kept)), attributes)
-
-
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    """The extents of an array; None of what is none."""
-    type_ = value.type
-    return type_.dims if isinstance(type_, TensorType) and not type_.scalar else None

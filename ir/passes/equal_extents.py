@@ -9,6 +9,7 @@ from dataclasses import replace
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, TensorType, TupleType, Type
 
 __all__ = ["join_equal_extents"]
@@ -66,7 +67,7 @@ class _Extents:
         self.analysis = AliasAnalysis(graph, distinct_inputs=True)
         self.joined: dict[Dim, Dim] = {}
         self.known: dict[Hashable, Dim] = {}
-        self.seen: set[Dim] = {dim for value in graph.inputs for dim in _dims(value)}
+        self.seen: set[Dim] = {dim for value in graph.inputs for dim in dims_of(value)}
 
     def representative(self, dim: Dim) -> Dim:
         """The first symbol of those that are equal to one."""
@@ -93,7 +94,7 @@ class _Extents:
     def outputs(self, node: Node) -> None:
         """Join the new symbols of a node's outputs."""
         for number, value in enumerate(node.outputs):
-            for axis, dim in enumerate(_dims(value)):
+            for axis, dim in enumerate(dims_of(value)):
                 if isinstance(dim, int) or dim in self.seen:
                     continue
                 self.seen.add(dim)
@@ -118,7 +119,9 @@ class _Extents:
         op = TABLE.get(node.kind)
         if op is None or op.scalar is None:
             return None
-        places = [(one, axis - len(_dims(node.output)) + len(_dims(one))) for one in node.inputs]
+        places = [
+            (one, axis - len(dims_of(node.output)) + len(dims_of(one))) for one in node.inputs
+        ]
         extents = {self.of(one, place) for one, place in places if place >= 0} - {1}
         return extents.pop() if len(extents) == 1 else None
 
@@ -145,7 +148,7 @@ class _Extents:
         """The extent of an axis; one of its own where there is no value."""
         if value.node is not None and value.node.kind == "prim::Uninitialized":
             return value
-        return self.representative(_dims(value)[axis])
+        return self.representative(dims_of(value)[axis])
 
     def version(self, node: Node) -> Hashable:
         """What of a block has been done to a mask before a node."""
@@ -162,10 +165,10 @@ class _Extents:
         places = [
             (number, axis)
             for number, param in enumerate(params)
-            for axis, dim in enumerate(_dims(param))
+            for axis, dim in enumerate(dims_of(param))
             if isinstance(dim, str) and dim not in self.seen
         ]
-        self.seen.update(_dims(params[number])[axis] for number, axis in places)
+        self.seen.update(dims_of(params[number])[axis] for number, axis in places)
         start = [self.of(node.inputs[2 + number], axis) for number, axis in places]
         classes = _numbered(start)
         before = dict(self.joined), dict(self.known), set(self.seen)
@@ -183,17 +186,17 @@ class _Extents:
         new = [(number, axis) for number, axis in places if self._is_new(node.outputs[number])]
         kept = [one for place, one in zip(places, classes, strict=True) if place in new]
         self._join_places(node.outputs, new, kept)
-        self.seen.update(dim for value in node.outputs for dim in _dims(value))
+        self.seen.update(dim for value in node.outputs for dim in dims_of(value))
 
     def _is_new(self, value: Value) -> bool:
-        return self.seen.isdisjoint(_dims(value))
+        return self.seen.isdisjoint(dims_of(value))
 
     def _join_places(
         self, values: Sequence[Value], places: Sequence[tuple[int, int]], classes: Sequence[int]
     ) -> None:
         first: dict[int, Dim] = {}
         for (number, axis), one in zip(places, classes, strict=True):
-            dim = _dims(values[number])[axis]
+            dim = dims_of(values[number])[axis]
             self.join(dim, first.setdefault(one, dim))
 
 
@@ -209,10 +212,6 @@ def _place(node: Node, block: Block) -> int:
     while one is not None and one.block is not block:
         one = None if one.block is None else one.block.owner
     return -1 if one is None else block.nodes.index(one)
-
-
-def _dims(value: Value) -> tuple[Dim, ...]:
-    return value.type.dims or () if isinstance(value.type, TensorType) else ()
 
 
 def _values(block: Block) -> Iterator[Value]:

@@ -14,7 +14,6 @@ from jitcore.ir.passes.layer_nodes import (
     Geometry,
     Sizes,
     copied,
-    dims_of,
     insert,
     none,
     packed_matrix,
@@ -25,6 +24,7 @@ from jitcore.ir.passes.layer_nodes import (
 )
 from jitcore.ir.passes.transposed_convolutions import KIND as TRANSPOSED
 from jitcore.ir.passes.transposed_convolutions import phases_of
+from jitcore.ir.shapes import dims_of
 
 __all__ = ["expand_layers"]
 

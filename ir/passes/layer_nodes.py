@@ -9,6 +9,7 @@ from typing import Any
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops.layer_kernels import MAX_TAPS, is_depthwise
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import BOOL, INT, NONE, Dim, TensorType, Type
 
 __all__ = [
@@ -16,7 +17,6 @@ __all__ = [
     "Sizes",
     "constant",
     "copied",
-    "dims_of",
     "insert",
     "none",
     "packed_matrix",
@@ -54,10 +54,6 @@ class Geometry:
     @property
     def has_kernel(self) -> bool:
         return math.prod(self.kernel) <= MAX_TAPS
-
-
-def dims_of(value: Value) -> tuple[Dim, ...]:
-    return (value.type.dims or ()) if isinstance(value.type, TensorType) else ()
 
 
 def insert(

@@ -18,13 +18,13 @@ from jitcore.ir.passes.layer_nodes import (
     Geometry,
     Sizes,
     constant,
-    dims_of,
     insert,
     none,
     require_extent_of,
     size_of,
     with_bias,
 )
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import BOOL, INT, NONE, Dim, TensorType
 
 __all__ = ["LIBRARY_CONVOLUTION", "has_convolutions", "use_library_convolutions"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from jitcore.ir import log
-from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.graph import Graph, Node
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.shapes import dims_of
+from jitcore.ir.types import TensorType
 
 __all__ = ["multiply_where_read"]
 
@@ -47,7 +48,7 @@ def _replace(node: Node) -> None:
 
 def _is_narrow(node: Node) -> bool:
     """Whether a product has few terms, few columns and more rows, and is read by element."""
-    x, y = map(_dims, node.inputs)
+    x, y = map(dims_of, node.inputs)
     type_ = node.output.type
     if not isinstance(type_, TensorType) or type_.dtype is None or len(x) < 2 or len(y) != 2:
         return False
@@ -67,9 +68,4 @@ def _is_read_by_element(node: Node) -> bool:
 def _is_elementwise(user: Node, node: Node) -> bool:
     op = TABLE.get(user.kind)
     is_by_element = op is not None and op.scalar is not None
-    return is_by_element and _dims(user.output) == _dims(node.output)
-
-
-def _dims(value: Value) -> tuple[Dim, ...]:
-    type_ = value.type
-    return type_.dims or () if isinstance(type_, TensorType) else ()
+    return is_by_element and dims_of(user.output) == dims_of(node.output)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.passes.layer_nodes import dims_of, insert, transposed
+from jitcore.ir.passes.layer_nodes import insert, transposed
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import NONE
 
 __all__ = ["use_plain_linears"]

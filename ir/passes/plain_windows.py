@@ -22,7 +22,6 @@ from jitcore.ir.passes.layer_nodes import (
     Sizes,
     constant,
     copied,
-    dims_of,
     insert,
     require_extent,
     reshaped,
@@ -31,6 +30,7 @@ from jitcore.ir.passes.layer_nodes import (
     view,
     with_bias,
 )
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import INT, NONE, Dim, TensorType
 
 __all__ = ["use_plain_windows"]

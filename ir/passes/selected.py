@@ -9,7 +9,8 @@ import numpy as np
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, Value
-from jitcore.ir.types import Dim, TensorType, Type
+from jitcore.ir.shapes import known_dims
+from jitcore.ir.types import TensorType, Type
 
 __all__ = ["compute_selected_in_place"]
 
@@ -104,7 +105,7 @@ class _Selection:
         self.user = user
         self.block: Block = user.block
         self.mask = mask
-        self.dims = _dims(base)
+        self.dims = known_dims(base)
         self.store: Node | None = None
         self.tree: list[Node] = []
         self.made: dict[Value, Value] = {}
@@ -120,11 +121,11 @@ class _Selection:
             return False
         if node.kind == "np::compress":
             base, mask = node.inputs
-            if mask is not self.mask or _dims(base) != self.dims or self._is_stale(node):
+            if mask is not self.mask or known_dims(base) != self.dims or self._is_stale(node):
                 return False
         elif (
             node.kind not in _CHEAP
-            or len(_dims(value) or ()) != 1
+            or len(known_dims(value) or ()) != 1
             or not all(_is_scalar(one.type) or self._is_selected(one) for one in node.inputs)
         ):
             return False
@@ -174,7 +175,7 @@ class _Update(_Selection):
 
     def is_possible(self) -> bool:
         """Whether the value is computed from elements of the same places."""
-        if self.dims is None or _dims(self.mask) != self.dims:
+        if self.dims is None or known_dims(self.mask) != self.dims:
             return False
         if self.mask is not self.target and self.analysis.may_alias(self.mask, self.target):
             return False
@@ -216,7 +217,11 @@ class _Total(_Selection):
 
     def is_possible(self) -> bool:
         """Whether all is computed from one selection, and only added up."""
-        if self.dims is None or _dims(self.mask) != self.dims or not _is_plain_total(self.user):
+        if (
+            self.dims is None
+            or known_dims(self.mask) != self.dims
+            or not _is_plain_total(self.user)
+        ):
             return False
         if self._is_in_order():
             return False
@@ -278,10 +283,6 @@ def _is_plain_total(node: Node) -> bool:
     known = {"axis": (0,), "keepdims": False}
     is_mean_of_pairs = node.kind == "np::mean" and is_complex
     return node.attributes == known and _is_scalar(type_) and not is_mean_of_pairs
-
-
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    return value.type.dims if isinstance(value.type, TensorType) else None
 
 
 def _element_type(value: Value) -> TensorType:

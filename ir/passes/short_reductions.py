@@ -11,6 +11,7 @@ from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["expand_short_reductions"]
@@ -87,7 +88,7 @@ def _is_short(node: Node) -> bool:
     if node.kind not in _STEPS or "initial" in node.attributes:
         return False
     type_ = node.inputs[0].type
-    if not isinstance(type_, TensorType) or type_.dtype is None or not _dims(node.output):
+    if not isinstance(type_, TensorType) or type_.dtype is None or not dims_of(node.output):
         return False
     # A sum of float16 is rounded at its end only.
     if type_.dtype.name == "float16" or type_.dtype.kind not in _STEPS[node.kind][1]:
@@ -104,7 +105,7 @@ class _Expansion:
     def __init__(self, node: Node, analysis: AliasAnalysis) -> None:
         self.node = node
         self.analysis = analysis
-        self.dims = _dims(node.inputs[0]) or ()
+        self.dims = dims_of(node.inputs[0]) or ()
         self.axes: tuple[int, ...] = node.attributes["axis"]
         self.keeps_axes = bool(node.attributes.get("keepdims", False))
         self.inside = set(self.computed_alone(node.inputs[0]))
@@ -134,7 +135,7 @@ class _Expansion:
         """Whether a node can be computed at the reduction, an element at a time."""
         if node.block is not self.node.block or not _is_elementwise(node):
             return False
-        arrays = [value for value in node.inputs if _dims(value)]
+        arrays = [value for value in node.inputs if dims_of(value)]
         return not any(map(self.analysis.has_writers, arrays))
 
     def are_rows_read_again(self) -> bool:
@@ -148,7 +149,7 @@ class _Expansion:
             for use in value.uses:
                 if not isinstance(use.user, Node) or not _goes_on(use.user):
                     continue
-                if _dims(use.user.output) == self.dims:
+                if dims_of(use.user.output) == self.dims:
                     return True
                 waiting.append(use.user.output)
         return False
@@ -235,7 +236,7 @@ class _Expansion:
 
     def is_read_often(self, dims: Sequence[Dim]) -> bool:
         """Whether the elements of a view are read for many results, one next to the other."""
-        results = _dims(self.node.output) or ()
+        results = dims_of(self.node.output) or ()
         known = [extent for extent in results if isinstance(extent, int)]
         own = [extent for extent in dims if isinstance(extent, int)]
         is_known = len(known) == len(results) and len(own) == len(dims)
@@ -243,7 +244,7 @@ class _Expansion:
 
     def own_axes(self, value: Value, place: tuple[int, ...]) -> dict[int, int]:
         """The reduced axes that a value has, counted from its first one, with their places."""
-        missing = len(self.dims) - len(_dims(value) or ())
+        missing = len(self.dims) - len(dims_of(value) or ())
         pairs = zip(self.axes, place, strict=True)
         return {axis - missing: number for axis, number in pairs if axis >= missing}
 
@@ -258,9 +259,3 @@ def _goes_on(node: Node) -> bool:
     if node.kind == "np::view":
         return set(node.attributes["index"].split(", ")) <= _RESPACING
     return _is_elementwise(node)
-
-
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    """The extents of an array; None of what is none."""
-    type_ = value.type
-    return type_.dims if isinstance(type_, TensorType) and not type_.scalar else None

@@ -19,7 +19,6 @@ from jitcore.ir.ops.layer_kernels import NO_LIMITS, is_depthwise, transposed_exc
 from jitcore.ir.passes.layer_nodes import (
     Geometry,
     Sizes,
-    dims_of,
     insert,
     none,
     packed_weights,
@@ -27,6 +26,7 @@ from jitcore.ir.passes.layer_nodes import (
     transposed,
     view,
 )
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim
 
 __all__ = ["KIND", "Phase", "expand_transposed", "phases_of"]

@@ -10,7 +10,8 @@ from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import INT, Dim, TensorType, scalar_type
+from jitcore.ir.shapes import known_dims
+from jitcore.ir.types import INT, TensorType, scalar_type
 
 __all__ = ["sum_whole_numbers"]
 
@@ -117,14 +118,10 @@ def _same_extents(value: Value) -> Value | None:
     found: Value | None = value
     while found is not None and found.node is not None and _is_elementwise(found.node):
         operands = found.node.inputs
-        found = next((one for one in operands if _dims(one) == _dims(value)), None)
+        found = next((one for one in operands if known_dims(one) == known_dims(value)), None)
     return found
 
 
 def _is_elementwise(node: Node) -> bool:
     op = TABLE.get(node.kind)
     return op is not None and op.scalar is not None and op.pure
-
-
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    return value.type.dims if isinstance(value.type, TensorType) else None

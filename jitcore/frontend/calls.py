@@ -8,7 +8,6 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType
 from typing import Any
 
@@ -33,6 +32,7 @@ from jitcore.frontend.constants import (
 )
 from jitcore.frontend.expressions import Expressions
 from jitcore.frontend.final_graphs import captured_statics, is_final, parameters_of
+from jitcore.frontend.function_facts import makes_objects
 from jitcore.frontend.layers import (
     HOOKS,
     layer_class,
@@ -52,9 +52,6 @@ _FRAME_BUILTINS = {id(getattr(builtins, name)): name for name in BUILTINS}
 _HARMLESS_WITH_ARGUMENTS = ("vars", "dir")
 _FORGETFUL = (sorted, min, max, sum, any, all, list, tuple, set, dict, functools.reduce)
 """What uses functions and generators only while it runs itself."""
-
-_MAKES_OBJECTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
-"""Functions whose calls give an object that runs the code later."""
 
 _FORGETFUL_METHODS = ("sort", "join", "extend", "update")
 
@@ -155,7 +152,7 @@ class Calls(Expressions):
         function = wrapped_function(static.value)
         if function is None or not self.compiler.can_compile(function):
             return self._call_python(node, static)
-        if function.__code__.co_flags & _MAKES_OBJECTS:
+        if makes_objects(function.__code__):
             return self._call_python(node, static)
         if self.compiler.is_active(function):
             return self._call_again(node, static, function)

@@ -6,6 +6,7 @@ import ast
 import functools
 from collections.abc import Iterator, Sequence
 from dis import Instruction, get_instructions
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType, FunctionType
 
 from jitcore.errors import CompilationError
@@ -14,7 +15,15 @@ from jitcore.ir.dataclass import dataclass
 from jitcore.source import has_source, read_source
 from jitcore.syntax import nodes_in
 
-__all__ = ["ANY_ATTRIBUTE", "ANY_VARIABLE", "BY_NAME", "Facts", "facts_of", "set_by_name"]
+__all__ = [
+    "ANY_ATTRIBUTE",
+    "ANY_VARIABLE",
+    "BY_NAME",
+    "Facts",
+    "facts_of",
+    "makes_objects",
+    "set_by_name",
+]
 
 ANY_ATTRIBUTE = "*"
 """Stands for the attributes that code assigns by names which only a run can tell."""
@@ -30,6 +39,11 @@ _OF_TEXTS = ("exec", "eval", "globals", "locals")
 
 _MODULES = ("modules", "import_module", "__import__")
 """Through what code gets modules by names that are values."""
+
+
+def makes_objects(code: CodeType) -> bool:
+    """Whether calls of a function only give an object that runs its code later."""
+    return bool(code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
 
 
 @dataclass(frozen=True, slots=True)
