@@ -11,6 +11,7 @@ import argparse
 import importlib
 import json
 import math
+import os
 import platform
 import statistics
 import sys
@@ -332,6 +333,40 @@ def facts(peers: Sequence[Peer]) -> dict[str, Any]:
     }
 
 
+@dataclass
+class Report:
+    """What has been measured so far, and the files that say it."""
+
+    peers: Sequence[Peer]
+    folder: Path
+    rows: list[GpuRow] = field(default_factory=list)
+    launches: dict[str, float] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """A page of Markdown."""
+        known = facts(self.peers)
+        lines = [f"- {name}: {seconds * 1e6:.1f} µs" for name, seconds in self.launches.items()]
+        return "\n".join(
+            [
+                f"# {known['device']}, driver {known['driver']}, {known['date']}",
+                "\nMedians by device events; `of copy` is the part of the rate at which the device "
+                "copies as many bytes.\n",
+                table(self.rows, self.peers),
+                f"\nWhat a call costs the host, with {SMALL} elements, or a model's with few:\n",
+                *lines,
+            ]
+        )
+
+    def write(self) -> None:
+        """Write both files; after each row, since the next one may end the process."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "gpu.md").write_text(f"{self.text()}\n", encoding="utf-8")
+        rows = [asdict(row) for row in self.rows]
+        found = {"facts": facts(self.peers), "rows": rows, "overheads": self.launches}
+        text = json.dumps(found, indent=1)
+        (self.folder / "gpu.json").write_text(f"{text}\n", encoding="utf-8")
+
+
 def _present(names: Sequence[str]) -> Iterator[Peer]:
     """Those libraries that are installed."""
     for peer in PEERS:
@@ -358,35 +393,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--launches", type=int, default=1000, help="of small arrays")
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FOLDER")
     options = parser.parse_args(arguments)
-    if not cuda.is_available():
-        sys.exit("nothing to measure: there is no CUDA device, or no driver for it")
+    try:
+        cuda.device_properties()
+    except cuda.DriverError as error:
+        sys.exit(f"nothing to measure: {error}")
+    # Otherwise JAX takes three quarters of the memory when it is imported.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     peers = list(_present(options.peers))
-    rows = []
+    report = Report(peers, options.output)
     for program in PROGRAMS:
         for size in options.sizes if program.name in options.programs else ():
-            row = measure(program, size, peers, rounds=options.rounds, calls=options.calls)
-            rows.append(row)
+            try:
+                row = measure(program, size, peers, rounds=options.rounds, calls=options.calls)
+            except MemoryError as error:
+                print(f"{program.name}, {size} elements: {error}", file=sys.stderr)
+                continue
+            report.rows.append(row)
+            report.write()
             print(table([row], peers).splitlines()[-1], *row.wrong.items(), flush=True)
             cuda.empty_cache()
-    launches = overheads(peers, calls=options.launches)
-    launches |= model_overheads(calls=options.launches)
-    known = facts(peers)
-    lines = [f"- {name}: {seconds * 1e6:.1f} µs" for name, seconds in launches.items()]
-    text = "\n".join(
-        [
-            f"# {known['device']}, driver {known['driver']}, {known['date']}",
-            "\nMedians by device events; `of copy` is the part of the rate at which the device "
-            "copies as many bytes.\n",
-            table(rows, peers),
-            f"\nWhat a call costs the host, with {SMALL} elements, or a model's with few:\n",
-            *lines,
-        ]
-    )
-    print(text)
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "gpu.md").write_text(f"{text}\n", encoding="utf-8")
-    found = {"facts": known, "rows": [asdict(row) for row in rows], "overheads": launches}
-    (options.output / "gpu.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    report.launches |= overheads(peers, calls=options.launches)
+    report.launches |= model_overheads(calls=options.launches)
+    report.write()
+    print(report.text())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 import jitcore
 from bench.translated import programs_with
 
-__all__ = ["OURS", "PEERS", "Call", "Peer"]
+__all__ = ["OURS", "PEERS", "Call", "Peer", "jax_form", "torch_form"]
 
 OURS = "jitcore"
 
@@ -68,9 +68,9 @@ class Peer:
             yield self.module, str(getattr(found, "__version__", "unknown"))
 
 
-def _translated(function: Function, module: str, special: str = "") -> Function:
+def _translated(function: Function, module: str, special: str) -> Function:
     """A program with another library in NumPy's place."""
-    made = programs_with(import_module(module), import_module(special) if special else None)
+    made = programs_with(import_module(module), import_module(special))
     found: Function = getattr(made, function.__name__)
     return found
 
@@ -90,13 +90,22 @@ def _jitcore_with_torch(function: Function, arrays: Sequence[Any]) -> Call:
     return lambda: compiled(*tensors)
 
 
+def torch_form(function: Function) -> Function:
+    """A program for PyTorch: its own layers where it has them."""
+    return _form(function, "bench.torch_forms")
+
+
+def _form(function: Function, module: str) -> Function:
+    forms = import_module(module)
+    found: Function = getattr(forms, function.__name__, None) or getattr(
+        forms.PROGRAMS, function.__name__
+    )
+    return found
+
+
 def _torch(function: Function, arrays: Sequence[Any]) -> Call:
     torch: Any = import_module("torch")
-    forms = import_module("bench.torch_forms")
-    found = getattr(forms, function.__name__, None)
-    if found is None:
-        found = _translated(function, "torch", "torch.special")
-    compiled, tensors = torch.compile(found), _tensors(arrays)
+    compiled, tensors = torch.compile(torch_form(function)), _tensors(arrays)
 
     def call() -> Any:
         with torch.inference_mode():
@@ -117,9 +126,14 @@ def _torch_numpy(result: Any) -> Any:
 
 def _cupy(function: Function, arrays: Sequence[Any]) -> Call:
     cupy = import_module("cupy")
-    compiled = cupy.fuse(_translated(function, "cupy", "cupyx.scipy.special"))
+    form = _translated(function, "cupy", "cupyx.scipy.special")
     own = [cupy.asarray(one) for one in arrays]
-    return lambda: compiled(*own)
+    fused = cupy.fuse(form)
+    try:
+        fused(*own)
+    except Exception:  # of any class: what it cannot fuse, products among it, it runs one by one
+        fused = form
+    return lambda: fused(*own)
 
 
 def _cupy_stream() -> int:
@@ -130,9 +144,14 @@ def _cupy_numpy(result: Any) -> Any:
     return result.get()
 
 
+def jax_form(function: Function) -> Function:
+    """A program for JAX."""
+    return _form(function, "bench.jax_forms")
+
+
 def _jax(function: Function, arrays: Sequence[Any]) -> Call:
     jax: Any = import_module("jax")
-    compiled = jax.jit(_translated(function, "jax.numpy", "jax.scipy.special"))
+    compiled = jax.jit(jax_form(function))
     own = [jax.dlpack.from_dlpack(one) for one in arrays]
     return lambda: compiled(*own)
 
@@ -145,6 +164,6 @@ PEERS = (
     Peer(OURS, "jitcore", _jitcore),
     Peer("jitcore with torch", "torch", _jitcore_with_torch, _torch_stream, _torch_numpy),
     Peer("torch.compile", "torch", _torch, _torch_stream, _torch_numpy),
-    Peer("CuPy fuse", "cupy", _cupy, _cupy_stream, _cupy_numpy),
+    Peer("CuPy", "cupy", _cupy, _cupy_stream, _cupy_numpy),
     Peer("JAX", "jax", _jax, numpy=np.asarray, wait=_jax_wait, has_events=False),
 )

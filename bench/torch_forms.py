@@ -34,6 +34,10 @@ def convolution_relu(x, weight, bias):
     return functional.relu(functional.conv2d(x, weight, bias, padding=1))
 
 
+def linear_relu(x, weight, bias):
+    return functional.relu(functional.linear(x, weight, bias))
+
+
 def lstm_cell(gates, cell):
     i, f, g, o = gates[0], gates[1], gates[2], gates[3]
     cell = cell * torch.sigmoid(f) + torch.tanh(g) * torch.sigmoid(i)

@@ -8,15 +8,21 @@ from typing import Any
 
 from bench import programs
 
-__all__ = ["programs_with"]
+__all__ = ["copy_with", "programs_with"]
 
 
 def programs_with(np: Any, special: Any) -> ModuleType:
     """The module `bench.programs` with other modules under the names ``np`` and ``special``."""
-    name = f"bench.programs_{np.__name__}"
-    spec = importlib.util.spec_from_file_location(name, programs.__file__)
+    return copy_with(programs, np=np, special=special)
+
+
+def copy_with(module: ModuleType, *, np: Any, **others: Any) -> ModuleType:
+    """A copy of a module that finds other modules under some names."""
+    name = f"{module.__name__}_{np.__name__}"
+    assert module.__file__ is not None
+    spec = importlib.util.spec_from_file_location(name, module.__file__)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.__dict__.update(np=np, special=special)
-    return module
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    made.__dict__.update(np=np, **others)
+    return made

@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cache, cached_property, partial
 from typing import Any, Final, Literal
@@ -101,7 +101,7 @@ class CompiledModule:
     symbols : tuple of str
         The functions and global variables it defines for others.
     required : tuple of str
-        The functions that it calls.
+        The functions and variables of others that it refers to.
     source : Source, optional
         What it was compiled from, where more than the object code is known.
     key : str, optional
@@ -123,7 +123,7 @@ class CompiledModule:
         self._required = required
         self._source = source
         self._key = key
-        self._library = _link(name, object_code, symbols)
+        self._library = _link(name, object_code, symbols, required)
 
     def __repr__(self) -> str:
         return f"<CompiledModule {self.name}: {', '.join(self.symbols)}>"
@@ -223,16 +223,21 @@ def _compiled(source: Source, name: str) -> StoredObject:
         for value in (*module.functions, *module.global_variables)
         if not value.is_declaration and value.linkage == llvm.Linkage.external
     )
-    declared = tuple(one.name for one in module.functions if one.is_declaration)
-    required = tuple(symbol for symbol in declared if not symbol.startswith("llvm."))
+    required = tuple(
+        value.name
+        for value in (*module.functions, *module.global_variables)
+        if value.is_declaration and not value.name.startswith("llvm.")
+    )
     require_symbols(required, name)
     return StoredObject(source.machine().emit_object(module), symbols, required)
 
 
-def load_object(object_code: bytes, symbols: tuple[str, ...], *, name: str) -> CompiledModule:
+def load_object(
+    object_code: bytes, symbols: tuple[str, ...], required: tuple[str, ...] = (), *, name: str
+) -> CompiledModule:
     """Load what ``CompiledModule.object_code`` gave on a machine of the same identity."""
     with _LOCK:
-        return CompiledModule(name, object_code, symbols)
+        return CompiledModule(name, object_code, symbols, required)
 
 
 def load_stored(key: str, *, name: str) -> CompiledModule | None:
@@ -475,13 +480,17 @@ def _run_passes(module: Any, machine: Any, effort: Effort) -> None:
     passes.detach()
 
 
-def _link(name: str, object_code: bytes, symbols: tuple[str, ...]) -> Any:
-    """Load object code into the process; the result holds it there."""
+def _link(name: str, object_code: bytes, symbols: Sequence[str], required: Sequence[str]) -> Any:
+    """Load object code into the process; the result holds it there.
+
+    To name all that it might refer to takes two thirds of the time.
+    """
     builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)
-    for symbol, address in _SYMBOLS.items():
-        builder.import_symbol(symbol, address)
+    for symbol in required:
+        if symbol in _SYMBOLS:
+            builder.import_symbol(symbol, _SYMBOLS[symbol])
     try:
         return builder.link(_linker(), f"jitcore.{next(_SERIAL)}")
     except RuntimeError as error:

@@ -3,83 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Layout, NotedAttribute, Result
 from jitcore.codegen.loop_passes.blocking import block_steps
+from jitcore.codegen.loop_passes.chosen_operands import choose_operands
 from jitcore.codegen.loop_passes.common_walks import share_walks
 from jitcore.codegen.loop_passes.shared_matrices import share_matrices
 from jitcore.codegen.loops import Function
-from jitcore.codegen.lowering import (
-    attributes,
-    control,
-    draws,
-    elementwise,
-    factorizations,
-    groups,
-    lists,
-    masks,
-    matmul,
-    movement,
-    python_math,
-    python_numbers,
-    reductions,
-    references,
-    requirements,
-    scans,
-    shared_lists,
-    stores,
-    structure,
-    views,
-)
+from jitcore.codegen.lowering import attributes, elementwise, lists
+from jitcore.codegen.lowering.caught_errors import check_caught
+from jitcore.codegen.lowering.families import rule_of
 from jitcore.codegen.lowering.operands import NotNative, UnknownOrder
 from jitcore.codegen.lowering.results import Parameters, Results
-from jitcore.codegen.lowering.state import RESULTS, Lowering, Rule
+from jitcore.codegen.lowering.state import RESULTS, Lowering
 from jitcore.codegen.lowering.tidy import tidy
 from jitcore.codegen.targets import CPU, Target
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite, Graph
 
-__all__ = ["Lowered", "NotNative", "UnknownOrder", "lower", "rule_of"]
-
-RULES: dict[str, Rule] = {
-    **elementwise.RULES,
-    **groups.RULES,
-    **stores.RULES,
-    **views.RULES,
-    **python_numbers.RULES,
-    **python_math.RULES,
-    **reductions.RULES,
-    **scans.RULES,
-    **movement.RULES,
-    **masks.RULES,
-    **matmul.RULES,
-    **factorizations.RULES,
-    **structure.RULES,
-    **lists.RULES,
-    **shared_lists.RULES,
-    **references.RULES,
-    **attributes.RULES,
-    **control.RULES,
-    **draws.RULES,
-    **requirements.RULES,
-}
-"""How each kind of node lowers, but for those of layers."""
-
-_OF_LAYERS = ("nn::", "prim::oneDNNFusionGroup")
-
-
-def rule_of(kind: str) -> Rule | None:
-    """How a kind of node lowers; a node that has no rule belongs to the host program.
-
-    The rules of layers are imported with the first of them: few programs have any, and their
-    kernels are as much code as all other rules.
-    """
-    if kind.startswith(_OF_LAYERS):
-        late: dict[str, Rule] = import_module("jitcore.codegen.lowering.layer_rules").RULES
-        return late.get(kind)
-    return RULES.get(kind)
+__all__ = ["Lowered", "NotNative", "UnknownOrder", "lower"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +97,12 @@ def lower(
     lowering.block(graph.block)
     result = Results(lowering).finish(graph.outputs)
     lists.check_lists(lowering)
+    check_caught(lowering, graph)
     attributes.check_attributes(lowering, graph)
     body = lowering.emitter.body
     if not target.is_device:
         body = share_walks(body, lowering.notes)
-    body = tidy(body)
+    body = choose_operands(tidy(body))
     if not target.is_device:
         body = block_steps(body, lowering.notes)
         body = share_matrices(body, lowering.notes)

@@ -34,14 +34,17 @@ class Decision:
 class Cluster:
     """Nodes that will run together: a group in the making, or a node by itself.
 
-    ``predecessors`` are the numbers of nodes outside that must run before it, and ``space`` is what
-    all of them iterate over, where each only computes elements.
+    ``predecessors`` are the numbers of nodes outside that must run before it, and ``successors`` of
+    those after it.  ``latest`` is the highest number of all that has to be done when it has run.
+    ``space`` is what all nodes iterate over, where each only computes elements.
     """
 
     nodes: list[Node]
     first: int
     last: int
+    latest: int
     predecessors: set[int] = field(default_factory=set)
+    successors: set[int] = field(default_factory=set)
     fusible: bool = False
     space: tuple[Dim, ...] | None = None
 
@@ -66,7 +69,10 @@ class BlockClusters:
     def add(self, node: Node, *, fusible: bool, space: tuple[Dim, ...] | None = None) -> Cluster:
         """A cluster of the next node alone."""
         number = len(self.cluster_of)
-        cluster = Cluster([node], number, number, set(self.edges[number]), fusible, space)
+        before = set(self.edges[number])
+        cluster = Cluster([node], number, number, number, before, fusible=fusible, space=space)
+        for one in before:
+            self.cluster_of[one].successors.add(number)
         self.cluster_of.append(cluster)
         return cluster
 
@@ -136,7 +142,7 @@ class BlockClusters:
         stack = [
             one
             for one in dict.fromkeys(before)
-            if one.predecessors and one.last >= start and id(one) not in inside
+            if one.predecessors and one.latest >= start and id(one) not in inside
         ]
         while stack:
             cluster = stack.pop()
@@ -147,7 +153,7 @@ class BlockClusters:
                 other = self.cluster_of[number]
                 if id(other) in inside:
                     return False
-                if other.last >= start:
+                if other.latest >= start:
                     stack.append(other)
         return True
 
@@ -160,8 +166,22 @@ class BlockClusters:
         for node in second.nodes:
             self.cluster_of[self.order[node]] = first
         before = first.predecessors | second.predecessors
+        after = first.successors | second.successors
         first.predecessors = {one for one in before if self.cluster_of[one] is not first}
+        first.successors = {one for one in after if self.cluster_of[one] is not first}
+        first.latest = max(first.latest, second.latest)
+        self._delay_successors(first)
         return first
+
+    def _delay_successors(self, cluster: Cluster) -> None:
+        """Tell the clusters that come after one, however early their nodes are, how late it is."""
+        waiting = [cluster]
+        while waiting:
+            one = waiting.pop()
+            for other in map(self.cluster_of.__getitem__, one.successors):
+                if other.latest < one.latest:
+                    other.latest = one.latest
+                    waiting.append(other)
 
     def schedule(self) -> list[Cluster]:
         """Clusters after all they depend on, otherwise in the order of their last nodes."""

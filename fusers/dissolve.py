@@ -7,8 +7,8 @@ from jitcore.ir.graph import Node, Value, copy_node
 __all__ = ["dissolve"]
 
 
-def dissolve(region: Node) -> None:
-    """Put what is in a region into the host program, in the region's place."""
+def dissolve(region: Node) -> list[Node]:
+    """Put what is in a region into the host program, in the region's place; gives those nodes."""
     block, graph = region.block, region.attributes["graph"]
     assert block is not None
     count = len(block.nodes)
@@ -25,7 +25,9 @@ def dissolve(region: Node) -> None:
     region.output.replace_all_uses_with(result)
     region.destroy()
     if result.node is not None and result.node.kind == "prim::TupleConstruct" and not result.uses:
+        made.remove(result.node)
         result.node.destroy()
+    return made
 
 
 def _forward_elements(output: Value, result: Value) -> None:

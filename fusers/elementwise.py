@@ -13,6 +13,7 @@ from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.reference import IndexOperand, parse_index
+from jitcore.ir.running import is_running
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Refusal",
     "counts",
     "goes_over_memory",
+    "is_cheap",
     "is_elementwise",
     "is_lookup",
     "is_on_scalars",
@@ -35,6 +37,8 @@ PRODUCERS = frozenset({"np::full", "np::iota"})
 
 _NOT_COUNTED = frozenset({"np::cast", "np::full", "np::iota", "np::store", "np::view"})
 _ON_SCALARS = "it works on single numbers"
+
+_CHEAP = frozenset({"np::absolute", "np::add", "np::multiply", "np::negative", "np::subtract"})
 
 _COMPUTED_LOOKUPS = frozenset({"np::rolled", "np::narrow_product"})
 """They read at places that are known without looking."""
@@ -63,6 +67,11 @@ def is_lookup(node: Node) -> bool:
     )
     is_full = all(isinstance(part, IndexOperand) for part in parts) and len(parts) == base_rank
     return is_full and are_arrays
+
+
+def is_cheap(node: Node) -> bool:
+    """Whether an element takes less time to compute than to be written and read again."""
+    return node.kind in _CHEAP and is_elementwise(node)
 
 
 def iteration_dims(node: Node) -> tuple[Dim, ...] | None:
@@ -117,12 +126,13 @@ def _is_other_kind(node: Node) -> bool:
         or node.kind in REDUCTIONS
         or node.kind in PRODUCERS
         or node.kind == "np::store"
+        or is_running(node)
     )
 
 
 REFUSALS: tuple[Refusal, ...] = (
     ("its types are known only when the program runs", lambda node: node.host_reason is not None),
-    ("it is neither elementwise nor a reduction nor a store", _is_other_kind),
+    ("it is no elementwise operation, reduction, scan or store", _is_other_kind),
     ("dtype or rank of an operand is not known", _is_incomplete),
     ("kernels do not compute in this dtype", _has_foreign_dtype),
     (_ON_SCALARS, _is_scalar),

@@ -41,6 +41,7 @@ from jitcore.fusers.elementwise import (
     REDUCTIONS,
     counts,
     goes_over_memory,
+    is_cheap,
     is_elementwise,
     is_lookup,
     is_on_scalars,
@@ -51,6 +52,7 @@ from jitcore.fusers.rows import fits_one_nest, is_respaced
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.disjoint import are_apart
 from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.running import is_running, keep_step
 
 __all__ = ["MAX_NODES", "Decision", "fuse_groups"]
 
@@ -69,11 +71,17 @@ proportion to the nodes."""
 MIN_NODES = 2
 
 
-def fuse_groups(graph: Graph, decisions: list[Decision] | None = None) -> bool:
-    """Form fusion groups in all blocks; notes what became of each node in ``decisions``."""
+def fuse_groups(
+    graph: Graph, decisions: list[Decision] | None = None, *, on_device: bool = False
+) -> bool:
+    """Form fusion groups in all blocks; notes what became of each node in ``decisions``.
+
+    On devices, whose threads take elements side by side, running sums stay by themselves, and so
+    does what is computed once for each row.
+    """
     # The analysis knows the nodes there are now, so all is planned before anything is changed.
     analysis = AliasAnalysis(graph, distinct_inputs=True)
-    fusers = [_BlockFuser(block, analysis) for block in inner_first(graph.block)]
+    fusers = [_BlockFuser(block, analysis, on_device) for block in inner_first(graph.block)]
     for fuser in fusers:
         fuser.plan()
     changed = [fuser.rebuild(decisions) for fuser in fusers]
@@ -81,8 +89,10 @@ def fuse_groups(graph: Graph, decisions: list[Decision] | None = None) -> bool:
 
 
 class _BlockFuser(BlockClusters):
-    def __init__(self, block: Block, analysis: AliasAnalysis) -> None:
+    def __init__(self, block: Block, analysis: AliasAnalysis, on_device: bool) -> None:
         super().__init__(block, analysis)
+        self.on_device = on_device
+        self.scans = set() if on_device else {node for node in block.nodes if is_running(node)}
         self.readers: dict[Value, list[Cluster]] = {}
         self.refused: dict[Node, str | None] = {}
         self.has_lookups = any(map(is_lookup, block.nodes))
@@ -92,12 +102,45 @@ class _BlockFuser(BlockClusters):
         for node in self.block.nodes:
             reason = refusal(node)
             self.refused[node] = reason
-            fusible = reason is None or is_on_scalars(node) or is_respaced(node)
-            has_space = is_elementwise(node) or is_lookup(node)
+            is_single = is_running(node) and node not in self.scans
+            fusible = (reason is None and not is_single) or is_on_scalars(node) or is_respaced(node)
+            has_space = is_elementwise(node) or is_lookup(node) or node in self.scans
             space = iteration_dims(node) if has_space else None
             cluster = self.add(node, fusible=fusible, space=space)
             if fusible:
                 self._join_others(cluster, node)
+        if not self.on_device:
+            for cluster in dict.fromkeys(self.cluster_of):
+                self._compute_where_spread(cluster)
+
+    def _compute_where_spread(self, cluster: Cluster) -> None:
+        """Have one number for each row be computed in the loops over the rows that read it."""
+        if not cluster.space or cluster.space[-1] != 1 or not all(map(is_cheap, cluster.nodes)):
+            return
+        inside = set(cluster.nodes)
+        uses = (use for node in cluster.nodes for use in node.output.uses)
+        users = dict.fromkeys(use.user for use in uses if use.user not in inside)
+        readers = dict.fromkeys(
+            self.cluster_of[self.order[one]] if one in self.order else None for one in users
+        )
+        reader = next(iter(readers), None)
+        if len(readers) == 1 and reader is not None and self._spreads_to(cluster, reader):
+            self.merge(cluster, reader)
+
+    def _spreads_to(self, cluster: Cluster, reader: Cluster) -> bool:
+        """Whether a cluster only computes elements, in rows for each of which another has one."""
+        narrow, wide = cluster.space or (), reader.space or ()
+        kept = len([dim for dim in narrow if dim != 1])
+        return (
+            cluster.fusible
+            and reader.fusible
+            and all(map(is_elementwise, reader.nodes))
+            and len(narrow) == len(wide)
+            and narrow == wide[:kept] + (1,) * (len(wide) - kept)
+            and 1 not in wide[kept:]
+            and len(cluster.nodes) + len(reader.nodes) <= _limit(reader.nodes[0])
+            and self.stays_convex(cluster, reader)
+        )
 
     def _join_others(self, cluster: Cluster, node: Node) -> None:
         arrays = list(dict.fromkeys(filter(is_array, node.inputs)))
@@ -122,6 +165,8 @@ class _BlockFuser(BlockClusters):
             return False
         if not self._lookups_fit([*first.nodes, *second.nodes]):
             return False
+        if not self._scans_fit([*first.nodes, *second.nodes]):
+            return False
         # Clusters are merged node by node, so what is easily seen is not looked for in all nodes.
         is_one_space = bool(first.space) and first.space == second.space
         if not is_one_space and not fits_one_nest([*first.nodes, *second.nodes]):
@@ -143,6 +188,10 @@ class _BlockFuser(BlockClusters):
         )
         tables = (value for node in lookups for value in node.inputs[: 1 + _is_product(node)])
         return is_plain and all(table.node not in inside for table in tables)
+
+    def _scans_fit(self, nodes: Sequence[Node]) -> bool:
+        """Beside a running sum there is only what goes along with it."""
+        return self.scans.isdisjoint(nodes) or keep_step(nodes)
 
     def _stores_fit(self, first: Cluster, second: Cluster) -> bool:
         """No later node may read memory that a store of the same group writes, but the stored view.

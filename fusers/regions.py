@@ -19,6 +19,7 @@ from jitcore.fusers.native_nodes import (
     is_only_constant,
     native_refusal,
 )
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.draws import is_draw
 from jitcore.ir.effects import node_effects
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
@@ -34,6 +35,7 @@ __all__ = [
     "is_light",
     "partition",
     "takes_lists",
+    "takes_objects",
     "waits_for_types",
     "works_on_arrays",
 ]
@@ -41,6 +43,9 @@ __all__ = [
 _CONTROL = frozenset({"prim::If", "prim::Loop"})
 _ACCESSES = frozenset({"prim::getitem", "prim::setitem", "prim::GetAttr"})
 """What a region that waits for types gains nothing by: a container would only be passed to it."""
+
+_OF_OBJECTS = frozenset({"prim::SetAttr", "prim::CallMethod"})
+"""What is done with an object besides reading its attributes."""
 
 _LOOPS = frozenset({"prim::Loop", "prim::For"})
 _ITERABLES = frozenset(f"prim::{name}" for name in ("zip", "enumerate", "reversed", "range", "len"))
@@ -55,20 +60,21 @@ FEW_NUMBERS = 16.0
 attributes or looking at the code in arguments takes."""
 
 
-def _deferrable(block: Block, lists: Collection[Value]) -> set[Node]:
+def _deferrable(block: Block, parted: Collection[Value]) -> set[Node]:
     """The nodes that may be native once the types of what host nodes return are known.
 
     What depends on nothing but inputs of unknown type is not among them, loops over lists
-    excepted: such inputs were looked at when the graph was specialized, and are nothing that
-    compiled code takes.  For less than a loop a list is not passed on.
+    and loops that read attributes of objects excepted: such inputs were looked at when the graph
+    was specialized, and are nothing that compiled code takes.  For less than a loop neither a list
+    nor an object, which ``parted`` are, is passed on.
     """
     return {
         node
         for node in block.nodes
         if node.kind not in _ACCESSES
-        and _waits(node, lists)
-        and _reads_unknown(node, lists if _is_of_loop(node) else ())
-        and not _reads_python_s(node, lists)
+        and _waits(node, parted)
+        and _reads_unknown(node, parted if _is_of_loop(node) else ())
+        and not _reads_python_s(node, parted)
     }
 
 
@@ -80,13 +86,13 @@ def _is_of_loop(node: Node) -> bool:
     return any(isinstance(user, Node) and _is_of_loop(user) for user in users)
 
 
-def _waits(node: Node, lists: Collection[Value] = ()) -> bool:
+def _waits(node: Node, parted: Collection[Value] = ()) -> bool:
     """Whether only types that are not known yet keep a node, or what is inside it, from code."""
     if node.blocks:
-        inside = lists
-        if node.kind == "prim::For" and _visits(node.inputs[0], lists):
-            inside = [*lists, node.blocks[0].params[0]]
-        elif node.kind not in _CONTROL:
+        inside = parted
+        if node.kind == "prim::For" and _visits(node.inputs[0], parted):
+            inside = [*parted, node.blocks[0].params[0]]
+        elif node.kind not in _CONTROL and not _counts(node):
             return False
         return not any(
             block.raises_in_python or not all(_is_ready(one, inside) for one in block.nodes)
@@ -94,7 +100,24 @@ def _waits(node: Node, lists: Collection[Value] = ()) -> bool:
         )
     if is_hosted(node):
         return False
+    if node.kind in _OF_OBJECTS and _is_part(node.inputs[0], parted):
+        return True
     return node.host_reason is not None and node.kind in TABLE and node.kind not in HOST_KINDS
+
+
+def _is_part(value: Value, parted: Collection[Value]) -> bool:
+    """Whether a value is one of these, or an attribute of one."""
+    while value not in parted:
+        if value.node is None or value.node.kind != "prim::GetAttr":
+            return False
+        value = value.node.inputs[0]
+    return True
+
+
+def _counts(node: Node) -> bool:
+    """Whether a loop is over a range of numbers whose types are not known yet."""
+    made = node.inputs[0].node if node.kind == "prim::For" else None
+    return made is not None and made.kind == "prim::range"
 
 
 def _visits(iterable: Value, lists: Collection[Value]) -> bool:
@@ -109,29 +132,35 @@ def _visits(iterable: Value, lists: Collection[Value]) -> bool:
     )
 
 
-def _reads_python_s(node: Node, lists: Collection[Value]) -> bool:
+def _reads_python_s(node: Node, parted: Collection[Value]) -> bool:
     """Whether a node, or one inside it, reads a dict, a set, or an input that is Python's."""
     for value in node.inputs:
         is_input = value.block is not None and value.block.owner is None
         is_made = value.node is not None and value.node.kind in _CONTAINERS
-        if value.type == ANY and value not in lists and (is_input or is_made):
+        if value.type == ANY and value not in parted and (is_input or is_made):
             return True
-    return any(_reads_python_s(one, lists) for block in node.blocks for one in block.nodes)
+    return any(_reads_python_s(one, parted) for block in node.blocks for one in block.nodes)
 
 
-def _is_ready(node: Node, lists: Collection[Value]) -> bool:
-    return native_refusal(node) is None or _waits(node, lists) or node.kind in _PLUMBING
+def _is_ready(node: Node, parted: Collection[Value]) -> bool:
+    return native_refusal(node) is None or _waits(node, parted) or node.kind in _PLUMBING
 
 
-def _reads_unknown(node: Node, lists: Collection[Value]) -> bool:
-    """Whether a node reads what a host node returns, or a list."""
+def _reads_unknown(node: Node, parted: Collection[Value]) -> bool:
+    """Whether a node reads what a host node returns, or what it may take apart."""
     unknown = (value for value in free_values([node]) if value.type == ANY)
-    return any(value.node is not None or value in lists for value in unknown)
+    return any(value.node is not None or value in parted for value in unknown)
 
 
 def takes_lists(graph: Graph) -> bool:
     """Whether a region has loops that wait for what the lists hold that they visit."""
     return bool(graph.find_all_nodes("prim::For"))
+
+
+def takes_objects(graph: Graph) -> bool:
+    """Whether a region does something with objects that are passed to it."""
+    found = map(graph.find_all_nodes, ("prim::GetAttr", *_OF_OBJECTS))
+    return any(node.inputs[0] in graph.inputs for nodes in found for node in nodes)
 
 
 def _weight(node: Node) -> float:
@@ -148,6 +177,8 @@ def _weight(node: Node) -> float:
         return 1.0
     if isinstance(type_, TensorType) and not type_.scalar:
         return 0.0 if _is_view(node) else 1.0
+    if node.kind.startswith("math::"):
+        return 0.5
     single = is_elementwise(node) or node.kind == "np::item"
     if (node.inputs and single) or node.kind.startswith("prim::"):
         return 0.25
@@ -195,49 +226,86 @@ def partition(
     *,
     defer: bool = True,
     least_weight: float = MIN_WEIGHT,
-    lists: Collection[Value] = (),
+    parted: Collection[Value] = (),
+    given_up: Collection[Node] = (),
+    is_region: bool = False,
 ) -> bool:
     """Form ``prim::NativeGroup`` nodes in all blocks that run in the host program.
 
     With ``defer`` they also take in nodes whose types are not known yet, among these loops over
-    inputs that are ``lists``.  Regions lighter than ``least_weight`` are left to the host program.
+    lists and by attributes of objects, inputs that may be ``parted``; but none that are
+    ``given_up``.  Regions lighter than ``least_weight`` are left to the host program.  What is a
+    region itself, and is not native as a whole, does not become one region once more.
     """
-    return _partition_block(graph.block, defer, least_weight, lists)
+    options = _Options(defer, least_weight, parted, given_up)
+    deferrable = options.deferrable(graph.block)
+    apart: Collection[Node] = ()
+    left = [node for node in graph.block.nodes if native_refusal(node) and node not in deferrable]
+    if is_region and not left:
+        apart = [node for node in graph.block.nodes if node in deferrable and node.blocks]
+        if len(apart) == 1:
+            deferrable.remove(apart[0])
+    return _partition_block(graph.block, deferrable, apart, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What is said of a partition."""
+
+    defer: bool
+    least_weight: float
+    parted: Collection[Value]
+    given_up: Collection[Node]
+
+    def deferrable(self, block: Block) -> set[Node]:
+        """The nodes of a block that may be native once their types are known."""
+        return _deferrable(block, self.parted).difference(self.given_up) if self.defer else set()
 
 
 def _partition_block(
-    block: Block, defer: bool, least_weight: float, lists: Collection[Value]
+    block: Block,
+    deferrable: Collection[Node],
+    apart: Collection[Node],
+    options: _Options,
 ) -> bool:
+    """Form regions in a block, those of nodes that stay ``apart`` by themselves."""
     changed = False
-    deferrable = _deferrable(block, lists) if defer else set()
     for node in block.nodes:
         if node.blocks and native_refusal(node) and node not in deferrable:
             for inner in node.blocks:
-                changed |= _partition_block(inner, defer, least_weight, lists)
-    runs: list[list[Node]] = [[]]
+                changed |= _partition_block(inner, options.deferrable(inner), (), options)
+    sequence = _runs(block, deferrable, apart)
+    block.nodes = []
+    for item in sequence:
+        if isinstance(item, Node):
+            block.nodes.append(item)
+        elif sum(map(_weight, item)) < options.least_weight:
+            block.nodes.extend(item)
+        else:
+            changed = True
+            _form_regions(block, item, options.least_weight)
+    return changed
+
+
+def _runs(
+    block: Block, deferrable: Collection[Node], apart: Collection[Node]
+) -> list[Node | list[Node]]:
+    """The nodes of a block in order, those that may be in one region as lists of them."""
     sequence: list[Node | list[Node]] = []
+    run: list[Node] = []
     for node in block.nodes:
         if is_only_constant(node):
             sequence.append(node)
             continue
         inside = native_refusal(node) is None or node in deferrable
-        if not inside:
-            sequence.append(node)
-            runs.append([])
-            continue
-        if not runs[-1]:
-            sequence.append(runs[-1])
-        runs[-1].append(node)
-    block.nodes = []
-    for item in sequence:
-        if isinstance(item, Node):
-            block.nodes.append(item)
-        elif sum(map(_weight, item)) < least_weight:
-            block.nodes.extend(item)
-        else:
-            changed = True
-            _form_regions(block, item, least_weight)
-    return changed
+        if not inside or node in apart or not run:
+            run = []
+            sequence.append(run if inside else node)
+        if inside:
+            run.append(node)
+        if node in apart:
+            run = []
+    return sequence
 
 
 def _form_regions(block: Block, run: list[Node], least_weight: float) -> None:

@@ -247,14 +247,18 @@ class AliasAnalysis:
     def _keep(self, containers: Iterable[Location], contents: set[Location]) -> None:
         """Let these containers keep these locations too."""
         for container in containers:
+            if container.escapes:
+                self._escape(contents)
+                continue
             before = len(container.contents)
             container.contents |= contents
             self._changed = self._changed or len(container.contents) > before
-            if container.escapes:
-                self._escape(contents)
 
     def _escape(self, locations: Iterable[Location]) -> None:
-        """Note that code outside of the graph may know these, and keep anything in them."""
+        """Note that code outside of the graph may know these, and keep anything in them.
+
+        The wildcard stands for all that they may keep, which escapes with them.
+        """
         # What is kept in a location that escapes has escaped before.
         waiting = [location for location in locations if not location.escapes]
         while waiting:
@@ -264,7 +268,7 @@ class AliasAnalysis:
             location.escapes = True
             self._changed = True
             waiting += [inner for inner in location.contents if not inner.escapes]
-            location.contents.add(self.wildcard)
+            location.contents = {self.wildcard}
 
     def _walk_block(self, block: Block) -> None:
         for node in block.nodes:

@@ -7,9 +7,18 @@ import gc
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
+from enum import Enum
 from functools import partial
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+)
 from typing import Any
+
+import numpy as np
 
 from jitcore.ir.graph import Capture
 
@@ -20,6 +29,7 @@ __all__ = [
     "class_captures",
     "has_default",
     "has_plain_attributes",
+    "is_definition",
     "is_record_class",
 ]
 
@@ -33,6 +43,8 @@ class _Missing:
 
 MISSING = _Missing()
 """``Capture.value``, and what ``Capture.read`` gives, while a name does not exist."""
+
+_DEFINITIONS = (FunctionType, type, ModuleType, np.ufunc, Enum)
 
 
 def bind_arguments(
@@ -153,3 +165,14 @@ def _is_plain(class_: Any, name: str) -> bool:
 
 def _reader(class_: type, name: str) -> Callable[[], Any]:
     return lambda: vars(class_).get(name, MISSING)
+
+
+def is_definition(value: Any) -> bool:
+    """Whether all that matters about an object is which one it is.
+
+    A method of an object of Python's, such as the ``append`` of a list, is another one each time it
+    is read, and other callable objects have contents, which may change.
+    """
+    if type(value) is BuiltinFunctionType:
+        return isinstance(value.__self__, ModuleType | type | None)
+    return issubclass(type(value), _DEFINITIONS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -435,7 +435,8 @@ def _numpy(node: Node, name: str) -> Effects:
     return _numpy_function(name, _arguments(node), _are_plain(node.outputs))
 
 
-class _Arguments(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Arguments:
     """How arguments are passed; what they are does not count."""
 
     every: tuple[int, ...]

@@ -401,12 +401,13 @@ class Graph:
     that asks whether it is compiled.  Its last results belong to its ``field_writes``.  What code
     on its way may assign, attributes and variables from outside, is ``assigned``: functions that
     come in as arguments have to read it when they run.  What Python calls with the parameters for
-    the same is ``plain``, where there is such a function.
+    the same is ``plain``, where there is such a function.  Exceptions from the places in ``caught``
+    the program itself catches.
     """
 
     __slots__ = (
         *("_counts", "_names", "block", "captures", "doc", "field_writes"),
-        *("assigned", "must_be_native", "name", "only_compiled", "plain"),
+        *("assigned", "caught", "must_be_native", "name", "only_compiled", "plain"),
     )
 
     def __init__(self, name: str = "") -> None:
@@ -417,6 +418,7 @@ class Graph:
         self.only_compiled = False
         self.field_writes: tuple[FieldWrite, ...] = ()
         self.assigned: frozenset[str] = frozenset()
+        self.caught: frozenset[SourceRange] = frozenset()
         self.plain: Callable[..., Any] | None = None
         self._counts: dict[str, int] = {}
         self._names: set[str] = set()
@@ -478,6 +480,7 @@ class Graph:
         twin = Graph(self.name)
         twin.doc = self.doc
         twin.assigned = self.assigned
+        twin.caught = self.caught
         twin.plain = self.plain
         twin.must_be_native = self.must_be_native
         twin.only_compiled = self.only_compiled

@@ -166,8 +166,13 @@ def _power(node: Node) -> bool:
     return kinds <= {"f", "c"} and _broadcast(list(map(dims_of, node.inputs)))
 
 
+def _dict(node: Node) -> bool:
+    """Keys that are constants have a hash, if they are texts or numbers."""
+    return all(isinstance(key.constant_value, str | int | float) for key in node.inputs[::2])
+
+
 def _tuple(node: Node) -> bool:
-    return node.attributes.get("named") is None
+    return node.attributes.get("named") in (None, list)
 
 
 def _unpack(node: Node) -> bool:
@@ -322,6 +327,7 @@ _UNTYPED_RULES: dict[str, Callable[[Node], bool]] = {
     "prim::If": _branch,
     "prim::Loop": _loop,
     "prim::Try": _always,
+    "prim::DictConstruct": _dict,
     "prim::TupleConstruct": _tuple,
 }
 _RULES: dict[str, Callable[[Node], bool]] = {

@@ -319,7 +319,9 @@ def not_contained(x: Any, container: Any) -> bool:
 
 
 def tuple_construct(*values: Any, named: Any = None) -> Any:
-    """A tuple of the values, or a NamedTuple of the class ``named``."""
+    """A tuple of the values, a NamedTuple of the class ``named``, or a list."""
+    if named is list:
+        return list(values)
     return values if named is None else named(*values)
 
 
@@ -333,8 +335,8 @@ def set_construct(*values: Any) -> set[Any]:
     return set(values)
 
 
-def dict_construct(*keys_and_values: Any) -> dict[Any, Any]:
-    """A new dict of keys and values, given in turn."""
+def dict_construct(*keys_and_values: Any, known: bool = False) -> dict[Any, Any]:
+    """A new dict of keys and values, given in turn; nobody changes it if it is ``known``."""
     return dict(zip(keys_and_values[::2], keys_and_values[1::2], strict=True))
 
 
@@ -483,6 +485,12 @@ def scalars_of(array: Array) -> list[Any]:
 def tuples_of(*columns: list[Any]) -> list[tuple[Any, ...]]:
     """The tuples whose elements are in these lists."""
     return list(zip(*columns, strict=True))
+
+
+@_left_to_python
+def named_rows(class_: Any, rows: list[tuple[Any, ...]]) -> list[Any]:
+    """The named tuples of a class that have the elements of these tuples."""
+    return [class_(*row) for row in rows]
 
 
 @_left_to_python

@@ -56,6 +56,8 @@ if _TYPE_CHECKING:
     from jitcore.futures import get_num_interop_threads as get_num_interop_threads
     from jitcore.futures import set_num_interop_threads as set_num_interop_threads
     from jitcore.futures import wait as wait
+    from jitcore.gradients import grad as grad
+    from jitcore.gradients import value_and_grad as value_and_grad
     from jitcore.inference import optimize_for_inference as optimize_for_inference
     from jitcore.module import ScriptModule as ScriptModule
     from jitcore.optimizing import run_frozen_optimizations as run_frozen_optimizations
@@ -72,6 +74,7 @@ else:
         "fork": "jitcore.futures",
         "freeze": "jitcore.freezing",
         "get_num_interop_threads": "jitcore.futures",
+        "grad": "jitcore.gradients",
         "load": "jitcore.serialization",
         "onednn_fusion_enabled": "jitcore.codegen.onednn.switch",
         "optimize_for_inference": "jitcore.inference",
@@ -80,6 +83,7 @@ else:
         "set_num_interop_threads": "jitcore.futures",
         "trace": "jitcore.tracing.trace",
         "trace_module": "jitcore.tracing.trace",
+        "value_and_grad": "jitcore.gradients",
         "wait": "jitcore.futures",
     }
 
@@ -118,6 +122,7 @@ __all__ = [
     "get_num_interop_threads",
     "get_num_threads",
     "ignore",
+    "grad",
     "interface",
     "is_scripting",
     "is_tracing",
@@ -140,6 +145,7 @@ __all__ = [
     "trace",
     "trace_module",
     "unused",
+    "value_and_grad",
     "wait",
     "warmup",
 ]

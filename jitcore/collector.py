@@ -11,8 +11,12 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 __all__ = ["waiting_collector"]
+
+_MANY: Final = 20_000
+"""So many new objects are those of the first compilation, which imports what compiles."""
 
 
 class _State:
@@ -22,6 +26,7 @@ class _State:
         self.lock = threading.Lock()
         self.users = 0
         self.was_on = False
+        self.has_kept = False
 
     def enter(self) -> None:
         with self.lock:
@@ -35,7 +40,20 @@ class _State:
             # A process that was forked in the block leaves it with the collector on.
             self.users = max(self.users - 1, 0)
             if self.users == 0 and self.was_on:
+                self.keep()
                 gc.enable()
+
+    def keep(self) -> None:
+        """Count what the first compilation has made as old, without looking at all of it.
+
+        Otherwise the next collection would, which took a twentieth of a first call.  It is done
+        once only: who compiles again and again would never have anything collected.
+        """
+        # Who has frozen objects wants them to stay so.
+        if not self.has_kept and gc.get_count()[0] > _MANY and not gc.get_freeze_count():
+            self.has_kept = True
+            gc.freeze()
+            gc.unfreeze()
 
     def begin_anew(self) -> None:
         """In a forked process no other thread goes on compiling."""

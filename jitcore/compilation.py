@@ -24,6 +24,7 @@ from jitcore.fusers.regions import (
     has_much_to_do,
     is_light,
     takes_lists,
+    takes_objects,
     waits_for_types,
     works_on_arrays,
 )
@@ -46,7 +47,6 @@ from jitcore.plans import HostPlan, NativePlan
 from jitcore.signatures import (
     Description,
     constant_of,
-    describe,
     describe_constant,
     structure,
     type_and_param,
@@ -62,6 +62,7 @@ __all__ = [
     "take_functions_apart",
     "take_idle_regions_out",
     "takes_lists",
+    "takes_objects",
     "waits_for_types",
 ]
 
@@ -109,7 +110,7 @@ def attempt(
     elif takes_apart or typed.must_be_native:
         plan = signature.native_plan(typed, signature.types, guards)
     else:
-        executor.lists = _lists_of_pythons(signature.types, args)
+        executor.parted = _parted_inputs(executor, signature.types, args)
         if executor.methods is not None:
             executor.methods.know(args)
         plan = executor._plan(typed, signature.params, guards)
@@ -228,10 +229,13 @@ def _typed(
         describer.extents |= extents
 
 
-def _lists_of_pythons(types: Sequence[Type], args: Sequence[Any]) -> frozenset[int]:
-    """The numbers of the arguments that are lists such as compiled code takes, and are Python's."""
+def _parted_inputs(
+    executor: Executor, types: Sequence[Type], args: Sequence[Any]
+) -> frozenset[int]:
+    """The numbers of the arguments that are Python's, and that regions may take apart."""
     pairs = enumerate(zip(types, args, strict=False))
-    return frozenset(n for n, (type_, one) in pairs if type_ == ANY and describe(one)[0] == "list")
+    may_part = executor.describer.may_part
+    return frozenset(n for n, (type_, one) in pairs if type_ == ANY and may_part(n, one))
 
 
 def _layer_functions(executor: Executor) -> LayerFunctions:
@@ -293,7 +297,8 @@ def plan(
         name=executor.name,
         defer=executor.depth < MAX_DEPTH,
         exact=executor.exact,
-        lists=executor.lists,
+        parted=executor.parted,
+        is_region=executor.depth > 0,
     )
     host.methods = methods
     _leave_to_python(executor, host)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from jitcore.description_keys import Apart, as_python_s, taken_apart
@@ -18,6 +18,7 @@ from jitcore.ir.text_inputs import text_inputs
 from jitcore.ir.used_attributes import UsedAttributes
 from jitcore.signatures import (
     Description,
+    describe,
     describe_all,
     describe_callable,
     describe_object,
@@ -36,6 +37,9 @@ __all__ = ["Describer"]
 MAX_CHOICES = 8
 """How many texts, functions and forms of objects a parameter is specialized for."""
 
+MAX_OF_ONE_CODE = 2
+"""How many of these functions may have the same code: more are made anew for each call."""
+
 MAX_KNOWN_INTS = 2
 """For how many ints that functions read from around them a function is specialized."""
 
@@ -52,8 +56,8 @@ class Describer:
         How many inputs at the end are objects that the graph captures.
     depth : int
         How many executors the graph's own is a region of.
-    takes_lists : bool
-        Lists and objects may be taken apart, as they never are in most regions.
+    takes_lists, takes_objects : bool
+        Lists, or objects, may be taken apart, as they never are in most regions.
     on_device : bool
         The arrays lie on a device.
 
@@ -74,6 +78,7 @@ class Describer:
         captured: int,
         depth: int,
         takes_lists: bool,
+        takes_objects: bool,
         on_device: bool,
     ) -> None:
         self.constants: frozenset[int] = frozenset()
@@ -83,6 +88,7 @@ class Describer:
         self._captured = captured
         self._depth = depth
         self._takes_lists = takes_lists
+        self._takes_objects = takes_objects and compile_function is not None and not on_device
         self._on_device = on_device
         self._texts: frozenset[int] | None = None
         self._choices: dict[int, set[Description]] = {}
@@ -107,22 +113,28 @@ class Describer:
         given = describe_all(args, self.constants | self.extents if static else self.constants)
         given = given if self._on_device else tuple(map(without_bfloat16, given))
         found = tuple(map(self._as_list, itertools.count(), given))
-        if self._takes_objects():
+        if self._takes_objects:
             found = tuple(map(self._as_object, itertools.count(), found, args))
         # Lists and objects that a graph captures, or a region gets, are Python's.
-        own = len(found) - self._captured if self._takes_lists else 0
+        is_parted = self._takes_lists or self._takes_objects
+        own = len(found) - self._captured if is_parted else 0
         found = (*found[:own], *map(as_python_s, found[own:]))
+        found = tuple(map(self._with_few_choices, itertools.count(), found))
         if taken_apart(found) in self._python_lists:
-            found = tuple(map(as_python_s, given))
-        return tuple(map(self._with_few_choices, itertools.count(), found))
+            python_s = map(as_python_s, given)
+            found = tuple(map(self._with_few_choices, itertools.count(), python_s))
+        return found
 
-    def _takes_objects(self) -> bool:
-        """Whether objects of users' classes may be taken apart: a region never has one."""
-        return self._depth == 0 and self._compile_function is not None and not self._on_device
+    def may_part(self, number: int, value: Any) -> bool:
+        """Whether an argument that is Python's is a list or an object that a region may part."""
+        one = describe(value)
+        if one == describe_unknown() and self._takes_objects:
+            one = self._as_object(number, one, value)
+        return one[0] in ("list", "object")
 
     def _as_object(self, number: int, one: Description, value: Any) -> Description:
         """The description of what may be an object by its attributes, of a function by its code."""
-        found = describe_callable(value)
+        found = None if self._depth else describe_callable(value)
         if found is None and one == describe_unknown():
             if self._used_attributes is None:
                 assert self._compile_function is not None
@@ -155,7 +167,7 @@ class Describer:
         if one[0] != "constant" or one[1] not in (str, FunctionType):
             return one
         known = self._choices.setdefault(number, set())
-        if len(known) < MAX_CHOICES and not self._depth:
+        if not self._depth and _may_be_one_more(one, known):
             known.add(one)
         return one if one in known else describe_unknown()
 
@@ -167,3 +179,16 @@ class Describer:
                 known.add(one)
             return one if one in known else (one[1].__name__,)
         return self._with_few_choices(number, one)
+
+
+def _may_be_one_more(one: Description, known: set[Description]) -> bool:
+    """Whether a parameter is specialized for one more text, or function."""
+    if one[1] is FunctionType:
+        alike = sum(_is_of_code(other, one[2].value.__code__) for other in known)
+        if alike >= MAX_OF_ONE_CODE:
+            return False
+    return len(known) < MAX_CHOICES
+
+
+def _is_of_code(one: Description, code: CodeType) -> bool:
+    return one[1] is FunctionType and one[2].value.__code__ is code

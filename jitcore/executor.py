@@ -24,6 +24,7 @@ from jitcore.collector import waiting_collector
 from jitcore.describing import Describer
 from jitcore.description_keys import dynamic_key
 from jitcore.devices import device_number
+from jitcore.frontend.constants import wrapped_function
 from jitcore.function_states import FunctionState
 from jitcore.host_entries import bind_host_entries, comes_again, host_entry
 from jitcore.ir.classes import MISSING
@@ -36,6 +37,7 @@ from jitcore.signatures import (
 )
 from jitcore.specializations import Specialization, StoredSpecialization
 from jitcore.tracebacks import for_user
+from jitcore.trials import Trial
 
 if TYPE_CHECKING:
     from jitcore.ir.specialize.specialize import CompileFunction
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Executor", "Specialization", "StoredSpecialization", "capture_guard", "guards_of"]
 
-MAX_FRUITLESS = 16
+MAX_FRUITLESS = 8
 """How many calls of a region may find nothing native in it before no more look."""
 
 MAX_SPECIALIZATIONS = 256
@@ -98,8 +100,9 @@ class Executor:
         Whether calls with arrays on a device are recorded when they come again.
     apart : dict
         Functions that host programs call, instead of doing what they do, and their compiled forms.
-    lists : frozenset of int
-        The numbers of the arguments that are lists and Python's, while that is compiled.
+    parted : frozenset of int
+        The numbers of the arguments that are Python's and that regions may take apart, lists and
+        objects, while that is compiled.
     refusal : str
         Why the lists and texts in the arguments are Python's, while that is compiled.
     """
@@ -156,9 +159,10 @@ class Executor:
             captured=len(captured),
             depth=depth,
             takes_lists=depth == 0 or compilation().takes_lists(graph),
+            takes_objects=depth == 0 or compilation().takes_objects(graph),
             on_device=self.on_device,
         )
-        self.lists: frozenset[int] = frozenset()
+        self.parted: frozenset[int] = frozenset()
         self.refusal = ""
         self.replays = False
         self._fruitless = 0
@@ -191,7 +195,7 @@ class Executor:
             return self.fallback(*args)
         if isinstance(found.plan, HostPlan):
             if self._calls_plain_methods(found.plan):
-                self._drop(found)
+                self.drop(found)
                 return self.run(args, captured)
             if found.plan.idle:
                 self._take_idle_regions_out(found.plan)
@@ -218,7 +222,8 @@ class Executor:
         methods = self.methods
         return methods is not None and bool(plan.methods) and methods.are_plain(plan.methods)
 
-    def _drop(self, found: Specialization) -> None:
+    def drop(self, found: Specialization) -> None:
+        """Forget a specialization, so that the next call like its first one makes another."""
         with self._lock:
             if any(one is found for one in self.specializations):  # as another thread may have done
                 self._forget(found)
@@ -240,8 +245,21 @@ class Executor:
         with self._lock:
             name = f"{self._symbol()}_host{len(plan.entries)}"
             entry = host_entry(found.key, values, guards, exact, is_known=is_known, name=name)
+            if entry is not None and self._may_be_left(plan):
+                entry.trial = Trial(self.fallback, self.argument_code.parameters, self.chain)
             plan.entries += [] if entry is None else [entry]
             self._chain()
+
+    def _may_be_left(self, plan: HostPlan) -> bool:
+        """Whether the plain function may do what a program does, if it does that sooner.
+
+        Not where it would have to wait until functions that it calls are compiled for themselves.
+        """
+        only_compiled = self.graph.only_compiled or plan.graph.only_compiled
+        if not self.is_plain or self.depth or plan.is_plain or only_compiled:
+            return False
+        known = (one.value for one in self.graph.captures)
+        return all(wrapped_function(one) in (None, one) for one in known)
 
     def _on_device(self, device: int) -> Executor:
         """The executor of this graph for a device."""
@@ -433,10 +451,17 @@ class Executor:
         made = compilation().plan(self, self._symbol(), typed, params, guards)
         return made
 
+    def chain(self) -> None:
+        """Bind the entries anew, after some for devices have changed."""
+        with self._lock:
+            self._chain()
+
     def _chain(self) -> None:
         """Bind the entries anew, the youngest specialization first."""
         following: Callable[..., Any] = self.miss
         self._receivers.clear()
+        for device in list(self._devices.values()):
+            following = device.direct_calls(following)
         plans = [one.plan for one in self.specializations if isinstance(one.plan, HostPlan)]
         plans.append(self._refused)
         bound = bind_host_entries(plans, following, self.argument_code, name=self.name)
@@ -446,6 +471,10 @@ class Executor:
         self._receivers.update(id(one.__self__) for one in bound)  # type: ignore[attr-defined]
         self.entry = bound[-1] if bound else following
         self._publish()
+
+    def direct_calls(self, following: Callable[..., Any]) -> Callable[..., Any]:
+        """The entry of calls with arrays on this executor's device that need nothing of Python."""
+        return following
 
     def is_receiver(self, address: int) -> bool:
         """Whether this is the receiver of one of the entries, as the runtime notes it."""

@@ -20,7 +20,7 @@ from jitcore.frontend.layers import script_state
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.plans import HostPlan, NativePlan
-from jitcore.report import plan_lines, table, unfused_bytes, wrapped
+from jitcore.report import apart_lines, plan_lines, table, unfused_bytes, wrapped
 from jitcore.signatures import Description
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _RECURSION = (
     "it calls itself, and to look at the arguments again at each level would cost more than "
     "compiled code saves"
 )
+
+_SOONER = "that has done calls like this one sooner"
 
 
 @dataclass(slots=True)
@@ -133,13 +135,30 @@ def explain_call(
         report.lines.extend(wrapped("runs in Python, as it is: ", _RECURSION))
     else:
         report.lines.extend(_fate(executor, found, inputs, earlier, compilation))
+        if found is not None and _is_left(found.plan):
+            report.lines.extend(wrapped("runs in Python, as it is, by now: ", _SOONER))
     if changed:
         report.lines.append(f"The graph was built anew, as {' and '.join(changed)} has changed.")
     if found is not None:
         report.lines.extend(("", "assumes", *_assumptions(function, found), ""))
         report.lines.extend(plan_lines(found.plan))
+        report.lines.extend(apart_lines(_forms(executor, found.plan)))
     report.lines.extend(("", *_measured(report, found)))
     return report
+
+
+def _is_left(plan: NativePlan | HostPlan) -> bool:
+    """Whether some calls of a program are done by the plain function, which has been faster."""
+    entries = plan.entries if isinstance(plan, HostPlan) else []
+    return any(one.trial is not None and one.trial.is_plain for one in entries)
+
+
+def _forms(executor: Executor, plan: NativePlan | HostPlan) -> Iterator[tuple[Any, Any]]:
+    """The functions, and the methods, that a program calls by their own compiled forms."""
+    if isinstance(plan, HostPlan):
+        yield from executor.apart.items()
+        if executor.methods is not None:
+            yield from executor.methods.forms_of(plan.methods)
 
 
 def _place(executor: Executor, found: Specialization | None) -> Iterator[str]:

@@ -14,20 +14,21 @@ from jitcore.codegen.entries.host_entry import make_host_entry
 from jitcore.codegen.entries.signature import GeneratorParam, KindParam, Param, TupleParam
 from jitcore.ir.dataclass import dataclass
 from jitcore.plans import HostPlan
-from jitcore.signatures import Description, type_and_param
+from jitcore.signatures import Description, describe, describe_unknown, type_and_param
 from jitcore.tracebacks import for_user
+from jitcore.trials import Trial
 
 __all__ = ["HostEntry", "bind_host_entries", "comes_again", "host_entry"]
 
-CALLS_BEFORE_ENTRY = 32
+CALLS_BEFORE_ENTRY = 16
 """How many calls come before an entry is compiled: regions that are of no use show till then."""
 
 MAX_KINDS = 4
 """For how many kinds of arguments a host program gets entries."""
 
 
-_DESCRIBED = (np.ndarray, np.generic, int)
-"""Of these some are Python's: structured arrays, and ints of more than 64 bits."""
+_DESCRIBED = (np.ndarray, int)
+"""Of these some are Python's: arrays with odd strides, and ints of more than 64 bits."""
 
 
 @dataclass(slots=True)
@@ -41,12 +42,15 @@ class HostEntry:
     params : tuple of Param
     is_known : bool
         Whether this says all about the code that the arguments bring along.
+    trial : Trial or None
+        Where the plain function may take the calls.
     """
 
     entry: Entry
     module: CompiledModule
     params: tuple[Param, ...]
     is_known: bool
+    trial: Trial | None = None
 
     @property
     def generality(self) -> int:
@@ -58,7 +62,7 @@ def _is_too_general(param: Param) -> bool:
     """Whether a guard would hold for what there may be native code for: arrays and numbers."""
     if isinstance(param, TupleParam):
         return any(map(_is_too_general, param.elements))
-    return isinstance(param, KindParam) and issubclass(param.class_, _DESCRIBED)
+    return isinstance(param, KindParam) and param.class_ in _DESCRIBED and param.dtype is None
 
 
 def _unknown_parts(param: Param) -> int:
@@ -122,8 +126,16 @@ def _param(description: Description, dynamic: bool, value: Any) -> Param:
     _, param = type_and_param(description, "", dynamic=dynamic)
     if param is None or isinstance(param, GeneratorParam):
         # A program of Python's locks no generator.
-        return KindParam(type(value))
+        return KindParam(type(value), _dtype_of_pythons(value))
     return param
+
+
+def _dtype_of_pythons(value: Any) -> np.dtype[Any] | None:
+    """The dtype of an array, where it is Python's by that alone."""
+    if type(value) is not np.ndarray:
+        return None
+    dtype: np.dtype[Any] = value.dtype
+    return dtype if describe(np.empty(0, dtype)) == describe_unknown() else None
 
 
 def bind_host_entries(
@@ -146,6 +158,8 @@ def bind_host_entries(
         run = plan.run
         if not (plan.is_plain or one.is_known):
             run = _after_look(run, following, code)
+        if one.trial is not None:
+            run = one.trial.taker(run)
         following = bind(address, name, following, run, owner=one)
         bound.append(following)
     return bound

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from threading import get_ident
@@ -24,24 +25,33 @@ from jitcore.frontend.constants import function_mark, is_layer
 from jitcore.frontend.function_facts import facts_of, makes_objects
 from jitcore.frontend.libraries import is_library
 from jitcore.functions_apart import compiled_apart
-from jitcore.ir.classes import class_attribute, is_record_class
+from jitcore.ir.classes import MISSING, class_attribute, is_record_class
 from jitcore.ir.graph import Graph, Node
+from jitcore.ir.types import ANY
 from jitcore.plans import NativePlan
 from jitcore.source import has_source
 from jitcore.specializations import Specialization
+from jitcore.trials import TIMED_CALLS, Turns
 
 __all__ = ["MethodForms"]
 
 WATCHED_CALLS = 4
 """How many calls of a form show what it is worth."""
 
-FIRST_TIMED, LAST_TIMED = 40, 56
+FIRST_TIMED = 40
+LAST_TIMED = FIRST_TIMED + TIMED_CALLS
 """Which calls of a form that Python runs are timed; by then it has entries of its own."""
 
-SHORT = 2e-3
-"""Calls that take longer, in seconds, are left to the form."""
-
 _REASON = "a method that is compiled for itself, where the object's class has one"
+
+_OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
+    f"prim::{name}": (f"__{name.strip('_')}__", getattr(operator, name))
+    for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul"),
+        *("lshift", "rshift", "and_", "or_", "xor"),
+    )
+}
+"""The binary operators by their kinds: the left operand's method, and Python's own function."""
 
 Function = Callable[..., Any]
 
@@ -66,6 +76,7 @@ class MethodForms:
         self._named: dict[str, set[FunctionType]] = {}
         self._forms: dict[Any, Function] = {}
         self.call = self._caller()
+        self._operators: dict[str, Function] = {}
 
     def know(self, values: Iterable[Any]) -> None:
         """Take the classes of values, and those that are values, for classes of objects to come."""
@@ -85,6 +96,8 @@ class MethodForms:
         After::
 
             %y : Any = prim::CallMethod[name="step", caller=<call>](%x)
+
+        Operators are called so, too, where their operands may be objects.
         """
         self.know(one.value for one in graph.captures)
         self.know(
@@ -94,10 +107,18 @@ class MethodForms:
         for node in graph.nodes():
             name = self._wanted(node)
             if name is not None and self._is_worthwhile(name):
-                node.attributes["caller"] = self.call
+                is_operator = node.kind in _OPERATORS
+                node.attributes["caller"] = self._operator(node.kind) if is_operator else self.call
                 node.host_reason = _REASON
                 marked.add(name)
         return frozenset(marked)
+
+    def forms_of(self, names: Iterable[str]) -> Iterator[tuple[FunctionType, Any]]:
+        """The methods of these names that were called, with their forms; None where Python is."""
+        wanted = set(names)
+        for function, form in list(self._forms.items()):
+            if function.__name__ in wanted:
+                yield function, None if form is function else getattr(form, "form", form)
 
     def are_plain(self, names: Iterable[str]) -> bool:
         """Whether all methods of these names have turned out to be Python's."""
@@ -108,6 +129,9 @@ class MethodForms:
         if node.kind == "prim::CallMethod":
             name: str = node.attributes["name"]
             return name
+        if node.kind in _OPERATORS:
+            is_known = any(value.type != ANY for value in node.inputs[:1])
+            return None if is_known else _OPERATORS[node.kind][0]
         if node.kind != "prim::Call":
             return None
         callee = node.inputs[0].constant
@@ -195,6 +219,28 @@ class MethodForms:
 
         return call
 
+    def _operator(self, kind: str) -> Function:
+        """What does a binary operator, by the form of the left operand's method if it has one."""
+        if kind not in self._operators:
+            self._operators[kind] = self._operating(*_OPERATORS[kind])
+        return self._operators[kind]
+
+    def _operating(self, name: str, plain: Function) -> Function:
+        forms, made_for = self._forms, self._made_for
+
+        def operate(left: Any, right: Any, /) -> Any:
+            kind, other = type(left), type(right)
+            function = class_attribute(kind, name)
+            # Python asks an object of a derived class first.
+            is_first = other is kind or kind not in other.__mro__
+            if type(function) is FunctionType and is_first and not _may_refuse(function):
+                form = forms.get(function) or made_for(function, left)
+                result = form(left, right)
+                return _refused(left, right, name, plain) if result is NotImplemented else result
+            return plain(left, right)
+
+        return operate
+
     def _made_for(self, function: FunctionType, receiver: Any) -> Function:
         """What is called for a function from now on."""
         self._know_class(type(receiver))
@@ -239,13 +285,13 @@ class MethodForms:
 class _Watched:
     """A form whose calls by one another are noticed: each would take several of Python's frames."""
 
-    __slots__ = ("calls", "form", "forms", "function", "running", "timed")
+    __slots__ = ("calls", "form", "forms", "function", "running", "turns")
 
     def __init__(self, function: FunctionType, form: Any, forms: MethodForms) -> None:
         self.function, self.form, self.forms = function, form, forms
         self.running = set[int]()
         self.calls = 0
-        self.timed: dict[Function, list[float]] = {form: [], function: []}
+        self.turns = Turns(form, function)
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         thread = get_ident()
@@ -253,7 +299,7 @@ class _Watched:
             self.forms.leave(self.function)
             return self.function(*args, **keywords)
         self.running.add(thread)
-        called = self._called()
+        called: Function = self.turns.next() if self.calls < LAST_TIMED else self.form
         begin = perf_counter()
         try:
             return called(*args, **keywords)
@@ -266,28 +312,14 @@ class _Watched:
             elif self.calls % WATCHED_CALLS == 0:
                 self.forms.settle(self.function, self.form)
 
-    def _called(self) -> Function:
-        """The form; while calls are timed the plain function, if that has taken less time so far.
-
-        A plain function that takes long is called once, and none where the form does.
-        """
-        by_form, by_python = self.timed[self.form], self.timed[self.function]
-        is_timed = self.calls < LAST_TIMED and by_form and min(by_form) < SHORT
-        return self.function if is_timed and sum(by_python) <= sum(by_form) else self.form
-
     def _note(self, called: Function, took: float) -> None:
         if self.calls <= LAST_TIMED:
-            self.timed[called].append(took)
+            self.turns.note(called, took)
         if self.calls == LAST_TIMED:
-            by_form, by_python = self.timed[self.form], self.timed[self.function]
-            if by_python and _median(by_python) < _median(by_form):
+            if self.turns.saved:
                 self.forms.leave(self.function)
         elif self.calls % WATCHED_CALLS == 0:
             self.forms.settle(self.function, self.form)
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
 
 
 def _is_of_use(found: Specialization) -> bool:
@@ -297,6 +329,30 @@ def _is_of_use(found: Specialization) -> bool:
         return much
     within = (one for region in found.plan.regions.values() for one in region.specializations)
     return bool(found.plan.methods) or any(map(_is_of_use, within))
+
+
+def _may_refuse(function: FunctionType) -> bool:
+    """Whether a method says that it does not know an operand; Python goes on then."""
+    return "NotImplemented" in function.__code__.co_names
+
+
+def _refused(left: Any, right: Any, name: str, plain: Function) -> Any:
+    """What Python does after the left operand's method has refused: it asks the right one's."""
+    kind, other = type(left), type(right)
+    asked = (kind, other) if name == "__mul__" else (kind,)
+    if any(issubclass(one, _SEQUENCES) for one in asked):
+        # These have ways of their own to be added and repeated.
+        return plain(left, right)
+    reflected = class_attribute(other, f"__r{name[2:]}")
+    if other is not kind and reflected is not MISSING:
+        result = reflected.__get__(right, other)(left)
+        if result is not NotImplemented:
+            return result
+    # Python has its own words for that.
+    return plain(*(type(one.__name__, (), {})() for one in (kind, other)))
+
+
+_SEQUENCES = (list, tuple, str, bytes, bytearray)
 
 
 def _is_class(value: object) -> bool:

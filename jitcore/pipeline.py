@@ -28,6 +28,7 @@ from jitcore.codegen.entries.signature import (
 )
 from jitcore.codegen.host import build_host
 from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
+from jitcore.codegen.loop_passes.library_copies import copy_by_library
 from jitcore.codegen.loop_passes.merged_nests import merge_nests
 from jitcore.codegen.loop_passes.outline import outline
 from jitcore.codegen.loop_passes.range_cuts import cut_ranges
@@ -45,20 +46,10 @@ from jitcore.fusers.native_nodes import is_native_graph, refuse_bfloat16
 from jitcore.fusers.regions import MIN_WEIGHT, partition
 from jitcore.ir import log
 from jitcore.ir.graph import FieldWrite, Graph, Node
-from jitcore.ir.passes.common_reshapes import read_stored_values, reshape_results
-from jitcore.ir.passes.computed_parts import compute_parts
+from jitcore.ir.passes import run_where
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.equal_extents import join_equal_extents
-from jitcore.ir.passes.loop_products import multiply_before_loops
-from jitcore.ir.passes.narrow_products import multiply_where_read
-from jitcore.ir.passes.rolls import read_rolled_arrays
-from jitcore.ir.passes.selected import compute_selected_in_place
-from jitcore.ir.passes.short_reductions import expand_short_reductions
-from jitcore.ir.passes.summed_products import sum_computed_products
-from jitcore.ir.passes.unroll import unroll_array_loops
-from jitcore.ir.passes.whole_powers import multiply_whole_powers
-from jitcore.ir.passes.whole_sums import sum_whole_numbers
 from jitcore.ir.passes.whole_views import use_whole_arrays
 from jitcore.ir.specialize.lists.list_results import list_results
 from jitcore.plans import HostPlan, Kernel, NativePlan
@@ -80,6 +71,9 @@ MakeRegion = Callable[[Graph, str, frozenset[int], set[Any]], Callable[..., Any]
 """What makes a callable of a region's graph.
 
 It gets a name, the inputs whose arrays have known extents, and a set for idle regions."""
+
+_SHORTENED = ("np::sum", "np::mean", "np::prod", "np::min", "np::max", "np::any", "np::all")
+"""Reductions that become elementwise steps where they reduce a few elements."""
 
 _numbers = itertools.count()
 
@@ -123,22 +117,22 @@ def compile_native(
     if by_onednn or _has_layers(fused):
         _layer_passes().use_layer_forms(fused, backend, by_onednn=by_onednn)
     if not backend.target.is_device:
-        multiply_before_loops(fused)
-        sum_computed_products(fused)
+        run_where(fused, "loop_products.multiply_before_loops", "np::matmul")
+        run_where(fused, "summed_products.sum_computed_products", "np::matmul")
     join_equal_extents(fused)
-    multiply_whole_powers(fused)
+    run_where(fused, "whole_powers.multiply_whole_powers", "np::power")
     use_whole_arrays(fused)
-    read_stored_values(fused)
-    reshape_results(fused)
-    if compute_selected_in_place(fused):
+    run_where(fused, "common_reshapes.read_stored_values", "np::empty")
+    run_where(fused, "common_reshapes.reshape_results", "np::reshape")
+    if run_where(fused, "selected.compute_selected_in_place", "np::compress", "np::put_mask"):
         common_subexpression_elimination(fused)
-    unroll_array_loops(fused)
+    run_where(fused, "unroll.unroll_array_loops", "prim::Loop")
     if not backend.target.is_device:
         _simplify_for_processors(fused)
     decisions: list[Decision] = []
     if by_onednn:
         _layer_passes().fuse_for_onednn(fused, captures, decisions)
-    fuse_groups(fused, decisions)
+    fuse_groups(fused, decisions, on_device=backend.target.is_device)
     check_strict_fusion(fused, decisions)
     log.graph_dump("fusion", "after fusion", lambda: str(fused))
     try:
@@ -150,7 +144,7 @@ def compile_native(
             node.origin.host_reason = str(reason)
         return None
     signature = _signature(known, lowered, fused.field_writes)
-    release_gil = _release_gil(fused, lowered, known)
+    release_gil = _release_gil(fused, lowered, known, backend.target)
     entry = make_entry(
         signature,
         lowered.function.name,
@@ -197,14 +191,14 @@ def _signature(
 
 def _simplify_for_processors(graph: Graph) -> None:
     """Parts, reductions and shifts in forms that a processor computes in fewer steps."""
-    if compute_parts(graph):
+    if run_where(graph, "computed_parts.compute_parts", "np::view"):
         common_subexpression_elimination(graph)
-    if sum_whole_numbers(graph):
+    if run_where(graph, "whole_sums.sum_whole_numbers", "np::sum", "np::mean"):
         dead_code_elimination(graph)
-    if expand_short_reductions(graph):
+    if run_where(graph, "short_reductions.expand_short_reductions", *_SHORTENED):
         common_subexpression_elimination(graph)
-    multiply_where_read(graph)
-    if read_rolled_arrays(graph):
+    run_where(graph, "narrow_products.multiply_where_read", "np::matmul")
+    if run_where(graph, "rolls.read_rolled_arrays", "np::concatenate"):
         dead_code_elimination(graph)
 
 
@@ -217,14 +211,20 @@ def _layer_passes() -> Any:
     return import_module("jitcore.layer_passes")
 
 
-def _release_gil(graph: Graph, lowered: Lowered, params: Sequence[Param]) -> ReleaseGil:
+def _release_gil(
+    graph: Graph, lowered: Lowered, params: Sequence[Param], target: Target
+) -> ReleaseGil:
     """When a native function may take long: with large arrays, or where only its loops tell.
+
+    Never on devices: it only asks for work there, and what waits for them gives the GIL up.
 
     Never where lists or objects get at the end what they have then.  Other threads would see the
     old values until then, and what they set meanwhile would be overwritten.  Nor where references
     to arrays of others are counted.
     """
     if graph.field_writes or lowered.element_writes or _writes_lists(graph) or lowered.referenced:
+        return "never"
+    if target.is_device:
         return "never"
     if not has_loops(lowered.function.body):
         return "never"
@@ -288,7 +288,8 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         add_symbol(lowered.function.name, address)
         parts: list[tuple[str, Effort]] = [(print_declaration(lowered.function), "loops")]
     else:
-        function = add_by_lanes(cut_ranges(merge_nests(lowered.function)))
+        function = copy_by_library(merge_nests(lowered.function))
+        function = add_by_lanes(cut_ranges(function))
         function = stream_results(function, largest_cache())
         function = let_rows_take_turns(function)
         parts = print_parts(outline(function), contract, vector_bits())
@@ -345,16 +346,17 @@ def compile_host(
     defer: bool,
     exact: frozenset[int],
     least_weight: float = MIN_WEIGHT,
-    lists: frozenset[int] = frozenset(),
+    parted: frozenset[int] = frozenset(),
+    is_region: bool = False,
 ) -> HostPlan:
     """Compile a typed graph to a Python program; its native regions are made by ``make_region``.
 
     It gets to know which inputs of a region are such as ``exact`` says of the graph's own.  The
-    numbers of inputs that are lists are ``lists``.
+    numbers of inputs that regions may take apart are ``parted``.
     """
     plan = HostPlan(graph, build_host)
-    held = [graph.inputs[number] for number in lists]
-    partition(graph, defer=defer, least_weight=least_weight, lists=held)
+    held = [graph.inputs[number] for number in parted]
+    partition(graph, defer=defer, least_weight=least_weight, parted=held, is_region=is_region)
     dead_code_elimination(graph)
     # What has gone into a region is checked when that is compiled.
     check_strict_fusion(graph, [])
@@ -365,10 +367,10 @@ def compile_host(
 def without_idle_regions(plan: HostPlan, make_region: MakeRegion, *, name: str) -> None:
     """Print a program anew that does by itself what regions only passed on to Python.
 
-    What does not wait for types in there may become smaller regions.
+    What is inside a loop of them may become smaller regions.
     """
     _drop(plan, [node for node, region in plan.regions.items() if region in plan.idle])
-    partition(plan.graph, defer=False)
+    partition(plan.graph, given_up=plan.given_up)
     _make_regions(plan, make_region, name, exact=frozenset())
 
 
@@ -383,7 +385,7 @@ def _drop(plan: HostPlan, dropped: Collection[Node]) -> None:
     # Other threads may read what there was.
     plan.regions = {node: one for node, one in plan.regions.items() if node not in dropped}
     for node in dropped:
-        dissolve(node)
+        plan.given_up.update(dissolve(node))
     plan.idle.clear()
     plan.fruitless = None
 

@@ -148,6 +148,8 @@ class HostPlan:
     regions : dict from Node to callable
     idle : set
         Regions that turned out to be of no use.
+    given_up : set of Node
+        What was in such regions.
     reason : str
         Why the whole has no form for a device, where that is the reason.
     library_calls : tuple of str
@@ -181,3 +183,4 @@ class HostPlan:
     fruitless: bool | None = None
     is_plain: bool = False
     methods: frozenset[str] = frozenset()
+    given_up: set[Node] = field(default_factory=set)

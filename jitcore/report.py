@@ -23,7 +23,7 @@ from jitcore.plans import HostPlan, NativePlan
 if TYPE_CHECKING:
     from jitcore.executor import Executor
 
-__all__ = ["WIDTH", "plan_lines", "table", "unfused_bytes", "wrapped"]
+__all__ = ["WIDTH", "apart_lines", "plan_lines", "table", "unfused_bytes", "wrapped"]
 
 WIDTH = 96
 """Columns of a report."""
@@ -109,6 +109,20 @@ def _native_lines(plan: NativePlan, indent: int) -> Iterator[str]:
         yield f"{margin}loops and memory of {plan.kernel.name}, in order"
         for note in plan.kernel.lowered.notes:
             yield from wrapped(f"{margin}  ", note)
+
+
+def apart_lines(forms: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+    """What calls of functions do that are compiled for themselves; None is of such as are not."""
+    for function, form in forms:
+        yield ""
+        title = f"{function.__qualname__}, which is called, "
+        if form is None:
+            yield from wrapped(title, "runs in Python: its compiled form was no faster")
+        elif not form.specializations:
+            yield from wrapped(title, "is compiled for itself; it has not run yet")
+        else:
+            yield from wrapped(title, "is compiled for itself")
+            yield from plan_lines(form.specializations[-1].plan, 2)
 
 
 def _onednn_lines(title: str, node: Node, indent: int) -> Iterator[str]:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dis import get_instructions
-from enum import Enum
 from functools import lru_cache, partial
 from types import (
-    BuiltinFunctionType,
     CodeType,
     FunctionType,
     MemberDescriptorType,
-    ModuleType,
 )
 from typing import Any
 
@@ -25,28 +22,22 @@ import numpy as np
 from jitcore.codegen.entries.array_orders import axis_order
 from jitcore.codegen.entries.signature import (
     ArrayParam,
-    ArraysKind,
     ConstantParam,
     GeneratorParam,
     Layout,
-    ListParam,
     ObjectListParam,
     ObjectParam,
     Param,
-    RowsKind,
     ScalarParam,
     TupleParam,
 )
 from jitcore.frontend.constants import final_graph, wrapped_function
 from jitcore.ir.bfloat16 import is_bfloat16
-from jitcore.ir.classes import class_attribute, has_default, has_plain_attributes
+from jitcore.ir.classes import class_attribute, has_default, has_plain_attributes, is_definition
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.held_lists import HeldListType
 from jitcore.ir.types import (
     ANY,
-    ANY_EXTENT,
     BOOL,
-    CHARACTER,
     COMPLEX,
     FLOAT,
     GENERATORS,
@@ -55,7 +46,6 @@ from jitcore.ir.types import (
     SUPPORTED,
     Dim,
     KnownType,
-    ListType,
     ObjectListType,
     OpenFunction,
     OpenPartial,
@@ -67,6 +57,7 @@ from jitcore.ir.types import (
     is_named_tuple,
     type_of_constant,
 )
+from jitcore.list_signatures import held_and_param, list_and_param, number_type
 
 __all__ = [
     "Description",
@@ -97,9 +88,6 @@ _NUMBERS: dict[type, tuple[Type, str, Any]] = {
     bool: (BOOL, "bool", np.dtype(bool)),
     complex: (COMPLEX, "complex", np.dtype(np.complex128)),
 }
-_DEFINITIONS = (FunctionType, BuiltinFunctionType, type, ModuleType, np.ufunc, Enum)
-"""What a program is compiled for: objects whose identity is all that matters.  Other callable
-objects have contents, which may change."""
 
 _CONTAINERS = frozenset({dict, set, frozenset, bytes, bytearray})
 """Whose contents are Python's."""
@@ -132,7 +120,7 @@ def describe(value: Any, nesting: int = MAX_TUPLES) -> Description:
         return _describe_list(value)
     if value is None or kind is str or issubclass(kind, np.dtype):
         return ("constant", kind, value)
-    if issubclass(kind, _DEFINITIONS) or _is_compiled(value):
+    if is_definition(value) or _is_compiled(value):
         return ("constant", kind, _Identity(value))
     if nesting and (kind is tuple or is_named_tuple(kind)):
         items = (_describe_item(item, nesting - 1) for item in value)
@@ -152,6 +140,9 @@ def _describe_list(value: list[Any]) -> Description:
     kind: Any
     if type(value[0]) is np.ndarray:
         kind = _kind_of_arrays(value[0])
+    elif is_named_tuple(type(value[0])):
+        kind = _kind_in_list(tuple(value[0]))
+        return _FOREIGN if kind is None else ("list", kind, type(value[0]))
     else:
         kind = _kind_of_rows(value) if type(value[0]) is list else _kind_in_list(value[0])
     return _FOREIGN if kind is None else ("list", kind)
@@ -320,7 +311,7 @@ def _describe_attributes(
 def _describe_attached(value: list[Any]) -> Description:
     """A list that is an attribute, by its first element as other lists."""
     found = _describe_list(value)
-    if found == _FOREIGN or (isinstance(found[1], tuple) and found[1][0] == "arrays"):
+    if len(found) != 2 or (isinstance(found[1], tuple) and found[1][0] == "arrays"):
         return _FOREIGN
     return ("held", *found[1:])
 
@@ -484,9 +475,9 @@ def type_and_param(
     if kind == "tuple":
         return _tuple(description, name, dynamic)
     if kind == "list":
-        return _list(description)
+        return list_and_param(description)
     if kind == "held":
-        return _held(description)
+        return held_and_param(description)
     if kind == "object":
         _, held, names, inherited, *parts = description
         kept = tuple((one, class_attribute(held.value, one)) for one in inherited)
@@ -516,50 +507,11 @@ def _array(description: Description, name: str, dynamic: bool) -> tuple[Type, Pa
     return TensorType(dtype, dims), ArrayParam(dtype, guard, layout)
 
 
-def _list(description: Description) -> tuple[Type, Param]:
-    kind = description[1]
-    if isinstance(kind, tuple) and kind[0] == "arrays":
-        _, dtype, rank = kind
-        return ListType(TensorType(dtype, (ANY_EXTENT,) * rank)), ListParam(ArraysKind(dtype, rank))
-    if isinstance(kind, tuple) and kind[0] == "rows":
-        _, depth, inner = kind
-        type_: Type = ListType(_element_type(inner))
-        for _ in range(depth):
-            type_ = ListType(type_)
-        return type_, ListParam(RowsKind(depth, inner))
-    return ListType(_element_type(kind)), ListParam(kind)
-
-
-def _held(description: Description) -> tuple[Type, Param]:
-    """A list that is an attribute: as a list of lists, it is not read by the entry."""
-    kind = description[1]
-    if kind is None:
-        return HeldListType(ANY), ListParam(None)
-    depth, inner = kind[1:] if isinstance(kind, tuple) and kind[0] == "rows" else (0, kind)
-    type_ = _element_type(inner)
-    for _ in range(depth):
-        type_ = ListType(type_)
-    return HeldListType(type_), ListParam(RowsKind(depth, inner))
-
-
-def _element_type(kind: Any) -> Type:
-    """The type of the elements of a list."""
-    if isinstance(kind, tuple):
-        return TupleType(tuple(map(_number_type, kind)))
-    if kind == "character":
-        return CHARACTER
-    return _number_type(kind) if kind else ANY
-
-
-def _number_type(name: str) -> Type:
-    return next(type_ for type_, python_name, _ in _NUMBERS.values() if python_name == name)
-
-
 def _objects(description: Description) -> tuple[Type, Param]:
     _, held, names, inherited, *parts = description
     kinds = tuple(part[0] for part in parts)
     kept = tuple((one, class_attribute(held.value, one)) for one in inherited)
-    types = tuple(map(_number_type, kinds))
+    types = tuple(map(number_type, kinds))
     param = ObjectListParam(held.value, names, kinds, kept)
     return ObjectListType(held.value, names, types, inherited=inherited), param
 

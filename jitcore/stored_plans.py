@@ -44,7 +44,8 @@ __all__ = ["StoredConstants", "Subject", "load", "store"]
 _VERSION: Final = "2"
 _ROOT: Final = Path(__file__).parent
 _IMPORTED: Final = time.time_ns()
-_modules_checked = 0
+_PACKAGE: Final = "jitcore."
+_modules_checked = set[str]()
 _NOT_PICKLED: Final = (
     pickle.UnpicklingError,
     ArithmeticError,
@@ -59,7 +60,9 @@ _MAKERS: Final = (
     "jitcore.codegen.runtime.blas",
     "jitcore.codegen.runtime.lapack",
     "jitcore.codegen.runtime.numpy_loops",
-    "jitcore.codegen.lower",
+    "jitcore.codegen.runtime.streams",
+    "jitcore.codegen.kernels.matrices",
+    "jitcore.codegen.kernels.selection",
     "jitcore.codegen.lowering.layer_rules",
 )
 """Modules that know how to make functions which machine code calls; all that there are."""
@@ -147,51 +150,53 @@ def _installed() -> str:
     NoFingerprint
         A source was changed after it may have been imported.
     """
-    sources = _described_sources()
-    if any(changed > _IMPORTED for _, changed, _ in sources):
+    sources = sorted(_described_sources().items())
+    if any(changed > _IMPORTED for _, (changed, _) in sources):
         raise NoFingerprint("the sources of this package are being changed")
     versions = (_VERSION, sys.version, sys.platform, np.__version__, np.__file__, cpu_identity())
     return "\0".join([*map(str, versions), *map(str, sources)])
 
 
 @cache
-def _described_sources() -> list[tuple[str, int, int]]:
+def _described_sources() -> dict[str, tuple[int, int]]:
     """The sources as they were when the first key was made."""
     return _sources()
 
 
-def _are_sources_unchanged() -> bool:
-    """Whether what was imported after the first key was made is still what that key says.
-
-    To look at all files takes milliseconds, so it is only done after more has been imported.
-    """
-    global _modules_checked
-    modules = sum(name.startswith("jitcore.") for name in sys.modules)
-    try:
-        if modules != _modules_checked and _sources() != _described_sources():
-            return False
-    except NoFingerprint:
-        return False
-    _modules_checked = modules
-    return True
-
-
-def _sources() -> list[tuple[str, int, int]]:
+def _sources() -> dict[str, tuple[int, int]]:
     """The source files of this package, with their times in nanoseconds and their sizes."""
     try:
-        return sorted(_sources_in(str(_ROOT)))
+        return dict(_sources_in(str(_ROOT)))
     except OSError as error:
         raise NoFingerprint("the sources of this package cannot be looked at") from error
 
 
-def _sources_in(folder: str) -> Iterator[tuple[str, int, int]]:
+def _sources_in(folder: str) -> Iterator[tuple[str, tuple[int, int]]]:
     with os.scandir(folder) as found:
         for one in found:
-            if one.is_dir() and one.name != "__pycache__":
+            if one.name.endswith(".py"):
+                yield one.path, _state(one.stat())
+            elif one.name != "__pycache__" and one.is_dir():
                 yield from _sources_in(one.path)
-            elif one.name.endswith(".py"):
-                status = one.stat()
-                yield one.path, status.st_mtime_ns, status.st_size
+
+
+def _state(status: os.stat_result) -> tuple[int, int]:
+    return status.st_mtime_ns, status.st_size
+
+
+def _are_sources_unchanged() -> bool:
+    """Whether what was imported, also after the first key was made, is what that key says."""
+    known = _described_sources()
+    # Another thread may import meanwhile, so what is walked is a copy.
+    new = {name for name in list(sys.modules) if name.startswith(_PACKAGE)} - _modules_checked
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in new]
+    try:
+        if not all(one is None or known.get(one) == _state(os.stat(one)) for one in files):
+            return False
+    except OSError:
+        return False
+    _modules_checked.update(new)
+    return True
 
 
 @dataclass(frozen=True, slots=True)

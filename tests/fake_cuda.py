@@ -17,6 +17,7 @@ import bisect
 import ctypes
 import mmap
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,6 +53,10 @@ _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.POINTER(ctypes.c_void_p),
     ctypes.c_void_p,
 )
+
+_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+_FIRST_CONTEXT = 77
 
 _INVALID_VALUE = 1
 _OUT_OF_MEMORY = 2
@@ -130,7 +135,9 @@ class FakeDriver:
         self._graphs: dict[int, list[Callable[[], None]]] = {}
         self._modules: dict[int, str] = {}
         self.errors: list[BaseException] = []
+        self._launching = threading.RLock()
         self._callback = _LAUNCH(self._launched)
+        self._context_callback = _CONTEXT(self._tell_context)
 
     def __hash__(self) -> int:
         return id(self)
@@ -145,6 +152,18 @@ class FakeDriver:
     @property
     def launch_address(self) -> int:
         return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+
+    @property
+    def context_address(self) -> int:
+        return ctypes.cast(self._context_callback, ctypes.c_void_p).value or 0
+
+    def context(self, device: int) -> int:
+        return _FIRST_CONTEXT + device
+
+    def _tell_context(self, place: Any) -> int:
+        """What ``cuCtxGetCurrent`` is here."""
+        place[0] = self.context(self.device())
+        return 0
 
     def register(self, name: str, parameters: Sequence[str], run: Callable[..., None]) -> None:
         """Make a Python function a kernel.
@@ -269,7 +288,11 @@ class FakeDriver:
             raise DriverError(f"the launch failed with {code}", code)
 
     def _launched(self, function: int, *rest: Any) -> int:
-        """What ``cuLaunchKernel`` is here."""
+        """What ``cuLaunchKernel`` is here: one kernel runs at a time."""
+        with self._launching:
+            return self._launch_one(function, *rest)
+
+    def _launch_one(self, function: int, *rest: Any) -> int:
         *sizes, shared, stream, parameters, _ = rest
         if self.fails_with:
             code, self.fails_with = self.fails_with, 0

@@ -13,7 +13,10 @@ import pytest
 
 from checking import check
 from jitcore import fusion_strategy, script
+from jitcore.codegen.engine import has_feature
+from jitcore.codegen.lowering.blas_calls import has_wide_kernels
 from jitcore.codegen.runtime.blas import ensure_blas
+from jitcore.plans import NativePlan
 
 Array = np.ndarray[Any, Any]
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
@@ -80,6 +83,23 @@ def test_few_rows_times_a_large_matrix(dtype: Any, rows: int) -> None:
         result, expected = compiled(left, right), left @ right
         assert result.dtype == dtype
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+
+
+@needs_blas
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns", "is_ours"),
+    [(8, 700, 901, True), (9, 700, 901, False), (8, 30, 901, False), (8, 70_000, 9, False)],
+)
+def test_only_products_with_few_rows_need_a_kernel_of_ours(
+    rows: int, terms: int, columns: int, is_ours: bool
+) -> None:
+    x, y = numbers(rows, terms), numbers(terms, columns)
+    compiled = script(product)
+    np.testing.assert_allclose(compiled(x, y), x @ y, rtol=1e-4, atol=1e-3)
+    (made,) = compiled.specializations
+    assert isinstance(made.plan, NativePlan)
+    may_be_ours = has_feature("avx512f") and not has_wide_kernels(x.dtype.name)
+    assert ("jc_few_rows" in made.plan.kernel.module.llvm) == (is_ours and may_be_ours)
 
 
 @needs_blas

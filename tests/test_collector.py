@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jitcore import compilation, script
-from jitcore.collector import waiting_collector
+from jitcore.collector import _State, waiting_collector
 from jitcore.ir.graph import Graph
 from jitcore.pipeline import optimize
 
@@ -85,3 +85,27 @@ def test_it_goes_on_in_a_process_forked_meanwhile() -> None:
             os._exit(0 if gc.isenabled() else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert gc.isenabled()
+
+
+def is_old(value: object) -> bool:
+    return any(one is value for one in gc.get_objects(generation=2))
+
+
+def made_inside(state: _State) -> list[list[int]]:
+    state.enter()
+    made: list[list[int]] = [[] for _ in range(30_000)]
+    state.leave()
+    return made
+
+
+def test_what_the_first_compilation_makes_is_old_at_once() -> None:
+    state = _State()
+    first, second = made_inside(state), made_inside(state)
+    assert is_old(first)
+    assert not is_old(second)
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    third = made_inside(_State())
+    assert gc.get_freeze_count() == frozen
+    assert not is_old(third)
+    gc.unfreeze()

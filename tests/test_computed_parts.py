@@ -93,7 +93,27 @@ def with_new_axes(a, b, c):
     return d[:, None, 0] * d[None, :, 1]
 
 
+def whole_and_parts(a, b, c):
+    d = a - b.mean()
+    return (d[1:] * d[:-1]).sum() / (d * d).sum()
+
+
+def whole_written(a, b, c):
+    d = a - b
+    e = d * 2
+    d[0] = 5
+    return d[1:] + d[:-1] + e[1:]
+
+
+def with_last_axes(a, b, c):
+    d = (1 - 0.5 * a)[:, :, None]
+    return d * b[:, None, :], d * 2
+
+
 FUNCTIONS = [
+    whole_and_parts,
+    whole_written,
+    with_last_axes,
     areas,
     of_one_row,
     neighbours,
@@ -123,7 +143,7 @@ def test_as_numpy(function: Callable[..., Any], rows: int) -> None:
 
 def test_nothing_is_kept_between() -> None:
     arguments = [np.random.default_rng(1).normal(size=(100, 3)) for _ in range(3)]
-    for function in (areas, neighbours):
+    for function in (areas, neighbours, whole_and_parts):
         compiled = script(function)
         compiled(*arguments)
         assert compiled.kernels[0].source.count("alloc(") == 0

@@ -148,6 +148,10 @@ def running_sum(x):
     return np.cumsum(x, axis=1), np.maximum.accumulate(x, axis=0)
 
 
+def running_flags(x):
+    return np.maximum.accumulate(x > 1, axis=1), np.minimum.accumulate(x.ravel() < 1)
+
+
 def running_product(w):
     return np.cumprod(w, axis=1), np.minimum.accumulate(w, axis=2), np.cumsum(w[0, 0])
 
@@ -267,6 +271,7 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (branch, (X - 9,)),
     (python_numbers, (X,)),
     (running_sum, (X,)),
+    (running_flags, (X,)),
     (running_sum, (INTS,)),
     (running_sum, (X[:, :1].copy(),)),
     (running_product, (WIDE,)),

@@ -73,6 +73,22 @@ def test_complex_scans_begin_with_what_changes_no_element():
         np.testing.assert_array_equal(found.view("i4"), wanted.view("i4"))
 
 
+def flags(x):
+    return np.maximum.accumulate(x, axis=-1), np.minimum.accumulate(x), np.cumsum(x)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("shape", [0, 1, 37, 4099, (3, 301), (301, 2)])
+def test_scans_of_flags(shape, dynamic):
+    for likely in (0.01, 0.99):
+        x = GENERATOR.random(shape) < likely
+        check_bits(flags if x.ndim == 1 else flags_of_rows, (x,), dynamic=dynamic)
+
+
+def flags_of_rows(x):
+    return np.maximum.accumulate(x, axis=1), np.minimum.accumulate(x, axis=0)
+
+
 def test_long_scans_are_two_kernels():
     assert len(compile_on_device(running, (np.ones(1 << 14, np.float32),))) == 2
 

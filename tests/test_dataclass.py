@@ -37,7 +37,7 @@ def single(decorator: Decorator) -> type[Any]:
 
 def empty(decorator: Decorator) -> type[Any]:
     class Empty:
-        pass
+        """Nothing."""
 
     return decorator(frozen=True, slots=True)(Empty)
 
@@ -159,6 +159,8 @@ def test_initializers() -> None:
     ]
     for arguments, keywords in right:
         assert repr(ours(*arguments, **keywords)) == repr(theirs(*arguments, **keywords))
+    many = {repr(ours(1, [3], y)) for _ in range(100) for y in (4, 5)}
+    assert many == {repr(theirs(1, [3], y)) for y in (4, 5)}
     first, second = ours(1), ours(1)
     assert first.parts is not second.parts
     assert first.seen is not second.seen

@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import jitcore
 from jitcore import nn
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -69,3 +70,15 @@ def test_without_an_optional_library(
     monkeypatch.setitem(sys.modules, library, None)
     example.main()
     assert "pip install" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", ["logistic_regression"], indirect=True)
+def test_logistic_regression(example: ModuleType) -> None:
+    points, labels = example.sample(300, np.random.default_rng())
+    parameters, values = example.train(points, labels, steps=50)
+    assert values[-1] < values[0]
+    by_hand = example.gradient_by_hand(parameters, points, labels)
+    found = jitcore.grad(example.loss)(parameters, points, labels)
+    assert found.keys() == by_hand.keys()
+    for name, gradient in by_hand.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-9, atol=1e-12)

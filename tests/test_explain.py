@@ -67,7 +67,7 @@ def test_what_is_in_no_group_has_a_reason() -> None:
     report = f.explain(np.ones((3, 3)), 2.0)
     assert "one native function" in str(report)
     assert line_of(report, "np::view").endswith("its array is read in place")
-    assert line_of(report, "np::cumsum").endswith("neither elementwise nor a reduction nor a store")
+    assert line_of(report, "np::cumsum").endswith("operation, reduction, scan or store")
     first = f.__wrapped_function__.__code__.co_firstlineno + 2
     assert line_of(report, "on single numbers") == f"on single numbers, {HERE}:{first}: mul"
 

@@ -290,3 +290,22 @@ def test_partial_functions() -> None:
         assert compiled(changed, 0.0, 3) == total(changed, 0.0, 3)
     changed.keywords["b"] = 1.0
     assert outcome(compiled, (changed, 0.0, 2)) == outcome(total, (changed, 0.0, 2))
+
+
+def logged(x, callback, table):
+    total = 0.0
+    for value in x:
+        total += value * value
+    callback(total)
+    table["total"] = total
+    return total
+
+
+def test_functions_that_are_made_anew_are_not_compiled_for_again_and_again():
+    scripted, x = script(logged), np.arange(50.0)
+    for number in range(12):
+        log, table = list[float](), dict[str, float]()
+        add = log.append if number % 2 else lambda value, log=log: log.append(value)
+        assert scripted(x, add, table) == logged(x, add, {})
+        assert log == [table["total"]] * 2
+    assert len(scripted.specializations) <= 4

@@ -17,6 +17,7 @@ from test_vecmath_float32 import errors, points
 import jitcore
 from jitcore import cuda, nn, script
 from jitcore.codegen.cuda import cublas, cublaslt, cudnn, driver
+from jitcore.cuda import executor
 from jitcore.nn import functional as F
 from jitcore.pipeline import NativePlan
 
@@ -117,6 +118,19 @@ def test_errors_of_functions_of_float32() -> None:
             exact = plain(x.astype(np.float64))
         for one, wanted in zip(found, exact, strict=True):
             assert errors(one.numpy(), wanted).max() < ULP_LIMIT
+
+
+def test_calls_that_need_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*args: Any) -> Any:
+        raise AssertionError("the call went through Python")
+
+    compiled = script(lambda x: (np.exp(x), x.sum(axis=0)))
+    x = cuda.from_numpy(X)
+    compiled(x), compiled(x)
+    monkeypatch.setattr(executor.DeviceExecutor, "run", refused)
+    found = compiled(x)
+    np.testing.assert_allclose(found[0].numpy(), np.exp(X), rtol=1e-6)
+    np.testing.assert_allclose(found[1].numpy(), X.sum(axis=0), rtol=1e-5)
 
 
 def _cupy(host: Any) -> Any:

@@ -232,3 +232,36 @@ def test_arrays_and_numbers_that_are_python_s():
     for x in (np.arange(3.0), 3):
         np.testing.assert_array_equal(scripted(x), x + x)
     assert [type(one.plan) for one in scripted.specializations].count(NativePlan) == 2
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        np.arange(4).astype("M8[D]"),
+        np.array(["a", "bc"]),
+        np.array([1, "x", None], dtype=object),
+        np.zeros(2, dtype=[("a", "f4"), ("b", "i2")]),
+        np.arange(3, dtype=">f8"),
+        np.ma.masked_equal(np.arange(3.0), 1),
+        np.datetime64("2020-01-01"),
+        np.str_("text"),
+    ],
+    ids=lambda one: str(getattr(one, "dtype", one)),
+)
+def test_arrays_that_are_python_s_by_their_dtype(asked, example):
+    scripted = script(repeated)
+    warm(scripted, example, {})
+    del asked[:]
+    for _ in range(5):
+        found, table = scripted(example, {})
+        np.testing.assert_array_equal(found, np.repeat(example, 2))
+        assert table == {1: 2}
+    assert not asked
+    x = np.arange(5.0)
+    np.testing.assert_array_equal(scripted(x, {})[0], np.repeat(x, 2))
+    assert len(asked) == 1
+
+
+def repeated(x, table):
+    table[1] = 2
+    return np.repeat(x, 2), table

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jitcore import script
-from jitcore.codegen.lower import rule_of
+from jitcore.codegen.lowering.families import rule_of
 from jitcore.ir.ops import TABLE
 from jitcore.plans import HostPlan, NativePlan
 

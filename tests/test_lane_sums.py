@@ -203,3 +203,15 @@ def test_arrays_of_any_strides(function: Callable[..., Any], capfd: Any) -> None
         with np.errstate(all="ignore"):
             np.testing.assert_allclose(compiled(one), function(one), rtol=1e-5, atol=1e-3)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("function", [np.min, np.sum, np.prod], ids=lambda one: one.__name__)
+def test_few_columns_leave_llvm_nothing_to_remark(
+    function: Callable[..., Any], width: int, capfd: Any
+) -> None:
+    compiled = script(lambda a: function(a, axis=1))
+    for rows in (2, 40):
+        x = np.random.default_rng(rows).normal(size=(4, rows, width))
+        np.testing.assert_allclose(compiled(x), function(x, axis=1), rtol=1e-12)
+    assert capfd.readouterr().err == ""

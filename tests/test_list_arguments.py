@@ -498,3 +498,33 @@ def test_explain_says_why_lists_stay():
     reason = "lists, texts and objects are Python's here: not all of the function is native in line"
     assert reason in " ".join(report.split())
     assert "Python's here" not in str(script(total).explain([1.0, 2.0]))
+
+
+def test_what_empty_lists_get() -> None:
+    def appended(items, x):
+        for _ in range(3):
+            items.append(x)
+
+    def sums(items, x):
+        items.append((np.arange(3) * x).sum())
+
+    def tuples(items, x):
+        for number in range(3):
+            items.append((number,))
+
+    def lists(items, x):
+        for number in range(3):
+            items.append([number])
+
+    def in_tuples(items, x):
+        for number in range(3):
+            items.append(((number,),))
+
+    for plain in (appended, sums, tuples, lists, in_tuples):
+        for x in (2.0, 3, True, np.float64(2), np.float32(2), np.int64(2), np.bool_(True), 1j):
+            expected: list[Any] = []
+            found: list[Any] = []
+            plain(expected, x)
+            script(plain)(found, x)
+            assert repr(found) == repr(expected)
+            assert list(map(type, found)) == list(map(type, expected))

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from lowering import check, compile_graph, lowered, native, outcome, typed
 
+from jitcore.codegen import lowering as lowering_rules
 from jitcore.codegen.loops import For, Let, Load, Stmt
 from jitcore.codegen.lower import NotNative
+from jitcore.codegen.lowering import families
 
 rng = np.random.default_rng(1)
 X = rng.standard_normal((5, 7))
@@ -286,3 +290,10 @@ def test_memory_is_returned_on_every_path() -> None:
     assert compiled(ROW, 3) == f(ROW, 3)
     for _ in range(3):
         assert outcome(lambda: compiled(ROW, 9))[0] is IndexError
+
+
+@pytest.mark.parametrize("path", sorted(Path(lowering_rules.__path__[0]).glob("*.py")))
+def test_rules_are_found_in_their_files(path: Path) -> None:
+    rules = getattr(import_module(f"jitcore.codegen.lowering.{path.stem}"), "RULES", {})
+    assert {kind: families.rule_of(kind) for kind in rules} == rules
+    assert set(families.FAMILIES.get(path.stem, "").split()) <= rules.keys()

@@ -13,7 +13,8 @@ from checking import check
 from jitcore import script
 from jitcore.codegen.loop_passes.merged_nests import merge_nests
 from jitcore.codegen.loop_passes.traversal import loads_in
-from jitcore.codegen.loops import For
+from jitcore.codegen.loops import Binary, Call, For, Function, Let, Load, Store, Var
+from jitcore.codegen.lowering.arithmetic import integer
 
 
 def wave(u, w):
@@ -26,6 +27,20 @@ def zero_edges(u, w):
     out = np.zeros_like(u)
     out[1:-1] = u[2:] * w[:-2] - u[1:-1]
     return out
+
+
+def copied(u, w):
+    out = u.copy()
+    out[1:-1] = u[1:-1] + 0.5 * (u[2:] - w[:-2])
+    return out
+
+
+def with_another(u, w):
+    out = np.zeros_like(u)
+    d = u[1:] - w[:-1]
+    out[:-1] += d
+    out[1:] -= d
+    return out, d
 
 
 def plane(u, w):
@@ -89,6 +104,8 @@ def in_loop(u, w):
 LINES = [
     wave,
     zero_edges,
+    copied,
+    with_another,
     neighbours_of_result,
     flipped,
     every_other,
@@ -96,7 +113,16 @@ LINES = [
     read_in_between,
     in_loop,
 ]
-PLANES = [wave, zero_edges, plane, first_columns, last_rows, neighbours_of_result, operand_changed]
+PLANES = [
+    wave,
+    zero_edges,
+    copied,
+    plane,
+    first_columns,
+    last_rows,
+    neighbours_of_result,
+    operand_changed,
+]
 
 
 @pytest.mark.parametrize("function", LINES)
@@ -125,3 +151,22 @@ def test_a_part_is_written_once() -> None:
     merged = merge_nests(function)
     assert not any(load.root == "n" for load in loads_in(merged.body))
     assert sum(isinstance(one, For) for one in merged.body) == 3
+
+
+def test_a_copy_and_its_change_are_one() -> None:
+    compiled = script(copied)
+    compiled(*np.random.default_rng(1).normal(size=(2, 1000)))
+    merged = merge_nests(compiled.kernels[0].lowered.function)
+    assert sum(isinstance(one, For) for one in merged.body) == 3
+
+
+@pytest.mark.parametrize("name", ["malloc", "jc_list_of_floats"])
+def test_nests_move_beyond_allocations_only(name: str) -> None:
+    """What makes an object of an array reads what the nest before it has written."""
+    x, i, j = Var("x", "ptr"), Var("i", "int64"), Var("j", "int64")
+    first = For(i, integer(0), integer(9), [Store(x, i, integer(1), "x")])
+    made = Let(Var("made", "ptr"), Call(name, (x, integer(9)), "ptr", external=True))
+    later = Binary("add", Load(x, j, "int64", "x"), integer(2), "int64")
+    second = For(j, integer(0), integer(8), [Store(x, j, later, "x")])
+    merged = merge_nests(Function("f", [x], [first, made, second], "int64")).body
+    assert merged.index(made) == (0 if name == "malloc" else 1)

@@ -191,6 +191,29 @@ def test_another_module_in_a_container():
     assert_same(loaded(x), expected(x))
 
 
+class Named(nn.Module):
+    """Asks a container for names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleDict({"a": nn.ReLU(), "b": nn.Sigmoid()})
+
+    def forward(self, x: Any) -> Any:
+        if "c" in self.parts or "b" not in self.parts:
+            x = x * 3
+        return x, list(self.parts.keys()), "a" in self.parts, not "b" in self.parts  # noqa: E713
+
+
+def test_names_in_a_container():
+    model, x = Named(), array(4)
+    scripted = script(model)
+    assert str(reloaded(scripted)(x)) == str(scripted(x)) == str(model(x))
+    for one in (model, scripted):
+        one.parts["c"] = nn.Tanh()
+        del one.parts["a"]
+    assert str(scripted(x)) == str(model(x))
+
+
 def test_loaded_modules_are_saved_pickled_and_used_again():
     model = script(Gated())
     loaded = reloaded(model)

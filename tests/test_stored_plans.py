@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
 import sys
 import textwrap
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -52,9 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JITCORE_CACHE", "1")
     monkeypatch.setenv("JITCORE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(stored_plans, "_installed", lambda: "installed")
-    monkeypatch.setattr(stored_plans, "_sources", list)
-    monkeypatch.setattr(stored_plans, "_described_sources", list)
-    monkeypatch.setattr(stored_plans, "_modules_checked", 0)
+    monkeypatch.setattr(stored_plans, "_are_sources_unchanged", lambda: True)
     return tmp_path / "objects"
 
 
@@ -217,27 +218,52 @@ def test_a_source_of_the_package_that_changes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     function, arguments = plain("return x * y + x"), (np.ones(4), np.ones(4))
-    monkeypatch.setattr(stored_plans, "_sources", lambda: [("a.py", 1, 1)])
+    monkeypatch.setattr(stored_plans, "_are_sources_unchanged", lambda: False)
     compiled(function, *arguments)
-    monkeypatch.setattr(stored_plans, "_sources", list)
     assert not is_stored(compiled(function, *arguments))
-    # What is imported now is what the first key says, until something else is imported.
-    monkeypatch.setattr(stored_plans, "_sources", lambda: [("a.py", 1, 1)])
-    assert is_stored(compiled(function, *arguments))
-    more, other = plain("return x - y"), (np.ones(4), np.ones(4))
-    compiled(more, *other)
-    assert is_stored(compiled(more, *other))
-    monkeypatch.setitem(sys.modules, "jitcore.imported_later", sys)
-    last = plain("return x - y * y")
-    compiled(last, *other)
-    assert not is_stored(compiled(last, *other))
     monkeypatch.undo()
     path = tmp_path / "changed.py"
     path.write_text("x = 1")
     monkeypatch.setattr(stored_plans, "_ROOT", tmp_path)
-    (name, changed, size), *others = stored_plans._sources()
-    assert (name, size, others) == (str(path), 5, [])
-    assert changed == path.stat().st_mtime_ns
+    found = stored_plans._sources()
+    assert found == {str(path): (path.stat().st_mtime_ns, 5)}
+    before = {name for name in sys.modules if name.startswith("jitcore.")}
+    monkeypatch.setattr(stored_plans, "_described_sources", lambda: found)
+    monkeypatch.setattr(stored_plans, "_modules_checked", set(before))
+    # What is imported now is what the first key says, until something else is imported.
+    path.write_text("x = 12")
+    assert stored_plans._are_sources_unchanged()
+    later = ModuleType("jitcore.imported_later")
+    later.__file__ = str(path)
+    monkeypatch.setitem(sys.modules, later.__name__, later)
+    assert not stored_plans._are_sources_unchanged()
+    monkeypatch.setattr(stored_plans, "_described_sources", stored_plans._sources)
+    assert stored_plans._are_sources_unchanged()
+
+
+def test_other_threads_may_import_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    interval, done = sys.getswitchinterval(), threading.Event()
+
+    def import_others() -> None:
+        for number in itertools.count():
+            if done.is_set():
+                break
+            sys.modules[f"other_{number}"] = sys
+            sys.modules.pop(f"other_{number - 100}", None)
+        for name in [name for name in sys.modules if name.startswith("other_")]:
+            del sys.modules[name]
+
+    thread = threading.Thread(target=import_others)
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(300):
+            stored_plans._are_sources_unchanged()
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 def test_objects_of_the_program_have_no_plan(folder: Path) -> None:
@@ -294,6 +320,29 @@ print(script(subject.f)(np.arange(4.0)).tolist())
 compiler = ("jitcore.compilation", "jitcore.codegen.lower", "jitcore.codegen.onednn")
 print(any(name.startswith(compiler) for name in sys.modules))
 """
+
+
+MAKERS = """
+import importlib
+import pkgutil
+from jitcore import stored_plans
+from jitcore.codegen import engine
+for name in stored_plans._MAKERS:
+    importlib.import_module(name)
+known = set(engine._MAKERS)
+for folder in ("kernels", "lowering", "runtime"):
+    package = importlib.import_module(f"jitcore.codegen.{folder}")
+    for one in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(one.name)
+print(sorted(set(engine._MAKERS) - known), len(known) > 100)
+"""
+
+
+def test_all_makers_of_functions_are_known() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", MAKERS]
+    done = subprocess.run(command, capture_output=True, check=True, env=environment, text=True)
+    assert done.stdout == "[] True\n"
 
 
 def test_another_process_does_without_the_compiler(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import cache
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from loop_kernels import FLOATS, INTEGERS, assert_same_bits, c_function, compiled, elementwise
 
+import jitcore
 from checking import check
 from jitcore.codegen import loops, vecmath
 from jitcore.codegen.engine import CompiledModule
@@ -462,6 +464,7 @@ def test_integer_powers_are_those_of_numpy(dtype: str) -> None:
 
 # The fmod or hypot inside is a call of C, and the power one of NumPy's.
 SCALAR_LOOPS = {"floor_divide", "hypot_of_scalars", "power_in_arrays", "remainder"}
+SCALAR_LOOPS |= {"remainder_by_constant", "remainder_by_constant_anywhere"}
 
 
 @pytest.mark.parametrize(
@@ -515,6 +518,27 @@ def test_constant_divisors_in_programs(dtype: str, divisor: int) -> None:
 
 
 # Divisions of floats -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("divisor", [1, 6, -7, 0.1, 360, 2 * math.pi, -3e-5, 1e30, 0.3, -1e-37])
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_remainders_by_constants_are_those_of_numpy(dtype: str, divisor: float) -> None:
+    generator = np.random.default_rng(5)
+    y = np.dtype(dtype).type(divisor)
+    spread = generator.uniform(-1, 1, 20_000) * np.exp2(generator.uniform(-80, 80, 20_000))
+    with np.errstate(all="ignore"):
+        multiples = (np.arange(-3000, 3000) * y).astype(dtype)
+        large = (generator.integers(-(2**52), 2**52, 5000) * y).astype(dtype)
+        near = [np.nextafter(multiples, np.dtype(dtype).type(end)) for end in (-np.inf, np.inf)]
+        points = [random_bits(dtype, 20_000, 3), special_values(dtype), (spread * y).astype(dtype)]
+        x = np.concatenate([multiples, large, *near, *points])
+        expected = np.remainder(x, y)
+        inverse = np.full(len(x), 1 / y, dtype)
+        got = run("remainder_by_constant", dtype, x, np.full(len(x), y), inverse)
+        assert_same_bits(got, expected, f"remainder by {divisor}")
+        got = jitcore.script(lambda values: values % divisor)(x)
+    assert_same_bits(got, np.remainder(x, y), f"remainder by {divisor}")
+
 
 DIVISIONS: dict[str, Callable[[Any, Any], Any]] = {
     "floor_divide": np.floor_divide,

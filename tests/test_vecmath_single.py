@@ -28,7 +28,7 @@ from jitcore.codegen.loop_passes.traversal import expressions, subexpressions, w
 
 ANGLES = {"sin": np.sin, "cos": np.cos, "tan": np.tan}
 ULP_LIMITS = {"sin": 1.6, "cos": 1.6, "tan": 2.5, "pow": 0.8, "hypot": 1.2}
-ALONE = sorted(one for one in vecmath.names("float32") if "_single" in one)
+ALONE = sorted(one for one in vecmath.names("float32") if "_single" in one or one == "hypot")
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -72,13 +72,13 @@ def test_functions_of_two_numbers(name: str) -> None:
     x, y = pairs("float32", RANGES[name], 100_000)
     with np.errstate(all="ignore"):
         exact = function(x.astype(np.longdouble), y.astype(np.longdouble))
-    got = run(f"{name}_single", "float32", x, y)
+    got = run(name if name in ALONE else f"{name}_single", "float32", x, y)
     assert errors(got, exact.astype(np.float64)).max() < ULP_LIMITS[name]
     same = exact == exact.astype(np.float32)
     np.testing.assert_array_equal(got[same], exact[same].astype(np.float32))
 
 
-@pytest.mark.parametrize("name", ["sin", "cos", "tan", "hypot", "pow"])
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "pow"])
 def test_special_values_are_those_of_the_host(name: str) -> None:
     points = [special_values("float32")] if name in ANGLES else pairs("float32", [], 0)
     got, wanted = (run(one, "float32", *points) for one in (f"{name}_single", name))

@@ -24,7 +24,7 @@ from jitcore.codegen.cuda import calls
 from jitcore.codegen.engine import add_maker, add_symbol
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Callback", "add_callback", "definitions", "is_callback"]
+__all__ = ["Callback", "add_callback", "definitions", "has_direct", "is_callback"]
 
 _TYPES: dict[str, Any] = {"ptr": ctypes.c_void_p, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
 _WORDS = ctypes.c_int64 * 2
@@ -46,6 +46,9 @@ class Callback:
     function : callable
     failed : int
         What it gives where it raises.
+    direct : str
+        The function that is called in its place in direct calls (`codegen.cuda.direct`), whose
+        record it gets, too; empty where there is none.
     """
 
     symbol: str
@@ -53,6 +56,7 @@ class Callback:
     parameters: tuple[str, ...]
     function: Callable[..., int | None]
     failed: int = 0
+    direct: str = ""
 
 
 _known: dict[str, Callback] = {}
@@ -76,11 +80,20 @@ def is_callback(symbol: str) -> bool:
     return symbol in _known
 
 
+def has_direct(symbol: str) -> bool:
+    """Whether a function may be called in direct calls."""
+    return symbol in _known and bool(_known[symbol].direct)
+
+
 def definitions(symbols: Sequence[str]) -> str:
     """The LLVM code of what native code calls under some symbols."""
     if not symbols:
         return ""
-    return "\n".join(["@jc_cuda_interrupts = external global i64", *map(_definition, symbols)])
+    words = (
+        "@jc_cuda_direct = external global ptr",
+        "@jc_cuda_interrupts = external global i64",
+    )
+    return "\n".join([*words, *map(_definition, symbols)])
 
 
 def _definition(symbol: str) -> str:
@@ -88,7 +101,9 @@ def _definition(symbol: str) -> str:
     params = [f"{type_} %p{number}" for number, type_ in enumerate(one.parameters)]
     lines = [
         f"declare void @{_answered(symbol)}({', '.join([*one.parameters, 'ptr'])})",
+        *_direct_declaration(one),
         f"define internal {one.result} @{symbol}({', '.join(params)}) {{",
+        *_direct_call(one, params),
         "  %answer = alloca [2 x i64], align 8",
         "  %open = getelementptr i64, ptr %answer, i64 1",
         f"  store i64 {one.failed}, ptr %answer",
@@ -106,6 +121,29 @@ def _definition(symbol: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _direct_declaration(one: Callback) -> list[str]:
+    if not one.direct:
+        return []
+    return [f"declare {one.result} @{one.direct}({', '.join(['ptr', *one.parameters])})"]
+
+
+def _direct_call(one: Callback, params: Sequence[str]) -> list[str]:
+    """The way that direct calls take."""
+    if not one.direct:
+        return []
+    is_void = one.result == "void"
+    given = "" if is_void else "%found = "
+    return [
+        "  %record = load ptr, ptr @jc_cuda_direct",
+        "  %is.direct = icmp ne ptr %record, null",
+        "  br i1 %is.direct, label %direct, label %other",
+        "direct:",
+        f"  {given}call {one.result} @{one.direct}({', '.join(['ptr %record', *params])})",
+        "  ret void" if is_void else f"  ret {one.result} %found",
+        "other:",
+    ]
 
 
 def _returned(result: str) -> list[str]:

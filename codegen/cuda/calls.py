@@ -27,8 +27,10 @@ from jitcore.ir.dataclass import dataclass
 
 __all__ = [
     "COUNTER_BYTES",
+    "DIRECT",
     "INTERRUPTS",
     "STREAM",
+    "STREAMS",
     "Allocator",
     "Call",
     "begin",
@@ -46,6 +48,13 @@ COUNTER_BYTES = 16
 
 INTERRUPTS = ctypes.c_int64(0)
 """Set by native code where a function of Python has not answered (`codegen.cuda.callbacks`)."""
+
+
+DIRECT = ctypes.c_uint64(0)
+"""The record of the direct call that runs, if one does (`codegen.cuda.direct`)."""
+
+STREAMS = ctypes.c_int64(0)
+"""How many blocks of all threads work on a stream of their own; direct calls only run beside 0."""
 
 
 class Allocator(Protocol):

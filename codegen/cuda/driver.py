@@ -103,6 +103,15 @@ class Driver(Protocol):
         """
         ...
 
+    @property
+    def context_address(self) -> int:
+        """The address of ``cuCtxGetCurrent``: ``i32 (ptr to a context)``."""
+        ...
+
+    def context(self, device: int) -> int:
+        """What that gives in a thread whose current device this is."""
+        ...
+
     def version(self) -> int:
         """The newest CUDA the driver knows: 13000 is 13.0."""
         ...

@@ -12,7 +12,6 @@ from jitcore.codegen.loops import Assign, Call, Expr, Let, Load, Return, Stmt, V
 from jitcore.codegen.lowering.state import RESULTS
 
 __all__ = [
-    "COUNTING",
     "HOST_CALLS",
     "before_returns",
     "c_arguments",
@@ -28,13 +27,12 @@ HOST_CALLS = {
     "jc_malloc": "jc_cuda_malloc",
     "free": "jc_cuda_free",
     "jc_free": "jc_cuda_free",
+    "jc_decref": "jc_cuda_decref",
+    "jc_incref": "jc_incref",
 }
-"""What the host calls for memory of the device."""
+"""What the host calls for memory of the device, and to count references to arrays there."""
 
 _NAMES = {**HOST_CALLS, **CONVOLUTIONS}
-
-COUNTING = frozenset({"jc_incref", "jc_decref"})
-"""What counts references to arrays, on a device as on the host."""
 
 
 def is_element(load: Load) -> bool:

@@ -18,6 +18,8 @@ __all__ = ["fill", "launching_text"]
 
 _HEADER = """\
 @jc_cuda_stream = external global ptr
+declare void @jc_cuda_enter(ptr)
+declare ptr @jc_cuda_pause()
 @cuda_launch = global ptr null
 """
 
@@ -54,8 +56,11 @@ def _definition(kernel: Kernel) -> str:
         "  %stream = load ptr, ptr @jc_cuda_stream",
         "  %grid = trunc i64 %blocks to i32",
         "  %block = trunc i64 %threads to i32",
+        # Python might run in the driver: tools hook into it, and tests have one of their own.
+        "  %record = call ptr @jc_cuda_pause()",
         "  %code = call i32 %launch(ptr %function, i32 %grid, i32 1, i32 1, i32 %block, i32 1, "
         "i32 1, i32 0, ptr %stream, ptr %places, ptr null)",
+        "  call void @jc_cuda_enter(ptr %record)",
         "  %status = zext i32 %code to i64",
         "  ret i64 %status",
         "}",

@@ -78,9 +78,16 @@ class LibCuda:
         self._pools: dict[int, bool] = {}
         self._properties: dict[int, Properties] = {}
         self._lock = threading.RLock()
-        launch = ctypes.cast(self._library.cuLaunchKernel, ctypes.c_void_p).value
-        assert launch is not None
-        self.launch_address = launch
+        self.launch_address = self._address("cuLaunchKernel")
+
+    @property
+    def context_address(self) -> int:
+        return self._address("cuCtxGetCurrent")
+
+    def _address(self, name: str) -> int:
+        found = ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
+        assert found is not None
+        return found
 
     def _call(self, name: str, *arguments: Any, what: str = "") -> None:
         """Call a function and raise what its code says."""
@@ -96,7 +103,7 @@ class LibCuda:
         current = _Handle()
         if self._library.cuCtxGetCurrent(ctypes.byref(current)) or current.value:
             return False
-        return not self._library.cuCtxSetCurrent(_Handle(self._context(0)))
+        return not self._library.cuCtxSetCurrent(_Handle(self.context(0)))
 
     def _message(self, code: int, name: str, what: str) -> str:
         text = ctypes.c_char_p()
@@ -153,7 +160,7 @@ class LibCuda:
     def _attribute(self, attribute: int, handle: int) -> int:
         return self._int("cuDeviceGetAttribute", attribute, handle)
 
-    def _context(self, device: int) -> int:
+    def context(self, device: int) -> int:
         """The device's primary context, which all libraries share; kept for good."""
         with self._lock:
             if device not in self._contexts:
@@ -179,11 +186,13 @@ class LibCuda:
         return self._int("cuCtxGetDevice")
 
     def enter(self, device: int) -> bool:
-        context = self._contexts.get(device) or self._context(device)
+        context = self._contexts.get(device) or self.context(device)
         current = _Handle()
         # Every call of a compiled function asks: it fails only before cuInit.
         self._library.cuCtxGetCurrent(ctypes.byref(current))
-        if current.value == context:
+        # A thread keeps its first device, as with CUDA's runtime: direct calls change none.
+        begins = not current.value and device == 0
+        if current.value == context or (begins and self._begin_thread()):
             return False
         self._call("cuCtxPushCurrent_v2", _Handle(context))
         return True
@@ -202,7 +211,7 @@ class LibCuda:
                 self.leave()
 
     def _has_pool(self, device: int) -> bool:
-        self._context(device)
+        self.context(device)
         return self._pools[device]
 
     def pointer_device(self, address: int) -> int:

@@ -53,21 +53,23 @@ class _Holder:
 
 def array_of(shadow: Shadow) -> Any:
     """The array on the device that a shadow keeps; None where somebody else does."""
-    return _holder(shadow).array
+    holder = _holder(shadow)
+    return None if holder is None else holder.array
 
 
 def release_array(shadow: Shadow) -> None:
     """Have a shadow no longer keep its array, which may keep the shadow then."""
-    _holder(shadow).array = None
+    holder = _holder(shadow)
+    assert holder is not None
+    holder.array = None
 
 
-def _holder(shadow: Shadow) -> _Holder:
-    holder = shadow.base
-    if isinstance(holder, np.ndarray):
-        # A shadow of bfloat16 is a view of one of words.
-        holder = holder.base
-    assert isinstance(holder, _Holder)
-    return holder
+def _holder(shadow: Shadow) -> _Holder | None:
+    """That of a shadow; None where it keeps memory only, as those of direct calls do."""
+    base = shadow.base
+    # A shadow of bfloat16 is a view of one of words.
+    holder = base.base if isinstance(base, np.ndarray) else base
+    return holder if isinstance(holder, _Holder) else None
 
 
 def make_shadow(
@@ -176,10 +178,10 @@ _take_reference.restype = None
 _ARRAY = ("i64",) * (3 + MAX_RANK)
 
 for _callback in (
-    Callback("jc_cuda_empty", "ptr", _ARRAY, _empty),
-    Callback("jc_cuda_malloc", "ptr", ("i64",), _malloc),
-    Callback("jc_cuda_scratch", "ptr", ("i64",), _scratch),
-    Callback("jc_cuda_free", "void", ("ptr",), _free),
+    Callback("jc_cuda_empty", "ptr", _ARRAY, _empty, direct="jc_cuda_direct_empty"),
+    Callback("jc_cuda_malloc", "ptr", ("i64",), _malloc, direct="jc_cuda_direct_malloc"),
+    Callback("jc_cuda_scratch", "ptr", ("i64",), _scratch, direct="jc_cuda_direct_scratch"),
+    Callback("jc_cuda_free", "void", ("ptr",), _free, direct="jc_cuda_direct_free"),
     Callback("jc_cuda_read", "i32", ("ptr", "ptr", "i64"), _read, failed=1),
 ):
     add_callback(_callback)
@@ -188,4 +190,6 @@ for _callback in (
 def ensure_memory() -> None:
     """Make the words known to the engine, before code that uses them is made."""
     add_symbol("jc_cuda_stream", ctypes.addressof(calls.STREAM))
+    add_symbol("jc_cuda_direct", ctypes.addressof(calls.DIRECT))
+    add_symbol("jc_cuda_streams", ctypes.addressof(calls.STREAMS))
     add_symbol("jc_cuda_interrupts", ctypes.addressof(calls.INTERRUPTS))

@@ -17,6 +17,7 @@ from jitcore.codegen.entries.signature import (
     UnionResult,
 )
 from jitcore.codegen.lowering.operands import NotNative
+from jitcore.ir.types import ObjectMaker
 
 __all__ = ["FETCHED", "host_slots", "with_device_scalars"]
 
@@ -27,6 +28,8 @@ FETCHED = 15
 def _parts(result: Result) -> Iterator[Result]:
     """The single results of one, one for each slot or pair of slots."""
     if isinstance(result, TupleResult):
+        if isinstance(result.named, ObjectMaker):
+            raise NotNative("an object that a function for a device makes and gives")
         for element in result.elements:
             yield from _parts(element)
     elif isinstance(result, UnionResult):

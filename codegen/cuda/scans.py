@@ -73,7 +73,7 @@ __all__ = ["Step", "is_scan", "scanned_variables", "share_scan", "steps_of"]
 EACH = 4
 """Elements of a tile for each thread: a vector of float32, and rows have threads for as many."""
 
-_ASSOCIATIVE = frozenset({"add", "mul", "min", "max"})
+_ASSOCIATIVE = frozenset({"add", "mul", "min", "max", "and", "or"})
 
 
 @dataclass(frozen=True, slots=True)

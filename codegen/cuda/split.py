@@ -34,7 +34,6 @@ from jitcore.codegen.cuda.divided import Several, divided
 from jitcore.codegen.cuda.epilogues import with_epilogues
 from jitcore.codegen.cuda.fission import fission
 from jitcore.codegen.cuda.host_part import (
-    COUNTING,
     HOST_CALLS,
     before_returns,
     c_arguments,
@@ -211,7 +210,7 @@ class _Splitter:
             case Do(call) if is_product(statement):
                 yield from self._product(call, as_nest(call, set(self._names)))
             case Do(call):
-                if call.name not in HOST_CALLS and call.name not in COUNTING:
+                if call.name not in HOST_CALLS:
                     raise NotNative(f"the C function {call.name} on the device's memory")
                 yield from self._flush()
                 yield Do((yield from self._called(call)))

@@ -84,7 +84,7 @@ class _Boxes:
         if isinstance(result, UnionResult):
             return self._union(result)
         if isinstance(result, ArrayResult):
-            return self._array(result.argument)
+            return self._array(result)
         if isinstance(result, InputResult):
             return self.reference(self._objects[result.index])
         return self._constant(result)
@@ -122,18 +122,22 @@ class _Boxes:
             "ptr", "jc_new_object", f"ptr {new}", f"ptr {class_}", f"ptr {names}", *items
         )
 
-    def _array(self, argument: int | None) -> str:
+    def _array(self, result: ArrayResult) -> str:
         """The array in the slot, or the argument that it may be.
 
         Without such an argument it is None in place of a variable that has no value on this path.
         """
         code = self._code
-        array = self.slot("ptr")
+        array, argument = self.slot("ptr"), result.argument
         none = code.constant(None) if argument is None else self._objects[argument]
         is_null = code.same(array, "null")
         code.call(
             "void", "Py_IncRef", f"ptr {code.value(f'select i1 {is_null}, ptr {none}, ptr null')}"
         )
+        if result.named is not None:
+            array = code.call(
+                "ptr", "jc_name_rows", f"ptr {array}, ptr {code.constant(result.named)}"
+            )
         return code.value(f"select i1 {is_null}, ptr {none}, ptr {array}")
 
     def _union(self, result: UnionResult) -> str:

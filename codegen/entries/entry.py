@@ -224,12 +224,9 @@ class EntryWriter:
         slots = max(_MIN_SLOTS + sum(map(count_slots, noted)), 2 + self._count_slots())
         results = code.alloca(f"[{slots} x i64]")
         operands = ", ".join([*found.operands, f"ptr {results}"])
-        call = f"call i64 @{native_symbol}({operands})"
         for value in captured:
             code.call("void", "Py_IncRef", f"ptr {value}")
-        state = self._save_thread(release_gil)
-        status = code.value(call)
-        self._restore_thread(state)
+        status = self._call_native(native_symbol, operands, release_gil)
         # Before anything that may set an exception, as this calls Python.
         self._give_generators_back(status)
         failed = self._write_elements(status)
@@ -238,9 +235,20 @@ class EntryWriter:
         self._write_failure(failed, captured)
         if work is not None:
             work.note(code, results, 8 * self._count_slots())
-        self._write_return(box_results(code, self._signature, found, results), captured)
+        self._write_return(self._box(results), captured)
         types = tuple(operand.split()[0] for operand in [*found.operands, "ptr results"])
         return Entry(self._name, code.declarations, self._text(), tuple(code.constants), types)
+
+    def _call_native(self, native_symbol: str, operands: str, release_gil: ReleaseGil) -> str:
+        """The status that the native function gives."""
+        state = self._save_thread(release_gil)
+        status = self._code.value(f"call i64 @{native_symbol}({operands})")
+        self._restore_thread(state)
+        return status
+
+    def _box(self, results: str) -> str:
+        """The object that the results become."""
+        return box_results(self._code, self._signature, self._found, results)
 
     def _count_slots(self) -> int:
         """How many slots the results take, those that attributes become among them."""

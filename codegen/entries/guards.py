@@ -56,7 +56,8 @@ __all__ = [
 ]
 
 _RICH_COMPARE_EQ = 2
-_SWAPPED_AND_NUMBER = -1 << 32 | 0x02 << 16
+_SWAPPED = 0x02 << 16
+_SWAPPED_AND_NUMBER = -1 << 32 | _SWAPPED
 """The bits of the word at ``DTYPE_KIND`` that decide: the type number, and that bit of the byte
 order which ``>`` has set, and none of ``<``, ``=`` and ``|``, which are native."""
 
@@ -91,6 +92,10 @@ class _Defaulted:
     default: Any
 
 
+def _itself(code: EntryCode, value: str) -> str:
+    return value
+
+
 @dataclass(slots=True)
 class Arguments:
     """What the checks found: the native function's operands, and the objects they came from.
@@ -113,6 +118,8 @@ class Arguments:
         All lists of objects, in the order of `ir.graph.FieldWrite`.
     generators : list of TakenGenerator
         All random generators, which are locked when everything else is known to fit.
+    header : callable
+        Gives the ``ndarray`` that has the fields of an array argument; by default that itself.
     """
 
     operands: list[str] = field(default_factory=list)
@@ -123,6 +130,7 @@ class Arguments:
     lists: list[_ListFields] = field(default_factory=list)
     object_lists: list[ObjectListFields] = field(default_factory=list)
     generators: list[TakenGenerator] = field(default_factory=list)
+    header: Callable[[EntryCode, str], str] = field(default=_itself)
 
 
 def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> None:
@@ -137,13 +145,15 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
     if isinstance(param, ObjectParam):
         _check_object(code, param, value, found)
     elif isinstance(param, ArrayParam):
-        _check_array(code, param, value, found)
+        _check_array(code, param, found.header(code, value), found)
     elif isinstance(param, ScalarParam):
         found.operands += _SCALARS[param.kind](code, param, value)
     elif isinstance(param, ObjectListParam):
         found.object_lists.append(check_object_list(code, param, value, found.operands))
     elif isinstance(param, KindParam):
         code.guard_type(value, param.class_)
+        if param.dtype is not None:
+            code.guard(_has_dtype(code, param.dtype, value))
     elif isinstance(param, ListParam):
         _check_list(code, param, value, found)
     elif isinstance(param, GeneratorParam):
@@ -244,11 +254,12 @@ def _check_array(code: EntryCode, param: ArrayParam, value: str, found: Argument
 
 
 def _has_dtype(code: EntryCode, dtype: np.dtype[Any], value: str) -> str:
-    """Whether an array has this dtype in native byte order, under any of its type numbers."""
+    """Whether an array has this dtype in this byte order, under any of its type numbers."""
     descr = code.load("ptr", value, layout.ARRAY_DTYPE)
     word = code.load("i64", descr, layout.DTYPE_KIND)
     bits = code.value(f"and i64 {word}, {_SWAPPED_AND_NUMBER}")
-    wanted = [number << 32 for number in layout.dtype_numbers(dtype)]
+    order = 0 if dtype.isnative else _SWAPPED
+    wanted = [number << 32 | order for number in layout.dtype_numbers(dtype)]
     return code.any_of([code.same(bits, str(word), "i64") for word in wanted])
 
 
@@ -428,7 +439,8 @@ def read_lists(code: EntryCode, found: Arguments, writes: Sequence[FieldWrite]) 
         for column, reader in enumerate(one.param.readers):
             operands = [f"ptr {one.value}"]
             if isinstance(one.param.kind, tuple):
-                operands += [f"i64 {len(one.param.kind)}", f"i64 {column}"]
+                class_ = code.constant(one.param.named or tuple)
+                operands += [f"ptr {class_}", f"i64 {len(one.param.kind)}", f"i64 {column}"]
             memory.append(code.call("ptr", reader, *operands))
             found.operands[one.operand + column] = f"ptr {memory[-1]}"
     if memory:

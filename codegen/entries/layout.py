@@ -56,6 +56,7 @@ __all__ = [
     "has_signed_int_sizes",
     "fill_table",
     "scalar_alloc",
+    "slot_offset",
     "verify_layout",
     "word_at",
 ]
@@ -103,6 +104,9 @@ ARRAY_WRITEABLE = 0x400
 
 DTYPE_CHARS = "?bhilqBHILQefdFD"
 """NumPy's type characters of all dtypes compiled code knows; some name the same dtype."""
+
+_SLOT_MEMBER, _MEMBER_OFFSET = 40, 16
+"""``d_member`` of ``PyMemberDescrObject``, and ``offset`` of the ``PyMemberDef`` it points to."""
 
 _TYPE_ALLOC_SLOT = 47
 """``Py_tp_alloc`` of CPython's ``typeslots.h``."""
@@ -154,6 +158,28 @@ def dtype_numbers(dtype: np.dtype[Any]) -> tuple[int, ...]:
     """All type numbers that name this dtype: two for ``int64``, which is C's long and long long."""
     numbers = {np.dtype(char).num for char in DTYPE_CHARS if np.dtype(char) == dtype}
     return tuple(sorted(numbers)) or (dtype.num,)
+
+
+def slot_offset(class_: type, name: str) -> int:
+    """Where the instances of a class have an attribute of its ``__slots__``."""
+    member = word_at(id(class_.__dict__[name]) + _SLOT_MEMBER)
+    return word_at(member + _MEMBER_OFFSET)
+
+
+class _Slots:
+    """A class with slots, to look at."""
+
+    __slots__ = ("first", "second")
+    first: object
+    second: object
+
+
+def _wrong_in_slots() -> list[str]:
+    one, values = _Slots(), (object(), object())
+    one.first, one.second = values
+    places = [slot_offset(_Slots, name) for name in _Slots.__slots__]
+    is_right = [word_at(id(one) + place) for place in places] == list(map(id, values))
+    return [] if is_right else ["slots"]
 
 
 def _wrong_in_arrays() -> list[str]:
@@ -242,7 +268,7 @@ def verify_layout() -> None:
             "jitcore's native calls need CPython with the GIL on a 64-bit little-endian machine, "
             f"found {platform}"
         )
-    wrong = _wrong_in_arrays() + _wrong_in_scalars() + _wrong_in_python()
+    wrong = _wrong_in_arrays() + _wrong_in_scalars() + _wrong_in_python() + _wrong_in_slots()
     if wrong:
         raise ImportError(
             f"jitcore does not know the memory layout of {', '.join(wrong)} in {platform}; "

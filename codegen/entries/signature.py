@@ -90,9 +90,17 @@ class ConstantParam:
 
 @dataclass(frozen=True, slots=True)
 class KindParam:
-    """An object of exactly this class, which a host program takes as it is."""
+    """An object of exactly this class, which a host program takes as it is.
+
+    Parameters
+    ----------
+    class_ : type
+    dtype : dtype or None
+        Of an array, whose type number and byte order count.
+    """
 
     class_: type
+    dtype: np.dtype[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +170,13 @@ class ListParam:
     written : bool
         The function writes to it, or to arrays in it: it must not be another argument as well, and
         these must be writeable.
+    named : type or None
+        The class of named tuples that the elements are.
     """
 
     kind: ListKind | RowsKind | ArraysKind
     written: bool = False
+    named: Any = None
 
     @property
     def columns(self) -> int:
@@ -237,9 +248,12 @@ class ArrayResult:
     ----------
     argument : int or None
         The (flattened) argument that a null address stands for instead.
+    named : type or None
+        The class of named tuples that the tuples in a list become.
     """
 
     argument: int | None = None
+    named: Any = None
 
 
 @dataclass(frozen=True, slots=True)

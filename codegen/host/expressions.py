@@ -180,6 +180,10 @@ class Expressions:
     def _apply(self, kind: str, node: Node, *, weak: bool = False) -> Text | None:
         if node.keywords or len(node.inputs) != (1 if kind in UNARY else 2):
             return None
+        caller = node.attributes.get("caller")
+        if caller is not None:
+            function = self.globals.add("operate", caller)
+            return Text(f"{function}({', '.join(map(self.at, node.inputs))})")
         operand = self._weak_operand if weak else self._operand
         if kind in UNARY:
             sign, precedence = UNARY[kind]
@@ -278,6 +282,8 @@ class Expressions:
     def _tuple(self, node: Node) -> Text:
         items = [self.at(value) for value in node.inputs]
         named = node.attributes.get("named")
+        if named is list:
+            return self._list(node)
         if named is not None:
             return Text(f"{self.globals.primary(named)}({', '.join(items)})")
         return Text(f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})", P.LITERAL)

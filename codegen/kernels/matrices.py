@@ -93,6 +93,18 @@ def symbol(dtype: str, *, has_tiles: bool = True) -> str:
     return f"jc_{'matmul' if has_tiles else 'few_rows'}_{dtype}"
 
 
+def are_never_few_rows(
+    dtype: str, rows: int | None, terms: int | None, columns: int | None
+) -> bool:
+    """Whether known extents say that the function without tiles leaves a product to BLAS."""
+    lanes = lanes_of(dtype)
+    if rows is not None and not 1 < rows <= tile_rows(lanes):
+        return True
+    if columns is not None and columns < tile_width(lanes):
+        return True
+    return columns is not None and terms is not None and columns * terms < _LEAST_NUMBERS
+
+
 def _module_text(dtype: str, has_tiles: bool) -> str:
     lanes = lanes_of(dtype)
     types = ", ".join(one.split()[0] for one in _PARAMETERS)

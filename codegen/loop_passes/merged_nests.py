@@ -41,7 +41,23 @@ from jitcore.codegen.loop_passes.traversal import (
     known_trips,
     walk,
 )
-from jitcore.codegen.loops import Comment, Const, Expr, For, Function, Let, Load, Stmt, Store, Var
+from jitcore.codegen.loops import (
+    Binary,
+    Call,
+    Comment,
+    Const,
+    Do,
+    Expr,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Var,
+)
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, multiply
 from jitcore.ir.dataclass import dataclass
 
@@ -49,6 +65,9 @@ __all__ = ["merge_nests"]
 
 MOST_STATEMENTS = 48
 """Of both nests: those of the first one are there up to five times then."""
+
+
+_ALLOCATORS = frozenset({"jc_empty", "jc_malloc", "malloc"})
 
 
 def merge_nests(function: Function) -> Function:
@@ -81,10 +100,10 @@ class _Merging:
             merged = self.merged(before, nest) if before and nest else None
             if merged is not None and before is not None:
                 place = max(k for k, each in enumerate(found) if isinstance(each, For))
-                found[place : place + 1] = merged
+                found[place:] = [*found[place + 1 :], *merged]
                 before = None
                 continue
-            if not isinstance(one, Comment):
+            if not isinstance(one, Comment) and not _allocates(one):
                 before = nest
             found.append(one if nest else with_blocks(one, self.block))
         return found
@@ -185,6 +204,18 @@ class _Merging:
             if isinstance(step, Store):
                 stored.pop(step.root, None)
         return body
+
+
+def _allocates(one: Stmt) -> bool:
+    """Whether a statement takes memory, or ends the function where there is none."""
+    if isinstance(one, Let):
+        # Other functions, such as those that make lists, read what nests have written.
+        reads = isinstance(one.value, Call) and one.value.name not in _ALLOCATORS
+        return one.var.dtype == "ptr" and not one.mutable and not reads
+    match one:
+        case If(condition=Binary(op="eq", x=Var(dtype="ptr")), then=[*_, Return()], orelse=[]):
+            return all(isinstance(each, Do | Return) for each in one.then)
+    return False
 
 
 def _nest(statement: Stmt) -> Nest | None:

@@ -89,6 +89,8 @@ class Accumulator:
     tail = 1
     asks_for_nan = False
     """Whether an element that nothing matches may be searched for, which is NaN."""
+    searches = False
+    """Whether a block is looked through again: `improved` says when."""
     shares_walks = True
     """Whether others may take a walk's elements too: no walk ends early or is made again."""
 
@@ -137,6 +139,9 @@ class Accumulator:
     def suited_to(self, count: int) -> Accumulator:
         """One of the same kind for so many elements, where that is known."""
         return self
+
+    def one_by_one(self) -> None:
+        """Take elements each of which waits for the one before it, as little as it has to."""
 
     def found(self, place: Expr) -> None:
         """Take the place of the element that was searched for."""
@@ -394,9 +399,31 @@ class Minimum(Plain):
     """The least element; NaN wins."""
 
     op = "min"
+    spoilt: Var | None = None
+    """Where elements come one by one: the last NaN, and before there is one -0.0."""
+
+    def one_by_one(self) -> None:
+        if self.dtype.kind == "f":
+            self.spoilt = self.emitter.mutable("spoilt", neutral("add", kept_in(self.dtype)))
+
+    def add(self, element: Element, place: Expr) -> None:
+        if self.spoilt is None:
+            super().add(element, place)
+            return
+        wide = self.emitter.let("element", cast(element, self.wide.name))
+        better = compare({"min": "lt", "max": "gt"}[self.op], self.value, wide)
+        self.emitter.assign(self.value, select(better, self.value, wide))
+        is_nan = compare("ne", wide, wide)
+        self.emitter.assign(self.spoilt, select(is_nan, wide, self.spoilt))
+
+    def result(self) -> Element:
+        if self.spoilt is None:
+            return super().result()
+        value = Binary("add", self.value, self.spoilt, self.wide.name)
+        return cast(value, self.dtype.name)
 
 
-class Maximum(Plain):
+class Maximum(Minimum):
     """The greatest element; NaN wins."""
 
     op = "max"

@@ -85,17 +85,21 @@ def call_blas(lowering: Lowering, x: Matrix, y: Matrix, z: Matrix) -> None:
     elif rows == ONE:
         name, args = "gemv", (columns, terms, *y.transposed.parameters, *_vector(x.transposed))
     else:
-        name = _matrix_product(dtype)
+        name = _matrix_product(dtype, rows, terms, columns)
         args = (rows, columns, terms, *x.parameters, *y.parameters)
     args = (*args, z.pointer, z.offset)
     lowering.emitter.emit(Do(Call(f"jc_{name}_{dtype}", args, "void", external=True)))
 
 
-def _matrix_product(dtype: str) -> str:
+def _matrix_product(dtype: str, *extents: Expr) -> str:
     """The function for a product of matrices; few rows are ours wherever vectors are wide."""
     if has_wide_kernels(dtype):
         return "matmul"
-    return "few_rows" if dtype in matrices.DTYPES and has_feature("avx512f") else "gemm"
+    if dtype not in matrices.DTYPES or not has_feature("avx512f"):
+        return "gemm"
+    rows, terms, columns = (one.value if isinstance(one, Const) else None for one in extents)
+    # Where that is BLAS's in any case, there is no need to compile ours.
+    return "gemm" if matrices.are_never_few_rows(dtype, rows, terms, columns) else "few_rows"
 
 
 def has_wide_kernels(dtype: str) -> bool:

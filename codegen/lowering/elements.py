@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from jitcore.codegen import scalar
 from jitcore.codegen.loops import Binary, Expr, Load, Store
@@ -21,7 +22,7 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 from jitcore.codegen.lowering.broadcasting import Modes, stretched
-from jitcore.codegen.lowering.kinds import SCALARS
+from jitcore.codegen.lowering.kinds import SCALARS, SCANS
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Element,
@@ -32,10 +33,14 @@ from jitcore.codegen.lowering.operands import (
     Pair,
     Point,
     Slice,
+    values_in,
 )
 from jitcore.codegen.lowering.state import Lowering, source_line
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from jitcore.codegen.lowering.running import Running
 
 __all__ = [
     "Elements",
@@ -47,6 +52,7 @@ __all__ = [
     "load",
     "operand_index",
     "scalar_result",
+    "scans_in",
     "store",
     "uncollapsed",
 ]
@@ -64,6 +70,14 @@ def uncollapsed(entries: Iterable[Expr]) -> Index:
     """An index with one entry an axis."""
     found = tuple(entries)
     return Index(found, (1,) * len(found))
+
+
+def scans_in(lowering: Lowering, operands: Sequence[Operand]) -> list[Lazy]:
+    """The scans that are computed where values are read, which takes one loop from end to end."""
+    if not lowering.scans_lazily:
+        return []
+    found = values_in(tuple(operands))
+    return [one for one in found if isinstance(one, Lazy) and one.kind in SCANS]
 
 
 def element_index(array: ArrayRef, index: Index) -> Expr:
@@ -116,6 +130,18 @@ class Elements:
         self.lowering = lowering
         self._known: dict[tuple[int, Index], Element] = {}
         self._kept: list[Operand] = []
+        self._running: dict[int, Running] = {}
+
+    def begin_scans(self, scans: Iterable[Lazy]) -> None:
+        """Declare what scans take along the loop that is opened next, which takes all elements."""
+        for lazy in scans:
+            # Few programs have any, so they are imported with the first one.
+            running = import_module("jitcore.codegen.lowering.running").running
+            self._running[id(lazy)] = running(self.lowering, lazy.node, lazy.dtype)
+
+    def take(self, scan: Lazy, element: Element) -> Element:
+        """The result of a scan at the element that it takes next."""
+        return self._running[id(scan)].take(element)
 
     def __call__(self, operand: Operand, index: Index) -> Element:
         """The value of an operand at a place."""
@@ -342,6 +368,12 @@ def _part(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     return element.im if lazy.detail else element.re
 
 
+def _scanned(elements: Elements, lazy: Lazy, index: Index) -> Pull:
+    (base,) = lazy.operands
+    element = yield base, index
+    return elements.take(lazy, element)
+
+
 def _rolled(elements: Elements, lazy: Lazy, index: Index) -> Pull:
     """Places before the shift come from the other end; `loop_passes.range_cuts` cuts there."""
     (base,) = lazy.operands
@@ -392,4 +424,5 @@ _RULES: dict[str, ElementRule] = {
     "np::transpose": _transpose,
     "np::real": _part,
     "np::imag": _part,
+    **dict.fromkeys(SCANS, _scanned),
 }

@@ -13,6 +13,7 @@ from jitcore.codegen.lowering.reductions import KINDS
 from jitcore.codegen.lowering.rows import is_dear, lower_by_rows, reduced_trailing
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.running import keep_step
 
 __all__ = ["RULES"]
 
@@ -26,8 +27,10 @@ def _group(lowering: Lowering, node: Node) -> Operand:
     kept = reduced_trailing(graph)
     if kept is None or not _by_rows(lowering, node, graph, kept):
         _bind_inputs(lowering, node, graph)
+        lowering.scans_lazily = _is_one_walk(graph) and not lowering.target.is_device
         _walk(lowering, graph)
         _compute_outputs(lowering, graph)
+        lowering.scans_lazily = False
     lowering.is_lazy = was_lazy
     lowering.count_work(integer(len(graph.block.nodes) * _ITERATIONS))
     results = tuple(lowering.operand(value) for value in graph.outputs)
@@ -70,6 +73,14 @@ def _walk(lowering: Lowering, graph: Graph) -> None:
     delayed.position = len(graph.block.nodes)
     delayed.write()
     lowering.put_off = lowering.settle = None
+
+
+def _is_one_walk(graph: Graph) -> bool:
+    """Whether all that is read of scans goes along with them, in one loop."""
+    nodes = graph.block.nodes
+    reductions = [node for node in nodes if node.kind in KINDS]
+    arrays = [value for value in graph.outputs if value.node not in reductions]
+    return keep_step(nodes) and (not reductions or len(reductions) + len(arrays) == 1)
 
 
 def _keep_dear_indices(lowering: Lowering, gather: Node) -> None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from jitcore.codegen.loops import Binary, Call, Const, Do, Expr, If, Stmt
+from jitcore.codegen.loops import Binary, Const, Expr
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
     ZERO,
     add,
-    both,
-    compare,
     integer,
     minimum,
     multiply,
     product,
 )
-from jitcore.codegen.lowering.elements import Elements, Index, store
+from jitcore.codegen.lowering.elements import Elements, Index, scans_in, store, uncollapsed
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
 from jitcore.codegen.lowering.orders import Rearranger, preferred_axes
 from jitcore.codegen.lowering.state import Lowering
@@ -25,9 +23,6 @@ from jitcore.codegen.lowering.state import Lowering
 __all__ = ["INDEX_NAMES", "blocks_of_columns", "collapse", "nest", "write"]
 
 INDEX_NAMES = "ijklmnpq"
-
-LEAST_MOVED, MOST_MOVED = 2**11, 2**24
-"""How many bytes the C library copies faster than a loop does."""
 
 
 def collapse(
@@ -185,19 +180,15 @@ def blocks_of_columns(
 
 def write(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None:
     """One nest that writes values, all of the same extents, to arrays."""
+    scans = scans_in(lowering, [value for _, value in pairs])
+    if scans:
+        _write_along(lowering, pairs, scans)
+        return
     ways = {preferred_axes(target) for target, _ in pairs}
     axes = ways.pop()
     if not ways and axes != tuple(range(len(axes))):
         rearranged = Rearranger(lowering, axes)
         pairs = [(rearranged(target), rearranged(value)) for target, value in pairs]
-    if not lowering.target.is_device and len(pairs) == 1 and _is_moved(lowering, *pairs[0]):
-        _move(lowering, *pairs[0])
-        return
-    _write_each(lowering, pairs)
-
-
-def _write_each(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -> None:
-    """Loops over the elements."""
     dims = pairs[0][0].dims
     groups = collapse(lowering, dims, [one for pair in pairs for one in pair])
     elements = Elements(lowering)
@@ -208,43 +199,20 @@ def _write_each(lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]]) -
             store(lowering, target, index, value)
 
 
-_MOVING = frozenset({"np::copy", "np::store"})
-
-
-def _is_moved(lowering: Lowering, target: ArrayRef, value: Operand) -> bool:
-    """Whether a value is an array that lies in memory as the target does."""
-    if not isinstance(value, Lazy) or value.kind not in _MOVING:
-        return False
-    (base,) = value.operands
-    return (
-        isinstance(base, ArrayRef)
-        and base.dtype == target.dtype
-        and base.dims == target.dims
-        and base.offset == target.offset == ZERO
-        and not base.may_overlap(target)
-        and lowering.is_contiguous(base)
-        and lowering.is_contiguous(target)
-    )
-
-
-def _move(lowering: Lowering, target: ArrayRef, value: Lazy) -> None:
-    """The C library copies what is not large enough for several threads, nor very small."""
-    (base,) = value.operands
-    size = multiply(lowering.size(target.dims), integer(target.dtype.itemsize))
-    is_medium = both(
-        compare("ge", size, integer(LEAST_MOVED)), compare("le", size, integer(MOST_MOVED))
-    )
-    moved: list[Stmt] = []
-    with lowering.emitter.inside(moved):
-        args = (target.pointer, base.pointer, size)
-        lowering.emitter.emit(Do(Call("memcpy", args, "void", external=True)))
-    each: list[Stmt] = []
-    with lowering.emitter.inside(each):
-        _write_each(lowering, [(target, value)])
-    if isinstance(is_medium, Const):
-        lowering.emitter.extend(moved if is_medium.value else each)
-    else:
-        lowering.emitter.emit(If(is_medium, moved, each))
+def _write_along(
+    lowering: Lowering, pairs: Sequence[tuple[ArrayRef, Operand]], scans: Sequence[Lazy]
+) -> None:
+    """Loops over rows, each from its first element to its last."""
+    dims = pairs[0][0].dims
+    elements = Elements(lowering)
+    lowering.note_nest(len(dims), [target.root for target, _ in pairs])
+    with nest(lowering, dims[:-1], parallel=True) as outer:
+        elements.begin_scans(scans)
+        with lowering.emitter.loop("k", ZERO, dims[-1]) as k:
+            index = uncollapsed([*outer.entries, k])
+            values = [elements(operand, _last(index, operand)) for _, operand in pairs]
+            for (target, _), value in zip(pairs, values, strict=True):
+                store(lowering, target, index, value)
 
 
 def _last(index: Index, operand: Operand) -> Index:

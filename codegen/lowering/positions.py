@@ -104,6 +104,7 @@ class Position(_Place):
     """
 
     block = POSITION_BLOCK
+    searches = True
 
     def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
         super().__init__(lowering, dtype)

@@ -25,7 +25,7 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims
-from jitcore.codegen.lowering.elements import Elements, Index, load, store
+from jitcore.codegen.lowering.elements import Elements, Index, load, scans_in, store
 from jitcore.codegen.lowering.evaluation import Evaluation, Reduction, Walk, divided, freedom_of
 from jitcore.codegen.lowering.known_means import known_means
 from jitcore.codegen.lowering.narrow_rows import join_by_lanes
@@ -112,9 +112,10 @@ def _reduce_inner(
     """A loop over the results, and for each a walk over its elements."""
     axes = group_axes(lowering, reduction.operand, reduction.reduced, target)
     elements = Elements(lowering)
+    scans = scans_in(lowering, [reduction.operand])
     reduced = axes.of(reduced=True)
     kept = axes.of(reduced=False)
-    is_alone = are_divided(kept, reduced)
+    is_alone = not scans and are_divided(kept, reduced)
     with lowering.emitter.nest(), ExitStack() as stack:
         entries: list[Expr] = []
         for number, extent in enumerate(kept):
@@ -122,11 +123,14 @@ def _reduce_inner(
             is_parallel = (number == 0 and not is_alone) or lowering.target.is_device
             loop = lowering.emitter.loop(name, ZERO, extent, parallel=is_parallel)
             entries.append(stack.enter_context(loop))
+        elements.begin_scans(scans)
 
         def walk(asked: Walk) -> Element:
             def element(places: Sequence[Expr]) -> Element:
                 return asked.change(elements(reduction.operand, axes.entries(entries, places)))
 
+            if scans:
+                asked.taker.one_by_one()
             return reduce_elements(lowering, asked.taker, reduced, element, alone=is_alone)
 
         value = Evaluation(lowering, reduction).value(walk)
@@ -390,6 +394,8 @@ def _rearranged(lowering: Lowering, reduction: Reduction) -> tuple[Reduction, tu
     """
     rank = reduction.operand.rank
     axes = preferred_axes(reduction.operand)
+    if scans_in(lowering, [reduction.operand]):
+        axes = tuple(range(rank))
     kept = [axis for axis in range(rank) if axis not in reduction.reduced]
     # Places are counted in C order.
     if axes == tuple(range(rank)) or (reduction.kind in _PLACES and len(reduction.reduced) > 1):

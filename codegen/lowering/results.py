@@ -281,7 +281,7 @@ class Results:
             elements = zip(operand, type_.elements, strict=True)
             return TupleResult(tuple(self._result(one, t) for one, t in elements), type_.named)
         if isinstance(operand, ArrayRef):
-            return self._array(operand)
+            return self._array(operand, _class_of_rows(type_))
         if type_ in GENERATORS.values():
             raise NotNative("a random generator is returned")
         dtype = _scalar_dtype(type_)
@@ -295,7 +295,7 @@ class Results:
         pairs = zip(held, type_.alternatives, strict=True)
         return UnionResult(tuple(self._result(one, type_) for one, type_ in pairs))
 
-    def _array(self, array: ArrayRef) -> Result:
+    def _array(self, array: ArrayRef, named: Any) -> Result:
         if array.input is not None:
             return InputResult(array.input)
         owner = array.owner
@@ -306,7 +306,7 @@ class Results:
         argument = self._argument(array) if owner.nullable else None
         self._slots.append(owner.pointer)
         self._kept.append(owner)
-        return ArrayResult(argument)
+        return ArrayResult(argument, named)
 
     def _argument(self, array: ArrayRef) -> int | None:
         """The argument that a variable is where it is no allocation."""
@@ -322,6 +322,12 @@ class Results:
             compare("eq", array.owner.pointer, NULL), None, "an argument itself is returned"
         )
         return None
+
+
+def _class_of_rows(type_: Type) -> Any:
+    """The class of the named tuples in a list; None of all else."""
+    element = type_.element if isinstance(type_, ListType) else None
+    return element.named if isinstance(element, TupleType) else None
 
 
 def _is_view(array: ArrayRef) -> bool:

@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import nan
-
-import numpy as np
-
-from jitcore.codegen.loops import Expr, Var
-from jitcore.codegen.lowering.accumulators import identity, neutral
-from jitcore.codegen.lowering.arithmetic import (
-    FALSE,
-    ONE,
-    ZERO,
-    compare,
-    constant,
-    either,
-    expression_dtype,
-    select,
-    subtract,
-)
+from jitcore.codegen.loops import Expr
+from jitcore.codegen.lowering.arithmetic import ONE, ZERO, compare, subtract
 from jitcore.codegen.lowering.elements import Elements, Index, load, store, uncollapsed
+from jitcore.codegen.lowering.kinds import SCANS
 from jitcore.codegen.lowering.nest import nest
-from jitcore.codegen.lowering.operands import (
-    ArrayRef,
-    Element,
-    Lazy,
-    NotNative,
-    Operand,
-    Pair,
-)
+from jitcore.codegen.lowering.operands import ArrayRef, Lazy, NotNative, Operand
 from jitcore.codegen.lowering.orders import iterated_order, order_of
 from jitcore.codegen.lowering.pairs import combined
+from jitcore.codegen.lowering.running import running
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
 
 __all__ = ["RULES"]
-
-_OPS = {
-    "np::cumsum": "add",
-    "np::cumprod": "mul",
-    "np::maximum_accumulate": "max",
-    "np::minimum_accumulate": "min",
-}
 
 
 def _scan(lowering: Lowering, node: Node) -> Operand:
@@ -50,113 +22,47 @@ def _scan(lowering: Lowering, node: Node) -> Operand:
     if not isinstance(operand, (ArrayRef, Lazy)):
         raise NotNative(f"{node.kind} of a scalar")
     axis = node.attributes["axis"]
+    order = iterated_order([order_of(operand)], operand.rank)
+    if lowering.scans_lazily:
+        return Lazy(node, (operand,), operand.dims, operand.dtype, order=order)
     escapes = lowering.escapes(node.output)
     target = lowering.allocate(
-        node.output.name,
-        operand.dims,
-        operand.dtype,
-        escapes=escapes,
-        order=iterated_order([order_of(operand)], operand.rank),
+        node.output.name, operand.dims, operand.dtype, escapes=escapes, order=order
     )
-    op = _OPS[node.kind]
     if axis == operand.rank - 1 or lowering.target.is_device:
-        _by_variables(lowering, operand, target, op, axis)
+        _by_variables(lowering, node, operand, target, axis)
     else:
-        _along(lowering, operand, target, op, axis)
+        _along(lowering, operand, target, SCANS[node.kind], axis)
     return target
 
 
 def _by_variables(
-    lowering: Lowering, operand: Operand, target: ArrayRef, op: str, axis: int
+    lowering: Lowering, node: Node, operand: ArrayRef | Lazy, target: ArrayRef, axis: int
 ) -> None:
     """The running value stays in a variable.
 
-    It begins as the first element itself, or on devices, whose threads share all elements alike, as
-    what changes no element.
+    It begins as what changes no element; where there is no such number, as the first element.
     """
     elements = Elements(lowering)
     emitter = lowering.emitter
     length = target.dims[axis]
     others = [dim for number, dim in enumerate(target.dims) if number != axis]
+    begins_with_first = target.dtype.kind == "c" and SCANS[node.kind] == "mul"
 
     def at(outer: Index, place: Expr) -> Index:
         return uncollapsed([*outer.entries[:axis], place, *outer.entries[axis:]])
 
     with nest(lowering, others, parallel=True) as outer:
-        if _is_float_extremum(lowering, target, op):
-            _running_extremum(lowering, operand, target, op, lambda place: at(outer, place), length)
-            return
-        begin = _neutral(lowering, target, op)
-        running = _variables(lowering, target, begin)
-        if begin is None:
+        state = running(lowering, node, target.dtype)
+        if begins_with_first:
             with emitter.branch(compare("gt", length, ZERO)):
                 first = at(outer, ZERO)
                 value = Elements(lowering)(operand, first)
-                _assign(lowering, running, value)
+                state.begin(value)
                 store(lowering, target, first, value)
-        with emitter.loop("k", ONE if begin is None else ZERO, length) as k:
+        with emitter.loop("k", ONE if begins_with_first else ZERO, length) as k:
             index = at(outer, k)
-            value = combined(op, _value(running), elements(operand, index), target.dtype)
-            bound = elements.bind("running", value, "")
-            _assign(lowering, running, bound)
-            store(lowering, target, index, bound)
-
-
-def _is_float_extremum(lowering: Lowering, target: ArrayRef, op: str) -> bool:
-    is_float = target.dtype.name in ("float32", "float64")
-    return op in ("min", "max") and is_float and not lowering.target.is_device
-
-
-def _running_extremum(
-    lowering: Lowering,
-    operand: Operand,
-    target: ArrayRef,
-    op: str,
-    at: Callable[[Expr], Index],
-    length: Expr,
-) -> None:
-    """The extremum of numbers, and beside it whether a NaN has been met.
-
-    Each element waits for one instruction on the one before it, and not for a comparison, a choice,
-    and the same again for NaN.
-    """
-    emitter, elements = lowering.emitter, Elements(lowering)
-    dtype, better = target.dtype, {"min": "lt", "max": "gt"}[op]
-    best = emitter.mutable("best", identity(op, dtype))
-    is_spoilt = emitter.mutable("is_spoilt", FALSE)
-    with emitter.loop("k", ZERO, length) as k:
-        element = emitter.let("element", elements(operand, at(k)))
-        # Of two equal numbers NumPy takes the second.
-        emitter.assign(best, select(compare(better, best, element), best, element))
-        emitter.assign(is_spoilt, either(is_spoilt, compare("ne", element, element)))
-        value = select(is_spoilt, constant(nan, dtype), best)
-        store(lowering, target, at(k), value)
-
-
-def _neutral(lowering: Lowering, target: ArrayRef, op: str) -> Expr | None:
-    """What a scan on a device begins with; None where the first element has to be that."""
-    is_complex = target.dtype.kind == "c"
-    if not lowering.target.is_device or (is_complex and op != "add"):
-        return None
-    return neutral(op, np.dtype(expression_dtype(target.dtype)))
-
-
-def _variables(lowering: Lowering, target: ArrayRef, begin: Expr | None) -> tuple[Var, ...]:
-    value = constant(0, expression_dtype(target.dtype)) if begin is None else begin
-    mutable = lowering.emitter.mutable
-    if target.dtype.kind == "c":
-        return mutable("running_re", value), mutable("running_im", value)
-    return (mutable("running", value),)
-
-
-def _value(variables: tuple[Var, ...]) -> Element:
-    return Pair(*variables) if len(variables) == 2 else variables[0]
-
-
-def _assign(lowering: Lowering, variables: tuple[Var, ...], value: Element) -> None:
-    parts = (value.re, value.im) if isinstance(value, Pair) else (value,)
-    for var, part in zip(variables, parts, strict=True):
-        lowering.emitter.assign(var, part)
+            store(lowering, target, index, state.take(elements(operand, index)))
 
 
 def _along(lowering: Lowering, operand: Operand, target: ArrayRef, op: str, axis: int) -> None:
@@ -180,4 +86,4 @@ def _along(lowering: Lowering, operand: Operand, target: ArrayRef, op: str, axis
             store(lowering, target, here, value)
 
 
-RULES: dict[str, Rule] = dict.fromkeys(_OPS, _scan)
+RULES: dict[str, Rule] = dict.fromkeys(SCANS, _scan)

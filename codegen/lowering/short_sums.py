@@ -10,7 +10,7 @@ import numpy as np
 
 from jitcore.codegen.loops import Call, Const, Expr
 from jitcore.codegen.lowering.arithmetic import product
-from jitcore.codegen.lowering.elements import Elements, store
+from jitcore.codegen.lowering.elements import Elements, scans_in, store
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy
 from jitcore.codegen.lowering.state import Lowering
@@ -64,8 +64,10 @@ def _in_memory(lowering: Lowering, operand: Lazy) -> ArrayRef | None:
     if len(operand.dims) != 1 or _needs_reduction(operand):
         return None
     terms = lowering.allocate("terms", operand.dims, operand.dtype, escapes=False)
+    elements = Elements(lowering)
+    elements.begin_scans(scans_in(lowering, [operand]))
     with nest(lowering, operand.dims) as index:
-        store(lowering, terms, index, Elements(lowering)(operand, index))
+        store(lowering, terms, index, elements(operand, index))
     return terms
 
 

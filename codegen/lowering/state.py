@@ -184,6 +184,7 @@ class Lowering:
         self.source: SourceRange | None = None
         self.is_lazy = False
         self.reduces_lazily = False
+        self.scans_lazily = False
         self.put_off: Callable[[Node], bool] | None = None
         """Takes a store of the open group that may be done later."""
         self.settle: Callable[[], None] | None = None

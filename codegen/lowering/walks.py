@@ -210,9 +210,33 @@ class _Walk:
         if len(self.extents) - len(entries) == 1:
             self.along_last(entries)
             return
+        if len(self.extents) - len(entries) == 2 and self.rows_of_a_block() > 1:
+            self.along_short_rows(entries)
+            return
         name = INDEX_NAMES[min(len(entries), len(INDEX_NAMES) - 1)]
         with self.emitter.loop(name, *self.bounds_of(len(entries))) as entry:
             self.along([*entries, entry])
+            self.stop_when_done()
+
+    def rows_of_a_block(self) -> int:
+        """How many rows of the last axis a block holds: none where that is not known."""
+        row, block = self.extents[-1], self.taker.block
+        if block is None or not isinstance(row, Const) or self.taker.searches:
+            return 0
+        return block // max(int(row.value), 1)
+
+    def along_short_rows(self, entries: list[Expr]) -> None:
+        """Walk the last two axes with many rows to a block."""
+        emitter, rows = self.emitter, self.rows_of_a_block()
+        first, last = self.bounds_of(len(entries))
+        with emitter.loop("block", first, last, step=rows) as start:
+            stop = emitter.copy("stop", minimum(add(start, integer(rows)), last))
+            self.taker.open_block()
+            width = self.extents[-1]
+            with emitter.loop("row", start, stop) as row, emitter.loop("k", ZERO, width) as entry:
+                own = [*entries, row, entry]
+                self.taker.add(self.element(own), _place(self.extents, own))
+            self.taker.close_block()
             self.stop_when_done()
 
     def along_last(self, entries: list[Expr]) -> None:

@@ -61,6 +61,9 @@ MOST_KEPT: Final = 128
 MOST_INTERLEAVED: Final = 4
 """Elements of rows that lie one after the other and are taken apart by shuffles of vectors."""
 
+LEAST_LANES: Final = 3
+"""Sums in memory that a vector holds; of fewer LLVM makes none, and would print that."""
+
 LANES: Final = 8
 LEAST_MASKED: Final = 6
 MOST_MASKED: Final = 256
@@ -121,7 +124,7 @@ def _hints_of_form(loop: For, vector_bits: int, is_read_again: bool) -> list[str
     lanes = _lanes_of_sums(loop)
     if lanes and _has_open_stride(loop):
         return [NO_VECTORS]
-    if lanes:
+    if lanes and lanes >= LEAST_LANES:
         return [NOT_UNROLLED, vector_width(min(lanes, vector_bits // 32)), AFTERWARDS]
     adds_up = _adds_up(loop) and not _is_interleaved(loop)
     hints = _sum_hints(loop, vector_bits, is_read_again) if adds_up else []

@@ -7,8 +7,8 @@ object, and so do the elements that keep their values:
 ======================== ===========================================================================
 ``jc_read_ints``         memory with the numbers of a list; null where an element is of another
                          type, or does not fit, and where there is no memory
-``jc_read_int_column``   (list, width, column): the same of one number in each element, which are
-                         tuples of this width
+``jc_read_int_column``   (list, class, width, column): the same of one number in each element,
+                         which are tuples, or named tuples, of this class and width
 ``jc_write_ints``        (list, numbers before, their count, numbers after, their count): put the
                          numbers that changed in the list, make it longer or shorter; 0 is success
 ``jc_list_of_ints``      a new list of (numbers, count); null without memory
@@ -29,7 +29,7 @@ from jitcore.codegen.entries import layout
 
 __all__ = ["add_list_functions"]
 
-_OBJECTS: tuple[Any, ...] = (int, float, bool, True, tuple)
+_OBJECTS: tuple[Any, ...] = (int, float, bool, True)
 """What belongs in the table ``jc_list_objects``, in this order."""
 
 _KINDS = ("int", "float", "bool")
@@ -212,9 +212,7 @@ _ELEMENT = "%item = load ptr, ptr %slot"
 _PART = """%row = load ptr, ptr %slot
   %row.type.slot = getelementptr i8, ptr %row, i64 OBJECT_TYPE
   %row.type = load ptr, ptr %row.type.slot
-  %tuple.slot = getelementptr ptr, ptr @jc_list_objects, i64 TUPLE_PLACE
-  %tuple = load ptr, ptr %tuple.slot
-  %is.tuple = icmp eq ptr %row.type, %tuple
+  %is.tuple = icmp eq ptr %row.type, %class
   br i1 %is.tuple, label %tuple.size, label %mismatch
 tuple.size:
   %row.size.slot = getelementptr i8, ptr %row, i64 TUPLE_SIZE
@@ -322,7 +320,7 @@ def _text() -> str:
     text = _DECLARATIONS.replace("OBJECTS", str(len(_OBJECTS))) + _BOXES + _CHARACTERS
     for place, kind in enumerate(_KINDS):
         whole = _READ.replace("FUNCTION", "jc_read_KINDs(ptr %list)").replace("LOAD_ITEM", _ELEMENT)
-        column = "jc_read_KIND_column(ptr %list, i64 %width, i64 %column)"
+        column = "jc_read_KIND_column(ptr %list, ptr %class, i64 %width, i64 %column)"
         part = _READ.replace("FUNCTION", column).replace("LOAD_ITEM", _PART)
         text += _replaced(
             whole + part + _KIND,
@@ -330,7 +328,6 @@ def _text() -> str:
                 "UNBOX": unbox[kind],
                 "TYPE_PLACE": str(place),
                 "TRUE_PLACE": str(len(_KINDS)),
-                "TUPLE_PLACE": str(len(_KINDS) + 1),
                 "KIND": kind,
                 "WORD": _WORDS[kind],
             },

@@ -7,12 +7,12 @@ they give.
 from __future__ import annotations
 
 from jitcore.codegen.engine import add_library
-from jitcore.codegen.entries.layout import LIST_ITEMS, TUPLE_ITEMS
+from jitcore.codegen.entries import layout
 
 __all__ = ["add_object_functions"]
 
 _FUNCTIONS = (
-    *("jc_tuple", "jc_list", "jc_named_tuple"),
+    *("jc_tuple", "jc_list", "jc_named_tuple", "jc_name_rows"),
     *("jc_new_object", "jc_set_attributes", "jc_set_shape"),
 )
 
@@ -81,6 +81,51 @@ drop:
   %tuple = phi ptr [ null, %entry ], [ %made, %make ]
   call void @drop_items(i64 %count, ptr %items)
   ret ptr %tuple
+}
+
+; Make NamedTuples of this class of the tuples in a list; what is one already stays.
+define ptr @jc_name_rows(ptr %list, ptr %class) {
+entry:
+  %is.null = icmp eq ptr %list, null
+  br i1 %is.null, label %nothing, label %begin
+begin:
+  %count.slot = getelementptr i8, ptr %list, i64 LIST_SIZE
+  %count = load i64, ptr %count.slot
+  %items.slot = getelementptr i8, ptr %list, i64 LIST_ITEMS
+  %items = load ptr, ptr %items.slot
+  br label %head
+head:
+  %i = phi i64 [ 0, %begin ], [ %next, %latch ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %done
+body:
+  %slot = getelementptr ptr, ptr %items, i64 %i
+  %row = load ptr, ptr %slot
+  %type.slot = getelementptr i8, ptr %row, i64 OBJECT_TYPE
+  %type = load ptr, ptr %type.slot
+  %is.named = icmp eq ptr %type, %class
+  br i1 %is.named, label %latch, label %name
+name:
+  %width.slot = getelementptr i8, ptr %row, i64 TUPLE_SIZE
+  %width = load i64, ptr %width.slot
+  %parts = getelementptr i8, ptr %row, i64 TUPLE_ITEMS
+  %made = call ptr @PyObject_Vectorcall(ptr %class, ptr %parts, i64 %width, ptr null)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %drop, label %put
+put:
+  store ptr %made, ptr %slot
+  call void @Py_DecRef(ptr %row)
+  br label %latch
+latch:
+  %next = add i64 %i, 1
+  br label %head
+drop:
+  call void @Py_DecRef(ptr %list)
+  br label %nothing
+nothing:
+  ret ptr null
+done:
+  ret ptr %list
 }
 
 ; An object of this class with these attributes.
@@ -223,6 +268,9 @@ done:
 """
 
 
+_OFFSETS = ("LIST_ITEMS", "LIST_SIZE", "TUPLE_ITEMS", "TUPLE_SIZE", "OBJECT_TYPE")
+
+
 def _text() -> str:
     stores = "\n".join(
         f"  %p{axis} = getelementptr i64, ptr %extents, i64 {axis}\n"
@@ -230,7 +278,9 @@ def _text() -> str:
         for axis in range(8)
     )
     text = _TEXT.replace("STORES", stores)
-    return text.replace("TUPLE_ITEMS", str(TUPLE_ITEMS)).replace("LIST_ITEMS", str(LIST_ITEMS))
+    for name in _OFFSETS:
+        text = text.replace(name, str(getattr(layout, name)))
+    return text
 
 
 def add_object_functions() -> None:

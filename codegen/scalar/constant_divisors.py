@@ -14,7 +14,7 @@ import numpy as np
 
 from jitcore.codegen import loops
 
-__all__ = ["DIVISIONS", "constant_divisor", "divided_by_constant"]
+__all__ = ["DIVISIONS", "constant_divisor", "divided_by_constant", "inverse_of"]
 
 DIVISIONS: Final = frozenset({"floor_divide", "remainder", "fmod"})
 
@@ -40,6 +40,17 @@ def divided_by_constant(name: str, x: loops.Expr, divisor: loops.Const) -> loops
         return loops.Binary("and", x, loops.Const(value - 1, dtype), dtype)
     numbers = (loops.Const(number, dtype) for number in constant_divisor(value, dtype))
     return loops.Call(f"{name}_by_constant", (x, divisor, *numbers), dtype)
+
+
+def inverse_of(divisor: loops.Const) -> loops.Const | None:
+    """The inverse of a float, rounded, where that and the float itself are normal numbers."""
+    if divisor.dtype not in ("float32", "float64"):
+        return None
+    limits = np.finfo(divisor.dtype)
+    value = limits.dtype.type(divisor.value)
+    if not limits.tiny <= abs(value) <= 1 / limits.tiny:
+        return None
+    return loops.Const(float(1 / value), divisor.dtype)
 
 
 def _trivial(x: loops.Expr, divisor: int) -> loops.Expr:

@@ -14,7 +14,11 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from jitcore.codegen import loops
-from jitcore.codegen.scalar.constant_divisors import DIVISIONS, divided_by_constant
+from jitcore.codegen.scalar.constant_divisors import (
+    DIVISIONS,
+    divided_by_constant,
+    inverse_of,
+)
 from jitcore.codegen.scalar.vocabulary import Primitive
 
 __all__ = ["Body", "ScalarError", "Translator", "literal", "parse_function", "run"]
@@ -161,6 +165,10 @@ def _vecmath(name: str, args: list[loops.Expr], dtype: str) -> loops.Expr:
     is_integer = np.dtype(dtype).kind in "iu"
     if name in DIVISIONS and is_integer and isinstance(divisor, loops.Const):
         return divided_by_constant(name, args[0], divisor)
+    if name == "remainder" and isinstance(divisor, loops.Const):
+        inverse = inverse_of(divisor)
+        if inverse is not None:
+            return loops.Call("remainder_by_constant", (*args, inverse), dtype)
     if dtype == "float16" and name not in OF_FLOAT16:
         # NumPy computes it in float32, and rounds once.
         wide = (loops.Cast(x, "float32") if x.dtype == "float16" else x for x in args)

@@ -5,117 +5,103 @@ that calls one becomes vector code, without a vector math library.  Only a few, 
 arguments is a small part of that on all, branch to one of two others (`Branch`).  Errors stay below
 4 units in the last place over the whole range; NaN, infinities, zeros and subnormal numbers are
 treated as NumPy does.  The functions themselves are in the files beside this one, as plain Python.
+Tables have them as ``file.function``: a program needs a few, and only their files are imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any, Final
 
 from jitcore.codegen import loops, scalar
-from jitcore.codegen.vecmath import (
-    arcs,
-    error,
-    exponential,
-    float_division,
-    gamma,
-    integer,
-    libdevice,
-    logarithm,
-    long_division,
-    parts,
-    power,
-    single,
-    trigonometry,
-)
-from jitcore.codegen.vecmath import complex as of_complex
-from jitcore.codegen.vecmath import float as elementary
 from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Branch", "branch", "function", "names", "on_device"]
 
-_FLOAT: Final[dict[str, Callable[..., Any]]] = {
-    "arccos": arcs.arccos,
-    "arccosh": logarithm.arccosh,
-    "arcsin": arcs.arcsin,
-    "arcsinh": logarithm.arcsinh,
-    "arctan": arcs.arctan,
-    "arctan2": arcs.arctan2,
-    "arctanh": logarithm.arctanh,
-    "cbrt": power.cbrt,
-    "complex_absolute": parts.complex_absolute,
-    "complex_divide_im": parts.complex_divide_im,
-    "complex_divide_re": parts.complex_divide_re,
-    "complex_exp_im": of_complex.complex_exp_im,
-    "complex_exp_re": of_complex.complex_exp_re,
-    "cos": trigonometry.cos,
-    "cos_anywhere": trigonometry.cos,
-    "cos_moderate": trigonometry.cos_moderate,
-    "cosh": exponential.cosh,
-    "erf": error.erf,
-    "erfc": error.erfc,
-    "erfcx": error.erfcx,
-    "exp": exponential.exp,
-    "exp2": exponential.exp2,
-    "expm1": exponential.expm1,
-    "floor_divide": float_division.floor_divide,
-    "floor_divide_anywhere": float_division.floor_divide,
-    "floor_divide_moderate": float_division.floor_divide_moderate,
-    "fmax": elementary.fmax,
-    "fmin": elementary.fmin,
-    "fmod": float_division.fmod,
-    "fmod_anywhere": float_division.fmod,
-    "fmod_moderate": float_division.fmod_moderate,
-    "gamma": gamma.gamma,
-    "gammaln": gamma.gammaln,
-    "heaviside": elementary.heaviside,
-    "hypot": power.hypot,
-    "hypot_of_scalars": power.hypot_of_scalars,
-    "ldexp": elementary.ldexp,
-    "log": logarithm.log,
-    "log10": logarithm.log10,
-    "log1p": logarithm.log1p,
-    "log2": logarithm.log2,
-    "log_ndtr": error.log_ndtr,
-    "logaddexp": elementary.logaddexp,
-    "logaddexp2": elementary.logaddexp2,
-    "logit": logarithm.logit,
-    "ndtr": error.ndtr,
-    "nextafter": elementary.nextafter,
-    "pow": power.pow,
-    "power_in_arrays": power.power_in_arrays,
-    "rel_entr": logarithm.rel_entr,
-    "remainder": float_division.remainder,
-    "remainder_anywhere": float_division.remainder,
-    "remainder_moderate": float_division.remainder_moderate,
-    "sigmoid": exponential.sigmoid,
-    "sign": elementary.sign,
-    "sin": trigonometry.sin,
-    "sin_anywhere": trigonometry.sin,
-    "sin_moderate": trigonometry.sin_moderate,
-    "sinh": exponential.sinh,
-    "spacing": elementary.spacing,
-    "tan": trigonometry.tan,
-    "tan_anywhere": trigonometry.tan,
-    "tan_moderate": trigonometry.tan_moderate,
-    "tanh": exponential.tanh,
+_FLOAT: Final = {
+    "arccos": "arcs.arccos",
+    "arccosh": "logarithm.arccosh",
+    "arcsin": "arcs.arcsin",
+    "arcsinh": "logarithm.arcsinh",
+    "arctan": "arcs.arctan",
+    "arctan2": "arcs.arctan2",
+    "arctanh": "logarithm.arctanh",
+    "cbrt": "power.cbrt",
+    "complex_absolute": "parts.complex_absolute",
+    "complex_divide_im": "parts.complex_divide_im",
+    "complex_divide_re": "parts.complex_divide_re",
+    "complex_exp_im": "complex.complex_exp_im",
+    "complex_exp_re": "complex.complex_exp_re",
+    "cos": "trigonometry.cos",
+    "cos_anywhere": "trigonometry.cos",
+    "cos_moderate": "trigonometry.cos_moderate",
+    "cosh": "exponential.cosh",
+    "erf": "error.erf",
+    "erfc": "error.erfc",
+    "erfcx": "error.erfcx",
+    "exp": "exponential.exp",
+    "exp2": "exponential.exp2",
+    "expm1": "exponential.expm1",
+    "floor_divide": "float_division.floor_divide",
+    "floor_divide_anywhere": "float_division.floor_divide",
+    "floor_divide_moderate": "float_division.floor_divide_moderate",
+    "fmax": "float.fmax",
+    "fmin": "float.fmin",
+    "fmod": "float_division.fmod",
+    "fmod_anywhere": "float_division.fmod",
+    "fmod_moderate": "float_division.fmod_moderate",
+    "gamma": "gamma.gamma",
+    "gammaln": "gamma.gammaln",
+    "heaviside": "float.heaviside",
+    "hypot": "power.hypot",
+    "hypot_of_scalars": "power.hypot_of_scalars",
+    "ldexp": "float.ldexp",
+    "log": "logarithm.log",
+    "log10": "logarithm.log10",
+    "log1p": "logarithm.log1p",
+    "log2": "logarithm.log2",
+    "log_ndtr": "error.log_ndtr",
+    "logaddexp": "float.logaddexp",
+    "logaddexp2": "float.logaddexp2",
+    "logit": "logarithm.logit",
+    "ndtr": "error.ndtr",
+    "nextafter": "float.nextafter",
+    "pow": "power.pow",
+    "power_in_arrays": "power.power_in_arrays",
+    "rel_entr": "logarithm.rel_entr",
+    "remainder": "float_division.remainder",
+    "remainder_anywhere": "float_division.remainder",
+    "remainder_by_constant": "float_division.remainder_by_constant",
+    "remainder_by_constant_anywhere": "float_division.remainder_by_constant",
+    "remainder_by_constant_moderate": "float_division.remainder_by_constant_moderate",
+    "remainder_moderate": "float_division.remainder_moderate",
+    "sigmoid": "exponential.sigmoid",
+    "sign": "float.sign",
+    "sin": "trigonometry.sin",
+    "sin_anywhere": "trigonometry.sin",
+    "sin_moderate": "trigonometry.sin_moderate",
+    "sinh": "exponential.sinh",
+    "spacing": "float.spacing",
+    "tan": "trigonometry.tan",
+    "tan_anywhere": "trigonometry.tan",
+    "tan_moderate": "trigonometry.tan_moderate",
+    "tanh": "exponential.tanh",
 }
 
 _FLOAT32: Final = _FLOAT | {
-    "complex_exp_im_single": single.complex_exp_im_single,
-    "complex_exp_re_single": single.complex_exp_re_single,
-    "cos_single": single.cos_single,
-    "cos_single_anywhere": single.cos_single,
-    "hypot_single": single.hypot_single,
-    "pow_single": single.pow_single,
-    "sin_single": single.sin_single,
-    "sin_single_anywhere": single.sin_single,
-    "tan_single": single.tan_single,
-    "tan_single_anywhere": single.tan_single,
+    "complex_exp_im_single": "single.complex_exp_im_single",
+    "complex_exp_re_single": "single.complex_exp_re_single",
+    "cos_single": "single.cos_single",
+    "cos_single_anywhere": "single.cos_single",
+    "pow_single": "single.pow_single",
+    "sin_single": "single.sin_single",
+    "sin_single_anywhere": "single.sin_single",
+    "tan_single": "single.tan_single",
+    "tan_single_anywhere": "single.tan_single",
 }
 
-_LIBDEVICE: Final = {f"{name}_of_libdevice": one for name, one in libdevice.FUNCTIONS.items()}
+_OF_LIBDEVICE: Final = "_of_libdevice"
 
 _HOSTS_OWN: Final = {"power_in_arrays": "pow", "hypot_of_scalars": "hypot"}
 """Functions that are the host's libraries' own, and what is as exact elsewhere."""
@@ -141,52 +127,35 @@ class Branch:
     of_quotient: bool = False
 
 
-_BRANCHES: Final = {
-    (name, dtype): Branch(bound, f"{name}_moderate", f"{name}_anywhere", of_quotient)
-    for names_, bounds, of_quotient in (
-        (("cos", "sin", "tan"), trigonometry.MODERATE, False),
-        (("floor_divide", "fmod", "remainder"), float_division.MODERATE, True),
-    )
-    for name in names_
-    for dtype, bound in bounds.items()
-} | {
-    (f"{name}_single", "float32"): Branch(
-        trigonometry.MODERATE["float32"], f"{name}_moderate", f"{name}_single_anywhere"
-    )
-    for name in ("cos", "sin", "tan")
-}
+_DIVISIONS: Final = ("floor_divide", "fmod", "remainder")
+_ANGLES: Final = ("cos", "sin", "tan")
 
-_SIGNED: Final[dict[str, Callable[..., Any]]] = {
-    "floor_divide": integer.floor_divide,
-    "floor_divide_by_constant": integer.floor_divide_by_constant,
-    "fmod": integer.fmod,
-    "fmod_by_constant": integer.fmod_by_constant,
-    "remainder": integer.remainder,
-    "remainder_by_constant": integer.remainder_by_constant,
-    "shift_left": parts.shift_left,
-    "shift_right": parts.shift_right,
-    "sign": integer.sign,
-}
-
-_DIVISIONS: Final = {
-    name: Branch(long_division.MODERATE, f"{name}_moderate", f"{name}_anywhere")
-    for name in ("floor_divide", "fmod", "remainder")
+_SIGNED: Final = {
+    "floor_divide": "integer.floor_divide",
+    "floor_divide_by_constant": "integer.floor_divide_by_constant",
+    "fmod": "integer.fmod",
+    "fmod_by_constant": "integer.fmod_by_constant",
+    "remainder": "integer.remainder",
+    "remainder_by_constant": "integer.remainder_by_constant",
+    "shift_left": "parts.shift_left",
+    "shift_right": "parts.shift_right",
+    "sign": "integer.sign",
 }
 
 _UNSIGNED: Final = _SIGNED | {
-    "floor_divide": integer.floor_divide_unsigned,
-    "floor_divide_by_constant": integer.quotient_by_constant,
-    "fmod_by_constant": integer.remainder_by_constant_unsigned,
-    "remainder": integer.fmod,
-    "remainder_by_constant": integer.remainder_by_constant_unsigned,
-    "shift_right": parts.shift_right_unsigned,
-    "sign": integer.sign_unsigned,
+    "floor_divide": "integer.floor_divide_unsigned",
+    "floor_divide_by_constant": "integer.quotient_by_constant",
+    "fmod_by_constant": "integer.remainder_by_constant_unsigned",
+    "remainder": "integer.fmod",
+    "remainder_by_constant": "integer.remainder_by_constant_unsigned",
+    "shift_right": "parts.shift_right_unsigned",
+    "sign": "integer.sign_unsigned",
 }
 
-_MODERATE: Final[dict[str, Callable[..., Any]]] = {
-    "floor_divide_moderate": long_division.floor_divide_moderate,
-    "fmod_moderate": long_division.fmod_moderate,
-    "remainder_moderate": long_division.remainder_moderate,
+_MODERATE: Final = {
+    "floor_divide_moderate": "long_division.floor_divide_moderate",
+    "fmod_moderate": "long_division.fmod_moderate",
+    "remainder_moderate": "long_division.remainder_moderate",
 }
 
 # Integers of 64 bits also have the functions that their divisions of vectors branch to.
@@ -194,26 +163,29 @@ _LONG: Final = {
     "int64": _SIGNED
     | _MODERATE
     | {
-        "floor_divide_anywhere": long_division.floor_divide,
-        "fmod_anywhere": long_division.fmod,
-        "remainder_anywhere": long_division.remainder,
+        "floor_divide_anywhere": "long_division.floor_divide",
+        "fmod_anywhere": "long_division.fmod",
+        "remainder_anywhere": "long_division.remainder",
     },
     "uint64": _UNSIGNED
     | _MODERATE
     | {
-        "floor_divide_anywhere": long_division.floor_divide_unsigned,
-        "fmod_anywhere": long_division.remainder_unsigned,
-        "remainder_anywhere": long_division.remainder_unsigned,
+        "floor_divide_anywhere": "long_division.floor_divide_unsigned",
+        "fmod_anywhere": "long_division.remainder_unsigned",
+        "remainder_anywhere": "long_division.remainder_unsigned",
     },
 }
+
+_LOOPS: Final = ("gcd", "lcm", "pow")
+"""The functions of integers that need a loop."""
 
 # Parameters of another dtype than the result's.
 _PARAMETERS: Final = {"ldexp": {"n": "int64"}}
 
 # All others are computed in float32 (`scalar`).
-_FLOAT16: Final[dict[str, Callable[..., Any]]] = {
-    "nextafter": elementary.nextafter,
-    "spacing": elementary.spacing_float16,
+_FLOAT16: Final = {
+    "nextafter": "float.nextafter",
+    "spacing": "float.spacing_float16",
 }
 
 _TABLES: Final = {"float16": _FLOAT16, "float32": _FLOAT32, "float64": _FLOAT}
@@ -221,7 +193,7 @@ _FLOATS: Final = tuple(_TABLES)
 _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
-def _table(dtype: str) -> dict[str, Callable[..., Any]]:
+def _table(dtype: str) -> dict[str, str]:
     if dtype in _FLOATS:
         return _TABLES[dtype]
     if dtype not in _INTEGERS:
@@ -232,7 +204,7 @@ def _table(dtype: str) -> dict[str, Callable[..., Any]]:
 def names(dtype: str) -> frozenset[str]:
     """The names of all functions for this dtype, but for those that only devices have."""
     known = frozenset(_table(dtype))
-    return known if dtype in _FLOATS else known | integer.LOOPS.keys()
+    return known if dtype in _FLOATS else known.union(_LOOPS)
 
 
 @cache
@@ -259,26 +231,34 @@ def function(name: str, dtype: str) -> loops.Function:
     KeyError
         When there is none of this name for this dtype.
     """
-    if dtype == "float32" and name in _LIBDEVICE:
-        return scalar.function(_LIBDEVICE[name], dtype, None, f"{name}_{dtype}")
+    if dtype == "float32" and name.endswith(_OF_LIBDEVICE):
+        wanted = _read("libdevice.FUNCTIONS")[name.removesuffix(_OF_LIBDEVICE)]
+        return scalar.function(wanted, dtype, None, f"{name}_{dtype}")
     if name not in names(dtype):
         raise KeyError(f"there is no vector math function {name!r} for {dtype}")
     table = _table(dtype)
-    if dtype in _INTEGERS and name in integer.LOOPS:
-        return integer.LOOPS[name](dtype)
-    if (name, dtype) in _BRANCHES:
-        return _branching(name, dtype)
+    if dtype in _INTEGERS and name in _LOOPS:
+        made: loops.Function = _read("integer.LOOPS")[name](dtype)
+        return made
+    between = branch(name, dtype) if dtype in _FLOATS else None
+    if between is not None:
+        return _branching(name, dtype, between)
     parameters = _PARAMETERS.get(name)
-    return scalar.function(table[name], dtype, parameters, f"{name}_{dtype}")
+    return scalar.function(_read(table[name]), dtype, parameters, f"{name}_{dtype}")
 
 
 def on_device(name: str, dtype: str) -> str:
     """What takes a function's place on a device: float32 do without a float64 there."""
     own = _HOSTS_OWN.get(name, name)
-    others = (f"{own}_of_libdevice", f"{own}_single") if dtype == "float32" else ()
-    return next((one for one in others if one in _LIBDEVICE or one in _FLOAT32), own)
+    if dtype != "float32":
+        return own
+    single = f"{own}_single"
+    if own in _read("libdevice.FUNCTIONS"):
+        return own + _OF_LIBDEVICE
+    return single if single in _FLOAT32 else own
 
 
+@cache
 def branch(name: str, dtype: str) -> Branch | None:
     """How a function branches when it computes vectors; None where it does not.
 
@@ -286,13 +266,22 @@ def branch(name: str, dtype: str) -> Branch | None:
     line, as processors have an instruction for that.
     """
     if dtype in _LONG:
-        return _DIVISIONS.get(name)
-    return _BRANCHES.get((name, dtype))
+        if name not in _DIVISIONS:
+            return None
+        return Branch(_read("long_division.MODERATE"), f"{name}_moderate", f"{name}_anywhere")
+    if dtype not in ("float32", "float64"):
+        return None
+    if name in (*_DIVISIONS, "remainder_by_constant"):
+        bound = _read("float_division.MODERATE")[dtype]
+        return Branch(bound, f"{name}_moderate", f"{name}_anywhere", of_quotient=True)
+    angle = name.removesuffix("_single") if dtype == "float32" else name
+    if angle not in _ANGLES:
+        return None
+    return Branch(_read("trigonometry.MODERATE")[dtype], f"{angle}_moderate", f"{name}_anywhere")
 
 
-def _branching(name: str, dtype: str) -> loops.Function:
-    between = _BRANCHES[name, dtype]
-    wanted = scalar.function(_table(dtype)[name], dtype)
+def _branching(name: str, dtype: str, between: Branch) -> loops.Function:
+    wanted = scalar.function(_read(_table(dtype)[name]), dtype)
     x = wanted.params[0]
     limit: loops.Expr = loops.Const(between.bound, dtype)
     if between.of_quotient:
@@ -305,3 +294,9 @@ def _branching(name: str, dtype: str) -> loops.Function:
     )
     body: list[loops.Stmt] = [loops.If(test, [moderate], []), anywhere]
     return loops.Function(f"{name}_{dtype}", wanted.params, body, dtype, wanted.doc)
+
+
+def _read(place: str) -> Any:
+    """What a file beside this one has under a name, from ``file.name``."""
+    file, _, name = place.partition(".")
+    return getattr(import_module(f"{__name__}.{file}"), name)

@@ -20,6 +20,8 @@ __all__ = [
     "fmod",
     "fmod_moderate",
     "remainder",
+    "remainder_by_constant",
+    "remainder_by_constant_moderate",
     "remainder_moderate",
 ]
 
@@ -56,9 +58,30 @@ def remainder_moderate(x: Scalar, y: Scalar) -> Scalar:
     quotient = floor(x / y)
     rest = fma(-quotient, y, x)
     # An infinite divisor leaves x, but has no product with 0.
-    kept = select(quotient == 0, x, rest)
-    nonzero = select((y < 0) ^ (kept < 0), kept + y, kept)
-    return select(kept != 0, nonzero, copysign(0, y))
+    return remainder_by_rest(select(quotient == 0, x, rest), y)
+
+
+def remainder_by_constant(x: Scalar, y: Scalar, inverse: Scalar) -> Scalar:
+    """The remainder of a division by a normal number, whose inverse is given, rounded."""
+    return remainder(x, y)
+
+
+def remainder_by_constant_moderate(x: Scalar, y: Scalar, inverse: Scalar) -> Scalar:
+    """The same for a quotient that is `MODERATE`, without a division.
+
+    The product with the inverse is less than 1 beside the quotient, so the integer below may be one
+    too small, too.  Then what it leaves is not below y, rounded or not.
+    """
+    estimate = floor(x * inverse)
+    rest = fma(-estimate, y, x)
+    quotient = select(abs(rest) >= abs(y), estimate + 1, estimate)
+    return remainder_by_rest(fma(-quotient, y, x), y)
+
+
+def remainder_by_rest(rest: Scalar, y: Scalar) -> Scalar:
+    """The remainder by what a quotient leaves that is right or one too large."""
+    nonzero = select((y < 0) ^ (rest < 0), rest + y, rest)
+    return select(rest != 0, nonzero, copysign(0, y))
 
 
 def remainder_by_fmod(mod: Scalar, y: Scalar) -> Scalar:

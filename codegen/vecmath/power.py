@@ -174,32 +174,31 @@ def refined_inverse_cbrt(m: Scalar, z: Scalar, dtype: str) -> Scalar:
 
 
 def hypot(x: Scalar, y: Scalar, dtype: str) -> Scalar:
-    """sqrt(x**2 + y**2), infinite where one of them is, whatever the other."""
-    return hypot_float32(x, y) if dtype == "float32" else hypot_scaled(x, y, 2.0**500, 2.0**600)
+    """sqrt(x**2 + y**2), infinite where one of them is, whatever the other.
+
+    A power of 2 brings both to where squares stay in the range: one for each quarter of the
+    exponents, whose number is in the first two bits of the exponent of the larger one.
+    """
+    c = FORMATS[dtype]
+    a, b = abs(x), abs(y)
+    length = (c.bias + 1) // 2
+    lowest = c.bias - length * 5 // 8  # of what numbers from the range's end are brought to
+    quarter = bits(c.integer, select(a > b, a, b)) & (3 * length << c.mantissa)
+    down = bits(dtype, (c.bias + lowest << c.mantissa) - quarter)
+    back = bits(dtype, (c.bias - lowest << c.mantissa) + quarter)
+    p, q = a * down, b * down
+    return infinite_where_one_is(sqrt(fma(p, p, q * q)) * back, x, y)
 
 
 def hypot_of_scalars(x: Scalar, y: Scalar, dtype: str) -> Scalar:
     """C's own, which the scalars of NumPy and Python call, to the last bit."""
-    return hypot(x, y, dtype) if dtype == "float32" else extern("hypot", x, y)
+    return hypot_float32(x, y) if dtype == "float32" else extern("hypot", x, y)
 
 
 def hypot_float32(x: Scalar, y: Scalar) -> Scalar:
-    """In float64, where nothing overflows."""
+    """In float64, where nothing overflows, as glibc does it."""
     a, b = cast("float64", x), cast("float64", y)
     return infinite_where_one_is(cast("float32", sqrt(fma(a, a, b * b))), x, y)
-
-
-def hypot_scaled(x: Scalar, y: Scalar, limit: float, factor: float) -> Scalar:
-    """Scaled by a power of 2 where a square could leave the range: beyond a limit, or its inverse.
-
-    The factor brings numbers from there to where squares stay within it.
-    """
-    a, b = abs(x), abs(y)
-    largest = select(a > b, a, b)
-    down = select(largest > limit, 1 / factor, select(largest < 1 / limit, factor, 1))
-    back = select(largest > limit, factor, select(largest < 1 / limit, 1 / factor, 1))
-    p, q = a * down, b * down
-    return infinite_where_one_is(sqrt(fma(p, p, q * q)) * back, x, y)
 
 
 def infinite_where_one_is(value: Scalar, x: Scalar, y: Scalar) -> Scalar:

@@ -22,7 +22,7 @@ from jitcore.codegen.vecmath.coefficients import EXP, TWO_OVER_PI
 from jitcore.codegen.vecmath.complex import imaginary_part, real_part
 from jitcore.codegen.vecmath.exponential import clamp, scale
 from jitcore.codegen.vecmath.formats import FORMATS
-from jitcore.codegen.vecmath.power import finite_exponent, hypot_scaled, log_accurate, power_from
+from jitcore.codegen.vecmath.power import finite_exponent, log_accurate, power_from
 from jitcore.codegen.vecmath.trigonometry import (
     LOW_32_BITS,
     accurate_quarters_float32,
@@ -36,7 +36,6 @@ __all__ = [
     "complex_exp_im_single",
     "complex_exp_re_single",
     "cos_single",
-    "hypot_single",
     "pow_single",
     "sin_single",
     "tan_single",
@@ -167,8 +166,3 @@ def pow_single(x: Scalar, y: Scalar) -> Scalar:
     """x**y."""
     finite = finite_exponent(y, "float32")
     return power_from(pow_regular(abs(x), finite), x, y, "float32")
-
-
-def hypot_single(x: Scalar, y: Scalar) -> Scalar:
-    """sqrt(x**2 + y**2)."""
-    return hypot_scaled(x, y, 2.0**50, 2.0**90)

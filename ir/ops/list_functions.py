@@ -28,9 +28,11 @@ __all__ = [
     "require_truths",
     "require_type",
     "require_unchanged",
+    "reordered",
     "repeated",
     "reverse",
     "sort",
+    "sorted_places",
     "table",
     "taken",
 ]
@@ -211,22 +213,36 @@ def require_unchanged(is_there: bool) -> None:
     require(is_there, "NotImplementedError", _SHORTER)
 
 
-def sort(items: Any, descending: bool) -> None:
-    """``list.sort`` of numbers: a stable merge sort."""
+def sorted_places(columns: Any, descending: bool) -> Any:
+    """Where the elements of a list of tuples stand in their order, by a column for each number."""
+    places = np.arange(columns[0].size)
+    sort(places, descending, columns)
+    return places
+
+
+def reordered(items: Any, places: Any) -> None:
+    """Put the elements of these places one after the other."""
+    before = items.copy()
+    for number in range(items.size):
+        items[number] = before[places[number]]
+
+
+def sort(items: Any, descending: bool, columns: Any) -> None:
+    """``list.sort``: a stable merge sort, of numbers or of places in columns, if there are any."""
     size = items.size
     for low in range(0, size, _RUN):
         for number in range(low + 1, min(low + _RUN, size)):
             item = items[number]
             place = number
-            while place > low and _precedes(item, items[place - 1], descending):
+            while place > low and _precedes(item, items[place - 1], descending, columns):
                 items[place] = items[place - 1]
                 place -= 1
             items[place] = item
     if size > _RUN:
-        _merge_runs(items, size, descending)
+        _merge_runs(items, size, descending, columns)
 
 
-def _merge_runs(items: Any, size: int, descending: bool) -> None:
+def _merge_runs(items: Any, size: int, descending: bool, columns: Any) -> None:
     """Merge sorted runs, two by two, until there is one."""
     source = items.copy()
     target = np.empty_like(source)
@@ -234,24 +250,32 @@ def _merge_runs(items: Any, size: int, descending: bool) -> None:
     while width < size:
         for low in range(0, size, 2 * width):
             middle, high = min(low + width, size), min(low + 2 * width, size)
-            _merge(source, target, low, middle, high, descending)
+            _merge(source, target, (low, middle, high), descending, columns)
         source, target = target, source
         width *= 2
     items[:] = source
 
 
-def _precedes(first: Any, second: Any, descending: bool) -> Any:
+def _precedes(first: Any, second: Any, descending: bool, columns: Any) -> Any:
     """Whether one element comes before another one that stood before it."""
-    return second < first if descending else first < second
+    if descending:
+        first, second = second, first
+    if len(columns) == 0:
+        return first < second
+    for column in columns:
+        if column[first] != column[second]:
+            return column[first] < column[second]
+    return False
 
 
-def _merge(source: Any, target: Any, low: int, middle: int, high: int, descending: bool) -> None:
-    """Merge two sorted runs."""
+def _merge(source: Any, target: Any, ends: Any, descending: bool, columns: Any) -> None:
+    """Merge two sorted runs, which end where the next one begins."""
+    low, middle, high = ends
     left, right = low, middle
     for place in range(low, high):
         is_right = left >= middle
         if not is_right and right < high:
-            is_right = _precedes(source[right], source[left], descending)
+            is_right = _precedes(source[right], source[left], descending, columns)
         if is_right:
             target[place] = source[right]
             right += 1

@@ -14,6 +14,7 @@ from jitcore.ir import reference
 from jitcore.ir.graph import Value
 from jitcore.ir.ops import iteration
 from jitcore.ir.ops.elementwise import cast_to
+from jitcore.ir.ops.library_functions import EQUAL_BY_IDENTITY
 from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Rule, Untypable, tensor
 from jitcore.ir.signs import is_nonnegative
 from jitcore.ir.types import (
@@ -200,8 +201,9 @@ def _compare_rule(name: str, numpy_name: str) -> Rule:
             return b.emit(f"prim::{name}", [x, y], {}, BOOL)
         if (is_tensor(x) or is_tensor(y)) and NONE not in (x.type, y.type):
             return b.op(f"np::{numpy_name}", x, y)
-        if isinstance(x.type, TupleType) and isinstance(y.type, TupleType) and name in ("eq", "ne"):
-            return _compare_tuples(b, name, x, y)
+        if isinstance(x.type, TupleType) and isinstance(y.type, TupleType):
+            is_order = name not in ("eq", "ne")
+            return _order_tuples(b, name, x, y) if is_order else _compare_tuples(b, name, x, y)
         if x.type == y.type == OBJECT and name in ("eq", "ne"):
             return _compare_members(b, name, x, y)
         if {x.type, y.type} == {DTYPE, OBJECT} and name in ("eq", "ne"):
@@ -239,12 +241,35 @@ def _compare_tuples(b: Builder, name: str, x: Value, y: Value) -> Value:
     left, right = b.elements(x), b.elements(y)
     if len(left) != len(right):
         return b.constant(name == "ne")
-    if not all(is_number(one.type) for one in [*left, *right]):
-        raise Untypable("tuples of something other than numbers are compared")
     result = b.constant(True)
     for one, two in zip(left, right, strict=True):
         result = b.op("prim::and_", result, _equal_items(b, one, two))
     return b.op("prim::not_", result) if name == "ne" else result
+
+
+def _order_tuples(b: Builder, name: str, x: Value, y: Value) -> Value:
+    """The first items that differ decide, and otherwise the lengths."""
+    if any(_has_own(one.type, name) for one in (x, y)):
+        raise Untypable(f"{name} of a class that has its own")
+    left, right = b.elements(x), b.elements(y)
+    result = b.op(f"prim::{name}", b.constant(len(left)), b.constant(len(right)))
+    for one, two in reversed(list(zip(left, right, strict=False))):
+        is_same = _equal_items(b, one, two)
+        if is_same.constant_value is True:
+            continue
+        decided = b.op(f"prim::{name}", one, two)
+        if decided.type != BOOL:
+            raise Untypable(f"{name} of {one.type} and {two.type} in tuples")
+        is_other = b.op("prim::and_", b.op("prim::not_", is_same), decided)
+        result = b.op("prim::or_", is_other, b.op("prim::and_", is_same, result))
+    return result
+
+
+def _has_own(type_: Type, name: str) -> bool:
+    """Whether a named tuple has a comparison that is not that of tuples."""
+    named = type_.named if isinstance(type_, TupleType) else None
+    method = f"__{name}__"
+    return named is not None and getattr(named, method) is not getattr(tuple, method)
 
 
 def _equal_items(b: Builder, one: Value, two: Value) -> Value:
@@ -258,9 +283,28 @@ def _equal_items(b: Builder, one: Value, two: Value) -> Value:
     held = [node.attributes["value"] for node in nodes if node is not None]
     if len(held) == 2 and held[0] is held[1]:
         return b.constant(True)
-    if one.type == two.type and one.type in (FLOAT, COMPLEX) and _may_be_one_nan(one, two, held):
-        raise Untypable("items that may be one NaN, which is equal to itself in a container")
+    if isinstance(one.type, TupleType) or isinstance(two.type, TupleType):
+        return _equal_tuples(b, one, two)
+    if not (is_number(one.type) and is_number(two.type)):
+        raise Untypable("tuples of something other than numbers are compared")
+    may_be_one = one is two or _may_be_one_nan(one, two, held)
+    if one.type == two.type and one.type in (FLOAT, COMPLEX) and may_be_one:
+        if not b.is_native:
+            raise Untypable("items that may be one NaN, which is equal to itself in a container")
+        b.define(_require_number, one)
     return b.op("prim::eq", one, two)
+
+
+def _equal_tuples(b: Builder, one: Value, two: Value) -> Value:
+    if any(_has_own(item.type, "eq") for item in (one, two)):
+        raise Untypable("items of a class that has its own equality")
+    if is_number(one.type) or is_number(two.type):
+        return b.constant(False)
+    return b.op("prim::eq", one, two)
+
+
+def _require_number(x: Any) -> None:
+    reference.require(x == x, "NotImplementedError", EQUAL_BY_IDENTITY)
 
 
 def _may_be_one_nan(one: Value, two: Value, held: Sequence[Any]) -> bool:
@@ -276,7 +320,8 @@ def _is_new(value: Value) -> bool:
     if node is None:
         return False
     if node.kind == "prim::float":
-        return node.inputs[0].type != FLOAT
+        # Elements of lists are NumPy's to compiled code.
+        return is_number(node.inputs[0].type) and node.inputs[0].type != FLOAT
     return node.kind in _NEW or node.kind.startswith("math::")
 
 

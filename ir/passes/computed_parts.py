@@ -17,6 +17,8 @@ __all__ = ["compute_parts"]
 _CHEAP = frozenset({"np::add", "np::subtract", "np::multiply", "np::negative", "np::absolute"})
 """What takes less time than to write its result to memory and to read it again."""
 
+_REDUCTIONS = frozenset(f"np::{name}" for name in ("sum", "mean", "min", "max", "var", "std"))
+
 _MOST_OFTEN = 3.0
 """How many times the elements of something cheap may be computed."""
 
@@ -49,7 +51,8 @@ def compute_parts(graph: Graph) -> bool:
           return (%3)
 
     So what is computed of coordinates, or of neighbours, is one loop without an array in between.
-    No element is computed more often than the array had it, but of what is cheap.
+    No element is computed more often than the array had it, but of what is cheap.  That may also be
+    read as a whole, by what computes or reduces it in loops of its own.
     """
     # The last ones first: what reads parts of operands then makes parts of those be read.
     waiting = [node for block in graph.blocks() for node in block.nodes if _is_elementwise(node)]
@@ -79,7 +82,7 @@ def _is_elementwise(node: Node) -> bool:
 
 def _views(node: Node) -> list[Node]:
     """The views of a result, where only what computes element by element reads them; else none."""
-    found = _users(node.output)
+    found = [one for one in _users(node.output) if not _reads_whole(one, node)]
     waiting = list(found)
     while waiting:
         view = waiting.pop()
@@ -92,6 +95,13 @@ def _views(node: Node) -> list[Node]:
     return [view for view in found if view is not None]
 
 
+def _reads_whole(user: Node | None, node: Node) -> bool:
+    """Whether a node computes with all elements of something cheap."""
+    if user is None or node.kind not in _CHEAP:
+        return False
+    return user.kind in _REDUCTIONS or _is_elementwise(user)
+
+
 def _users(value: Value) -> list[Node | None]:
     """The nodes that read a value; None for what a block returns."""
     return [use.user if isinstance(use.user, Node) else None for use in value.uses]
@@ -102,7 +112,8 @@ def _is_part(view: Node) -> bool:
     if view.kind != "np::view":
         return False
     parts, dims, made = _parts(view), dims_of(view.inputs[0]), view.inputs[0].node
-    if dims is None or "None" in parts or len(parts) != len(dims):
+    # Axes of extent 1 before others are for outer products, which would compute all many times.
+    if dims is None or "None" in parts[: len(dims)] or set(parts[len(dims) :]) - {"None"}:
         return False
     return made is not None and view.block is made.block
 
@@ -116,6 +127,7 @@ def _is_gain(node: Node, views: Sequence[Node]) -> bool:
     if may_raise(node) or not all(_fits(value, node) for value in node.inputs):
         return False
     often = sum(_share(view, node) for view in views)
+    often += any(_reads_whole(user, node) for user in _users(node.output))
     return often <= 1 or (often <= _MOST_OFTEN and node.kind in _CHEAP)
 
 
@@ -129,7 +141,7 @@ def _fits(value: Value, node: Node) -> bool:
 def _share(view: Node, node: Node) -> float:
     """Which part of the elements a view has, as far as that is known."""
     share, left = 1.0, iter(dims_of(view.output) or ())
-    for part, dim in zip(_parts(view), dims_of(node.output) or (), strict=True):
+    for part, dim in zip(_parts(view), dims_of(node.output) or (), strict=False):
         length = next(left) if ":" in part else 1
         if isinstance(dim, int) and isinstance(length, int):
             share *= length / max(dim, 1)
@@ -159,7 +171,8 @@ def _with_parts(view: Node) -> Iterator[Node]:
 def _compute_all(views: Sequence[Node], node: Node) -> list[Node]:
     log.update("computed_parts", lambda: f"compute parts of {node!r}")
     results = [_compute_at(view, node) for view in views]
-    node.destroy()
+    if not node.output.uses:
+        node.destroy()
     return results
 
 
@@ -183,6 +196,10 @@ def _part_of(view: Node, value: Value, node: Node) -> Value:
     index: list[str] = []
     kept: list[Dim] = []
     for axis, part in enumerate(_parts(view)):
+        if part == "None":
+            index.append(part)
+            kept.append(1)
+            continue
         is_point = ":" not in part
         dim = 1 if is_point else next(left)
         if axis < missing:

@@ -37,6 +37,7 @@ from jitcore.ir import log
 from jitcore.ir.graph import Graph, Value
 from jitcore.ir.held_lists import holds_held
 from jitcore.ir.specialize.branches import Environment
+from jitcore.ir.specialize.caught_errors import with_branches_for_errors
 from jitcore.ir.specialize.library_calls import with_definitions
 from jitcore.ir.specialize.lists.changing_lists import forget_names
 from jitcore.ir.specialize.lists.list_arguments import is_value_argument
@@ -128,7 +129,7 @@ def specialize(
         refusals=refusals,
     )
     if is_native and compile_function is not None:
-        defined = with_definitions(graph, compile_function)
+        defined = with_branches_for_errors(with_definitions(graph, compile_function))
         typed = _with_shapes(defined, attempt) if defined is not graph else None
         if typed is not None and _may_be_native(typed):
             # A host program calls the functions themselves.
@@ -278,6 +279,7 @@ def _specialized(
     worker.changing = changing_arrays(graph)
     worker.methods = methods
     worker.is_native = is_native
+    worker.caught = graph.caught
     known = {} if constants is None else constants
     for number, (param, type_) in enumerate(zip(graph.inputs, types, strict=True)):
         target.block.add_param(OBJECT if number in known else type_, param.name)

@@ -14,6 +14,8 @@ from jitcore.ir.specialize.characters import apply_to_character
 from jitcore.ir.specialize.chosen_elements import chosen_element
 from jitcore.ir.specialize.drawing import draw
 from jitcore.ir.specialize.foreign_calls import NO_ROW, foreign_result, is_foreign
+from jitcore.ir.specialize.known_dicts import apply_to_known_dict
+from jitcore.ir.specialize.known_lists import apply_to_known_list
 from jitcore.ir.specialize.lists.changing_lists import is_changing
 from jitcore.ir.specialize.lists.list_heap import is_shared
 from jitcore.ir.specialize.lists.list_states import (
@@ -30,6 +32,7 @@ from jitcore.ir.specialize.lists.shared_states import (
 from jitcore.ir.specialize.loops import visit_loop
 from jitcore.ir.specialize.mixed_numbers import apply_to_mixed
 from jitcore.ir.specialize.objects.objects import apply_to_object
+from jitcore.ir.specialize.raised_errors import ask_first
 from jitcore.ir.specialize.set_shapes import set_shape
 from jitcore.ir.specialize.skeletons import (
     UNINITIALIZED,
@@ -61,6 +64,7 @@ class Specializer(BranchBuilder):
             raise Untypable(f"{graph.name} takes {len(graph.inputs)} arguments, not {len(args)}")
         if graph.only_compiled:
             self.block.graph.only_compiled = True
+        self.caught |= graph.caught
         (result,) = self.walk(graph.block, 0, dict(zip(graph.inputs, args, strict=True)))
         return self.known_to_python(result)
 
@@ -70,10 +74,24 @@ class Specializer(BranchBuilder):
 
     def walk(self, block: Block, start: int, environment: Environment) -> list[Value]:
         """Specialize a block's nodes from number ``start``; gives what the block returns."""
+        is_caught = self.is_caught
+        values = self._walk(block, start, environment)
+        self.is_caught = is_caught
+        return values
+
+    def note_caught(self, is_caught: bool) -> None:
+        """Note that the program catches what is raised here, or where this is called."""
+        self.is_caught = is_caught or self.source in self.caught
+        if self.is_caught and self.source is not None:
+            self.block.graph.caught |= {self.source}
+
+    def _walk(self, block: Block, start: int, environment: Environment) -> list[Value]:
+        is_caught = self.is_caught
         for number in range(start, len(block.nodes)):
             node = block.nodes[number]
             self.source = node.source or self.source
             self.scope_attribute = node.attributes.get("scope")
+            self.note_caught(is_caught)
             if node.kind == "prim::If":
                 absorbed = self.visit_if(node, environment, (block, number + 1))
                 if absorbed is not None:
@@ -168,7 +186,7 @@ class Specializer(BranchBuilder):
                 if self.budget < 0:
                     return self.generic(node, inputs, "values of several types in a long program")
                 return for_each_alternative(self, node, inputs, number, apply)[0]
-        for apply_to in (apply_to_shared, apply_to_character, apply_to_object, apply_to_list):
+        for apply_to in _BY_VALUE:
             found = apply_to(self, node, inputs)
             if found is not None:
                 return found
@@ -353,6 +371,17 @@ def _keeps_union(node: Node, inputs: Sequence[Value], number: int) -> bool:
     """Whether an operand of several types is not taken apart here."""
     return node.kind in _UNION_KEEPERS or keeps_mixed(node, inputs, number)
 
+
+_BY_VALUE = (
+    ask_first,
+    apply_to_shared,
+    apply_to_character,
+    apply_to_object,
+    apply_to_list,
+    apply_to_known_dict,
+    apply_to_known_list,
+)
+"""What is done with values that are more than their types say."""
 
 _NOTES = frozenset({"caller", "starred", "scope", "layers"})
 

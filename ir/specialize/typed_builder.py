@@ -30,7 +30,14 @@ from jitcore.ir.types import (
     is_named_tuple,
 )
 
-__all__ = ["CompileFunction", "LayerFunctions", "ObjectArgument", "TypedBuilder", "unpacked"]
+__all__ = [
+    "CompileFunction",
+    "LayerFunctions",
+    "ObjectArgument",
+    "TypedBuilder",
+    "is_known_dict",
+    "unpacked",
+]
 
 DUPLICATION_BUDGET = 4000
 """How many nodes one specialization may add by splitting and peeling."""
@@ -53,6 +60,12 @@ def _with_inner(nodes: Sequence[Node]) -> Iterator[Node]:
         yield node
         for block in node.blocks:
             yield from _with_inner(block.nodes)
+
+
+def is_known_dict(value: Value) -> bool:
+    """Whether this is a dict whose items the graph says, and which nobody changes."""
+    node = value.node
+    return node is not None and node.kind == "prim::DictConstruct" and "known" in node.attributes
 
 
 def unpacked(value: Value) -> Value:
@@ -97,6 +110,8 @@ class TypedBuilder:
         self.block = target.block
         self.source: SourceRange | None = None
         self.scope_attribute: str | None = None
+        self.caught: frozenset[SourceRange] = frozenset()
+        self.is_caught = False
         self.scopes: list[dict[object, Any]] = [{}]
         self.closed_symbols: set[Dim] = set()
         self.new_symbols = (f"s{number}" for number in itertools.count())
@@ -227,6 +242,8 @@ class TypedBuilder:
                 return list(node.inputs)
         if node is not None and node.kind == "prim::ListConstruct":
             return list(node.inputs)
+        if node is not None and is_known_dict(value):
+            return list(node.inputs[::2])
         if node is not None and node.kind == "prim::Constant":
             held = node.attributes["value"]
             if isinstance(held, (tuple, list)):
@@ -246,6 +263,10 @@ class TypedBuilder:
             return self.op(kind, *args)
         if isinstance(function, type):
             return self.instantiate(function, args, keywords or {})
+        inlined = getattr(type(function), "__jitcore_inlined__", None)
+        if inlined is not None:
+            found: Value = inlined(function, self, args)
+            return found
         graph = self.compile_function(function) if self.compile_function is not None else None
         if graph is None:
             raise Untypable("it calls Python")

@@ -16,6 +16,7 @@ from jitcore.ir.specialize.lists.list_heap import shared_item, shared_length, vi
 from jitcore.ir.specialize.lists.list_parts import item_of, length_of
 from jitcore.ir.specialize.lists.shared_lists import is_open
 from jitcore.ir.specialize.objects.object_lists import element_at, length_of_objects
+from jitcore.ir.specialize.typed_builder import is_known_dict
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -85,7 +86,7 @@ def known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
     kind = node.kind if node is not None else ""
     if isinstance(iterable.type, TupleType) or kind == "prim::ListConstruct":
         return worker.elements(iterable)
-    if is_known_list(iterable):
+    if is_known_list(iterable) or is_known_dict(iterable):
         return worker.elements(iterable)
     if node is None or kind not in ("prim::zip", "prim::enumerate", "prim::reversed"):
         return None
@@ -96,7 +97,8 @@ def known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
         inner = known_items(worker, node.inputs[0])
         if inner is None:
             return None
-        start = node.inputs[1]
+        # A node that has no types may say no start.
+        start = node.inputs[1] if len(node.inputs) > 1 else worker.constant(0)
         numbers = [worker.op("prim::add", start, number) for number in range(len(inner))]
         return [worker.make_tuple([one, two]) for one, two in zip(numbers, inner, strict=True)]
     columns = [known_items(worker, value) for value in node.inputs]

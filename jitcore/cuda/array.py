@@ -139,6 +139,10 @@ class Array(Operators):
     def keep_shadow(self, shadow: np.ndarray[Any, Any]) -> None:
         """Keep the shadow under which a call has made this array."""
         release_array(shadow)
+        self.take_shadow(shadow)
+
+    def take_shadow(self, shadow: np.ndarray[Any, Any]) -> None:
+        """Keep a shadow that keeps no more than the array's memory."""
         self._kept_shadow = shadow
 
     def of_shadow(self, shadow: np.ndarray[Any, Any]) -> Array:

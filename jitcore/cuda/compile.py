@@ -8,10 +8,10 @@ from dataclasses import field, replace
 from jitcore.codegen.cuda import cublas, cublaslt, cudnn, driver
 from jitcore.codegen.cuda.callbacks import definitions, is_callback
 from jitcore.codegen.cuda.compiler import Image, compile_kernel
+from jitcore.codegen.cuda.direct import ensure_direct
 from jitcore.codegen.cuda.kernels import Kernel as DeviceKernel
 from jitcore.codegen.cuda.launching import fill, launching_text
 from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries
-from jitcore.codegen.cuda.memory import ensure_memory
 from jitcore.codegen.cuda.products import is_product
 from jitcore.codegen.cuda.split import split
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
@@ -46,10 +46,13 @@ class DeviceCode(Kernel):
         One for each kernel, in the order of their names.
     modules : tuple of int
         The driver's modules, which stay loaded as long as this object lives.
+    calls : tuple of str
+        The functions that the native function calls, but for kernels' and LLVM's own.
     """
 
     images: tuple[Image, ...] = ()
     modules: tuple[int, ...] = ()
+    calls: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
@@ -82,7 +85,7 @@ def compile_device(
     DriverError
         There is no device, or what compiles for it is missing.
     """
-    ensure_memory()
+    ensure_direct()
     return compile_native(
         graph, params, captures, name=name, contract=contract, backend=_Cuda(tuning)
     )
@@ -121,14 +124,15 @@ class _Cuda:
         current = driver.current()
         capability = current.properties().compute_capability
         launches = {kernel.launch_symbol for kernel in self.kernels}
-        host, callbacks = list[str](), list[str]()
+        host, calls = list[str](), list[str]()
         for line in print_module([lowered.function], contract).splitlines():
             declared = _declared(line) if line.startswith("declare") else ""
-            if is_callback(declared):
-                callbacks.append(declared)
-            elif declared not in launches:
+            if declared and declared not in launches and not declared.startswith("llvm."):
+                calls.append(declared)
+            if not is_callback(declared) and declared not in launches:
                 host.append(line)
-        text = "\n".join([*host, launching_text(self.kernels), definitions(callbacks)])
+        callbacks = definitions(list(filter(is_callback, calls)))
+        text = "\n".join([*host, launching_text(self.kernels), callbacks])
         guarded = print_declaration(lowered.function) + entry.text
         log.dump(name, text + guarded, ".ll")
         images, modules, handles = [], [], []
@@ -141,7 +145,7 @@ class _Cuda:
         module = compile_module(text, name=name, beside=[(guarded, "code")])
         entry.fill(module)
         fill(module, current.launch_address, handles)
-        return DeviceCode(name, lowered, module, None, tuple(images), tuple(modules))
+        return DeviceCode(name, lowered, module, None, tuple(images), tuple(modules), tuple(calls))
 
 
 def _convolution_notes(graph: Graph) -> Iterator[str]:

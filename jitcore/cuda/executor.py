@@ -17,9 +17,10 @@ import numpy as np
 
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import Allocator, Call, begin, end
+from jitcore.codegen.cuda.direct import DirectEntry
 from jitcore.codegen.cuda.memory import array_of, ensure_memory, make_shadow
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
-from jitcore.codegen.entries.entry import CaptureGuard
+from jitcore.codegen.entries.entry import CaptureGuard, bind
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host import build_host
@@ -28,12 +29,14 @@ from jitcore.codegen.lower import NotNative
 from jitcore.compilation import region
 from jitcore.cuda.array import Array, from_numpy
 from jitcore.cuda.compile import compile_device
+from jitcore.cuda.direct import direct_entry
 from jitcore.cuda.libraries import OWN, Library, library_of, row_of
 from jitcore.cuda.mirror import call_on_host
 from jitcore.cuda.numpy_calls import is_of_library
 from jitcore.cuda.operators import has_attribute
 from jitcore.cuda.pool import Block
 from jitcore.cuda.replays import MISSED, Asked, Replays
+from jitcore.cuda.results import with_replaced
 from jitcore.cuda.streams import Stream, current_stream
 from jitcore.cuda.transfers import Arrays, order_streams
 from jitcore.cuda.tuning import is_on, tuned
@@ -48,6 +51,7 @@ from jitcore.ir.types import ANY, TensorType
 from jitcore.pipeline import compile_host
 from jitcore.plans import HostPlan, NativePlan
 from jitcore.strict import check_strict_fusion
+from jitcore.tracebacks import for_user
 
 __all__ = ["DeviceExecutor"]
 
@@ -194,13 +198,15 @@ class DeviceExecutor(Executor):
         )
         self.host = host
         self.device = device
-        self._driver = driver.current()
+        self.driver = driver.current()
         self._allocators: dict[tuple[str, int], Allocator] = {}
         self._copies: Executor | None = None
         self._reason = ""
         self._sample: tuple[Any, ...] | None = None
         self.recordings = Replays(device)
         self._constants: dict[int, tuple[Any, Array]] = {}
+        self._direct: dict[int, DirectEntry] = {}
+        self._direct_receivers: set[int] = set()
         self._captures_of_inputs = {
             number: capture
             for capture in host.graph.captures
@@ -209,7 +215,7 @@ class DeviceExecutor(Executor):
         }
 
     def run(self, args: tuple[Any, ...], captured: tuple[Any, ...] = ()) -> Any:
-        if driver.current() is not self._driver:
+        if driver.current() is not self.driver:
             self._begin_anew()
         values = (*args, *captured)
         try:
@@ -235,25 +241,29 @@ class DeviceExecutor(Executor):
             return self._run_on_host(given, self._plain)
         if type(result) is _Failure:
             return self._fail(result, given)
-        result = self._arrays(result, given)
-        return result if given.library.is_own else self._adopted(result, given)
+        result = with_replaced(result, np.ndarray, lambda one: self._array(one, given))
+        if given.library.is_own:
+            return result
+        arguments = {id(one) for one in _flat(given.values)}
+        adopt = given.library.adopt
+        return with_replaced(result, Array, lambda one: one if id(one) in arguments else adopt(one))
 
     def _replayed(self, given: _Given, count: int) -> Any:
         """Replay a call that is recorded; run any other, and record it if it comes again."""
         asked = Asked(given.shadows[:count], given.shadows[count:], given.stream)
-        with self._driver.on_device(self.device):
+        with self.driver.on_device(self.device):
             result = self.recordings.call(asked, given.library)
         if result is not MISSED:
             return result
         result = self._run(given)
         if self.recordings.is_worth_noting(asked):
-            with self._driver.on_device(self.device):
+            with self.driver.on_device(self.device):
                 self.recordings.note(asked, self.specialization(given.shadows))
         return result
 
     def _call(self, entry: Callable[..., Any], given: _Given) -> Any:
         """Call an entry; its work goes to the stream of the arguments."""
-        entered = self._driver.enter(self.device)
+        entered = self.driver.enter(self.device)
         key = (given.library.name, given.stream)
         allocator = self._allocators.get(key)
         if allocator is None:
@@ -265,13 +275,13 @@ class DeviceExecutor(Executor):
         finally:
             end(call)
             if entered:
-                self._driver.leave()
+                self.driver.leave()
         if call.error is not None:
             raise call.error
         return result
 
     def specialization(self, args: tuple[Any, ...]) -> Specialization | None:
-        with self._driver.on_device(self.device), self._lock:
+        with self.driver.on_device(self.device), self._lock:
             self._sample = args if is_on() else None
             try:
                 return super().specialization(args)
@@ -280,7 +290,7 @@ class DeviceExecutor(Executor):
 
     def _begin_anew(self) -> None:
         """Forget what was compiled for another driver, as tests have them."""
-        self._driver = driver.current()
+        self.driver = driver.current()
         for one in list(self.specializations):
             self._forget(one)
         self._constants.clear()
@@ -293,22 +303,13 @@ class DeviceExecutor(Executor):
     @property
     def place(self) -> str:
         replays = ", where calls are replays of CUDA graphs" if self.recordings else ""
-        return f"cuda:{self.device}, {self._driver.properties(self.device).name}{replays}"
+        return f"cuda:{self.device}, {self.driver.properties(self.device).name}{replays}"
 
     def wait(self) -> None:
-        with self._driver.on_device(self.device):
-            self._driver.synchronize()
+        with self.driver.on_device(self.device):
+            self.driver.synchronize()
 
     # Results
-
-    def _arrays(self, value: Any, given: _Given) -> Any:
-        """A result with arrays in the places of their shadows."""
-        if type(value) is np.ndarray:
-            return self._array(value, given)
-        if isinstance(value, tuple):
-            items = [self._arrays(item, given) for item in value]
-            return tuple(items) if type(value) is tuple else type(value)(*items)
-        return value
 
     def _array(self, shadow: np.ndarray[Any, Any], given: _Given) -> Any:
         array = array_of(shadow)
@@ -319,14 +320,6 @@ class DeviceExecutor(Executor):
         if type(array) is Array:
             array.keep_shadow(shadow)
         return array
-
-    def _adopted(self, value: Any, given: _Given) -> Any:
-        """A result whose new arrays are those of the caller's library."""
-        if isinstance(value, tuple):
-            items = [self._adopted(item, given) for item in value]
-            return tuple(items) if type(value) is tuple else type(value)(*items)
-        is_new = type(value) is Array and not any(value is one for one in _flat(given.values))
-        return given.library.adopt(value) if is_new else value
 
     def _fail(self, failure: _Failure, given: _Given) -> Any:
         """Do what the native function's error asks for, as on the host."""
@@ -389,9 +382,36 @@ class DeviceExecutor(Executor):
     # Compilation
 
     def _remember(self, made: Specialization) -> None:
+        entry = None if self.depth else direct_entry(self, made)
+        if entry is not None:
+            self._direct[id(made)] = entry
         super()._remember(made)
         if isinstance(made.plan, NativePlan):
             made.direct = self._bind(made, _miss)
+
+    def _forget(self, stale: Specialization) -> None:
+        self._direct.pop(id(stale), None)
+        super()._forget(stale)
+
+    def _chain(self) -> None:
+        super()._chain()
+        self.host.chain()
+
+    def direct_calls(self, following: Callable[..., Any]) -> Callable[..., Any]:
+        self._direct_receivers = set()
+        for one in self.specializations:
+            entry = self._direct.get(id(one))
+            if entry is not None:
+                handler = self._direct_error_handler(one)
+                following = bind(
+                    entry.address, self.name, following, handler, owner=(entry, one.plan)
+                )
+                receiver = following.__self__  # type: ignore[attr-defined]
+                self._direct_receivers.add(id(receiver))
+        return following
+
+    def is_receiver(self, address: int) -> bool:
+        return address in self._direct_receivers or super().is_receiver(address)
 
     def _native_plan(
         self, typed: Graph, params: list[Param | None], guards: Sequence[CaptureGuard]
@@ -480,6 +500,20 @@ class DeviceExecutor(Executor):
             return _Failure(site, list((ctypes.c_int64 * site.payload).from_address(payload)))
 
         return handle
+
+    def _direct_error_handler(self, found: Specialization) -> Callable[..., Any]:
+        """What a direct call that could not finish leads to."""
+        handle = self._error_handler(found)
+        captures = [one for one in self.host.graph.captures if one.input is not None]
+
+        def failed(status: int, payload: int, *args: Any) -> Any:
+            failure = handle(status, payload)
+            try:
+                return self._fail(failure, _Given(self, (*args, *(one.read() for one in captures))))
+            except Exception as error:
+                raise for_user(error)  # noqa: B904  # it is the same one
+
+        return failed
 
     # Arguments
 

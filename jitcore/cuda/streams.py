@@ -8,11 +8,13 @@ from types import TracebackType
 from typing import Self
 
 from jitcore.codegen.cuda import driver
+from jitcore.codegen.cuda.calls import STREAMS
 from jitcore.cuda.pool import pool_of, scratch_pool_of
 
 __all__ = ["Event", "Stream", "current_stream", "synchronize"]
 
 _threads = threading.local()
+_lock = threading.Lock()
 
 
 class Stream:
@@ -54,6 +56,8 @@ class Stream:
         return 0, self.handle
 
     def __enter__(self) -> Self:
+        # Programs run their parts on the default stream in this way, too.
+        _count(1 if self.handle else 0)
         _stack().append(self)
         return self
 
@@ -64,6 +68,7 @@ class Stream:
         traceback: TracebackType | None,
     ) -> None:
         _stack().pop()
+        _count(-1 if self.handle else 0)
 
     def synchronize(self) -> None:
         """Wait until all work asked of the stream is done."""
@@ -78,6 +83,12 @@ class Stream:
             scratch_pool_of(self.device).forget(self.handle)
             self._driver.destroy_stream(self.handle)
             self.handle = 0
+
+
+def _count(change: int) -> None:
+    """Note for direct calls that another block works on a stream of its own, or has ended."""
+    with _lock:
+        STREAMS.value += change
 
 
 def _stack() -> list[Stream]:

@@ -16,7 +16,7 @@ class Reach(Enum):
     FALLS = "falls"
     """The block runs on."""
     RETURNED = "returned"
-    """The function has returned: only hidden variables are read from here on."""
+    """The function has returned, and no ``finally`` follows: only hidden variables are read."""
     RAISED = "raised"
     """An exception was raised: nothing is read."""
 

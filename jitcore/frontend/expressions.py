@@ -178,6 +178,9 @@ class Expressions(StaticItems):
         )[0]
 
     def _Compare(self, node: ast.Compare) -> Value:
+        is_known = self.is_element_name(node)
+        if is_known is not None:
+            return self.constant(is_known)
         return self._comparison_chain(self.emit(node.left), node, 0, as_condition=False)
 
     def _comparison_chain(

@@ -58,10 +58,7 @@ class _Liveness:
             case Simple():
                 return self._before_simple(statement.node, live)
             case Return():
-                # Of the user's variables none is read once the function has returned.
-                flags = frozenset(name for name in live if name.startswith("."))
-                value = self.reads(statement.value) if statement.value else frozenset()
-                return value | (flags - {RESULT})
+                return self._before_return(statement, live)
             case SetFlag():
                 return live - {statement.name}
             case Branch():
@@ -81,6 +78,13 @@ class _Liveness:
                 return (live - bound) | self.reads(statement.target)
             case Leave() | Reraise():
                 return live
+
+    def _before_return(self, statement: Return, live: Names) -> Names:
+        value = self.reads(statement.value) if statement.value else frozenset()
+        if statement.is_last:
+            # Of the user's variables none is read once the function has returned.
+            live = frozenset(name for name in live if name.startswith("."))
+        return value | (live - {RESULT})
 
     def _before_try(self, statement: Try, live: Names) -> Names:
         handled: Names = frozenset()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from jitcore.frontend.constants import is_constant, is_stable_module, unrecorded
-from jitcore.ir.classes import MISSING
+from jitcore.ir.classes import MISSING, class_captures
 from jitcore.ir.dataclass import dataclass
 from jitcore.markers import ignore
 
@@ -176,10 +177,40 @@ class Resolver:
         stable = base.stable or is_stable_module(base.value) or isinstance(base.value, np.ufunc)
         # A class method such as ``dict.fromkeys`` is another object each time, but does the same.
         stable = stable or _is_immutable(base.value)
+        held = None if stable else _held_by_class(base, name, value, read)
+        if held is not None:
+            return held
         namespace = vars(base.value) if isinstance(base.value, ModuleType) else None
         found = namespace if namespace is not None and name in namespace else None
         path = f"{base.path}.{name}"
         return Static(value, path, read, base.namespace, base, stable, found, name)
+
+
+def _held_by_class(base: Static, name: str, value: Any, read: Callable[[], Any]) -> Static | None:
+    """An attribute that a class, or one of its bases, holds just so; None of all others.
+
+    Compiled code finds it in the namespaces of the classes that are asked for it.
+    """
+    class_ = base.value
+    if not isinstance(class_, type) or not _is_plain_metaclass(type(class_), name):
+        return None
+    asked = tuple(
+        Static(one.value, one.path, one.read, id(one.container), base, False, one.container, name)
+        for one in class_captures(class_, name)
+    )
+    held = asked[-1].value if asked else MISSING
+    path = f"{base.path}.{name}"
+    if held is value:
+        return replace(asked[-1], path=path, read=read, also=asked[:-1])
+    if isinstance(held, staticmethod) and held.__func__ is value:
+        return Static(value, path, read, base.namespace, base, True, also=asked)
+    return None
+
+
+def _is_plain_metaclass(class_: type, name: str) -> bool:
+    """Whether the classes of a metaclass are asked for an attribute as all classes are."""
+    own = [one for one in class_.__mro__ if one not in (type, object)]
+    return not any(name in vars(one) or "__getattribute__" in vars(one) for one in own)
 
 
 def _is_immutable(value: object) -> bool:

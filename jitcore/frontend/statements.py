@@ -70,7 +70,8 @@ class Statements(Protected):
             case Return():
                 value = statement.value
                 self.bind(RESULT, self.emit(value) if value else self.constant(None))
-                self.environment.reach = Reach.RETURNED
+                if statement.is_last:
+                    self.environment.reach = Reach.RETURNED
             case SetFlag():
                 if statement.name in statement.live:
                     self.bind(statement.name, self.constant(statement.value))

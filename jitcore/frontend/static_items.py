@@ -43,6 +43,18 @@ class StaticItems(FunctionValues):
             return None
         return [name if is_mapping(static) else element for name, element in found]
 
+    def is_element_name(self, node: ast.Compare) -> bool | None:
+        """Whether a name is, or is not, one in a container of layers; None of all other tests."""
+        operator = node.ops[0]
+        if len(node.ops) > 1 or not isinstance(operator, ast.In | ast.NotIn):
+            return None
+        container = self.static(node.comparators[0])
+        found = None if container is None else self.elements(container)
+        known, name = self.known(node.left)
+        if container is None or found is None or not (known and is_mapping(container)):
+            return None
+        return any(one == name for one, _ in found) == isinstance(operator, ast.In)
+
     def _items_of_slice(self, node: ast.expr, index: ast.Slice) -> list[Item] | None:
         bounds = [index.lower, index.upper, index.step]
         known = [(True, None) if one is None else self.known(one) for one in bounds]

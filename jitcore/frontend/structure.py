@@ -66,9 +66,10 @@ class Simple(_Located):
 
 @dataclass(slots=True)
 class Return(_Located):
-    """Sets the result; the statements after it set flags."""
+    """Sets the result; the statements after it set flags, and a ``finally`` may follow."""
 
     value: ast.expr | None
+    is_last: bool = True
 
 
 @dataclass(slots=True)
@@ -236,6 +237,7 @@ class _Structurer:
         self.contexts = contexts
         self.loop_count = 0
         self.try_count = 0
+        self.final_count = 0
         self._flows: dict[int, _Flow] = {}
 
     def flow(self, statements: Sequence[ast.stmt]) -> _Flow:
@@ -333,7 +335,8 @@ class _Structurer:
         """The flags that ``return``, ``break`` and ``continue`` set."""
         if isinstance(node, ast.Return):
             flags = [f".go_on.{k}" for k in loops] + [f".inside.{k}" for k in loops] + [RUNNING]
-            first: list[Statement] = [Return(node, scope, node.value)]
+            is_last = not self.final_count
+            first: list[Statement] = [Return(node, scope, node.value, is_last)]
             return first + [SetFlag(node, scope, flag, False) for flag in flags]
         flags = [f".inside.{loops[-1]}"]
         if isinstance(node, ast.Break):
@@ -419,10 +422,12 @@ class _Structurer:
 
     def _finally(self, node: ast.Try, scope: str, loops: tuple[int, ...]) -> list[Statement]:
         """``try`` with all its parts."""
+        self.final_count += bool(node.finalbody)
         if node.handlers:
             inner = self._try(node, scope, loops)
         else:
             inner = self._inside(node.body, scope, loops)
+        self.final_count -= bool(node.finalbody)
         if not node.finalbody:
             return inner
         if self.flow(node.finalbody).exits:

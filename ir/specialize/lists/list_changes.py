@@ -30,9 +30,9 @@ from jitcore.ir.specialize.lists.list_parts import (
     store,
     widened,
 )
-from jitcore.ir.specialize.lists.listed_arrays import common_element, has_references
+from jitcore.ir.specialize.lists.listed_arrays import common_element, has_references, leaf_types
 from jitcore.ir.specialize.skeletons import FIRST_CAPACITY, ListsAreNotValues
-from jitcore.ir.types import BOOL, FLOAT, INT, NONE, TupleType
+from jitcore.ir.types import BOOL, FLOAT, INT, NONE, TupleType, Type, is_number
 
 __all__ = ["CHANGES", "found_in_list", "joined_lists", "new_list", "part_of"]
 
@@ -252,16 +252,33 @@ def _sort(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if is_list(state) and element_of(state) is None:
         return state
     state = _with_elements(worker, state)
-    if element_of(state) not in (INT, FLOAT, BOOL):
-        raise ListsAreNotValues(f"elements of type {element_of(state)} are sorted")
     is_descending = descending[0].constant_value if descending else False
     if not isinstance(is_descending, bool):
         raise ListsAreNotValues("an order that only a run tells")
-    (items,) = elements_as_arrays(worker, state)
-    if element_of(state) == FLOAT:
-        worker.define(list_functions.require_numbers, items)
-    worker.define(list_functions.sort, items, is_descending)
+    element, items = element_of(state), elements_as_arrays(worker, state)
+    assert element is not None
+    for type_, one in zip(leaf_types(element), items, strict=True):
+        if type_ not in (INT, FLOAT, BOOL) or _compares_itself(element):
+            raise ListsAreNotValues(f"elements of type {element} are sorted")
+        if type_ == FLOAT:
+            worker.define(list_functions.require_numbers, one)
+    if element in (INT, FLOAT, BOOL):
+        worker.define(list_functions.sort, items[0], is_descending, ())
+        return state
+    columns = worker.make_tuple(items)
+    places = worker.define(list_functions.sorted_places, columns, is_descending)
+    for one in items:
+        worker.define(list_functions.reordered, one, places)
     return state
+
+
+def _compares_itself(element: Type) -> bool:
+    """Whether there is a named tuple whose class says what is smaller."""
+    if not isinstance(element, TupleType):
+        return not is_number(element)
+    class_ = element.named or tuple
+    own = (class_.__eq__, class_.__lt__) != (tuple.__eq__, tuple.__lt__)
+    return own or any(map(_compares_itself, element.elements))
 
 
 def _sorted(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:

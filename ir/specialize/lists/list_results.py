@@ -14,9 +14,10 @@ After::
       %l : List[float] = prim::ListMake(%x, %n)
       return (%l)
 
-So does a list of tuples, with a column for each number in them (``prim::ListMakeRows``).  A list of
-elements that are known one by one becomes a tuple whose class is ``list``.  All this is done only
-where the function does nothing with a list but return it, perhaps in a tuple.
+So does a list of tuples, with a column for each number in them (``prim::ListMakeRows``); the entry
+makes named tuples of them where the list has such.  A list of elements that are known one by one
+becomes a tuple whose class is ``list``.  All this is done only where the function does nothing with
+a list but return it, perhaps in a tuple.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def list_results(graph: Graph) -> bool:
     changed = False
     for node in list(graph.block.nodes):
         if node.kind == "prim::Call" and _is_returned(node):
-            changed = _make(node) or _make_rows(node) or changed
+            changed = _make(node) or _make_rows(node) or _make_named(node) or changed
         elif node.kind == "prim::ListConstruct" and _is_returned(node, once=True):
             types = tuple(value.type for value in node.inputs)
             _replace(node, "prim::TupleConstruct", node.inputs, TupleType(types, list))
@@ -137,6 +138,21 @@ def _make_rows(call: Node) -> bool:
     for node in rows.read:
         if node is not call and not node.output.uses:
             node.destroy()
+    return True
+
+
+def _make_named(call: Node) -> bool:
+    """Make a list of named tuples, of the tuples with the same elements."""
+    if call.inputs[0].constant_value is not reference.named_rows:
+        return False
+    class_, rows = call.inputs[1].constant_value, call.inputs[2].node
+    if rows is None or rows.kind != "prim::Call" or not _make_rows(rows):
+        return False
+    made = call.inputs[2]
+    made.type = ListType(TupleType((), class_))
+    call.output.replace_all_uses_with(made)
+    _retype(made)
+    call.destroy()
     return True
 
 

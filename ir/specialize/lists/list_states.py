@@ -67,6 +67,8 @@ from jitcore.ir.specialize.skeletons import (
 from jitcore.ir.specialize.value_kinds import dtype_of_number
 from jitcore.ir.types import (
     ANY,
+    BOOL,
+    FLOAT,
     INT,
     NONE,
     REFERENCE,
@@ -202,7 +204,7 @@ def _write_back(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if element is not None:
         before = argument.type.element
         joined = element if before == ANY else common_element([before, element])
-        if joined is None or len(dtypes_of(joined)) > 1:
+        if joined not in (INT, FLOAT, BOOL) and (joined is None or not is_array(joined)):
             raise ListsAreNotValues("a list that gets other elements")
         (buffer,), length = parts_of(state)
         worker.block.append(
@@ -443,8 +445,12 @@ def python_list(worker: BranchBuilder, state: Value) -> Value:
 def _listed(worker: BranchBuilder, element: Type, arrays: Iterator[Value]) -> Node:
     """The call that makes a list of elements of a type, with an array for each number in them."""
     convert: Callable[..., Any] = reference.numbers_of
-    if isinstance(element, TupleType):
-        if element.named or not element.elements:
+    if isinstance(element, TupleType) and element.named:
+        convert = reference.named_rows
+        rows = _listed(worker, TupleType(element.elements), arrays)
+        operands = [worker.constant(element.named), rows.output]
+    elif isinstance(element, TupleType):
+        if not element.elements:
             raise ListsAreNotValues(f"a list of {element} as Python's")
         convert = reference.tuples_of
         operands = [_listed(worker, one, arrays).output for one in element.elements]

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _LISTS = frozenset({"prim::ListConstruct", "prim::ListArgument"})
-_READS = frozenset({"prim::getitem", "prim::len", "prim::bool", "prim::not_", "prim::For"})
+_READS = frozenset(f"prim::{name}" for name in ("getitem", "len", "bool", "not_", "For", "raises"))
 OF_ALL_ELEMENTS = frozenset(
     f"prim::{name}" for name in ("sum", "min", "max", "any", "all", "tuple")
 )

@@ -10,6 +10,7 @@ from typing import Any
 from jitcore.ir.classes import is_record_class
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.passes.inline import inline
+from jitcore.ir.specialize.caught_errors import with_branches_for_errors
 from jitcore.ir.specialize.lists.local_lists import with_local_lists
 from jitcore.ir.types import OpenFunction
 
@@ -64,7 +65,10 @@ class Methods:
         if function not in self._graphs:
             found = self._compile_function(function)
             has_inputs = found is not None and any(one.input for one in found.captures)
-            self._graphs[function] = None if has_inputs or found is None else _without_super(found)
+            if has_inputs or found is None:
+                self._graphs[function] = None
+            else:
+                self._graphs[function] = _without_super(with_branches_for_errors(found))
         return self._graphs[function]
 
 

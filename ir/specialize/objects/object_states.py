@@ -12,8 +12,9 @@ number.  Nothing may change such an object any more, nor those that it may be: t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Value
 from jitcore.ir.specialize.skeletons import (
     RecordsAreNotValues,

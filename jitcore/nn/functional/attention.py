@@ -70,7 +70,7 @@ def scaled_dot_product_attention(
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = np.matmul(query * factor, keys.swapaxes(-2, -1))
     if is_causal:
-        allowed = np.tri(query.shape[-2], key.shape[-2], dtype=np.bool)
+        allowed = np.tril(np.ones((query.shape[-2], key.shape[-2]), np.bool))
         scores = np.where(allowed, scores, query.dtype.type(-np.inf))
     elif attn_mask is not None and attn_mask.dtype == np.bool:
         scores = np.where(attn_mask, scores, query.dtype.type(-np.inf))

@@ -93,7 +93,7 @@ def _batch_statistics(
             "batch_norm: training needs more than one value for each channel, found input of "
             f"shape {input.shape}"
         )
-    axes = (0, *range(2, input.ndim))
+    axes = (0,) + tuple(range(2, input.ndim))  # noqa: RUF005  # compiled code has no starred tuple
     mean = np.mean(input, axis=axes)
     variance = np.var(input, axis=axes)
     if running_mean is not None:

@@ -1,0 +1,106 @@
+"""Direct entries of what was compiled for a device: calls that need no Python on their way.
+
+They stand in the chain of entries of the executor on the host, behind its own, and take calls with
+jitcore's own arrays (`jitcore.codegen.cuda.direct`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitcore.codegen.cuda.callbacks import has_direct
+from jitcore.codegen.cuda.direct import DirectEntry, Place, make_direct_entry
+from jitcore.codegen.entries.signature import (
+    ArrayParam,
+    ArrayResult,
+    ConstantParam,
+    ConstantResult,
+    InputResult,
+    Param,
+    Result,
+    ScalarParam,
+    ScalarResult,
+    TupleParam,
+    TupleResult,
+)
+from jitcore.cuda.array import Array
+from jitcore.cuda.compile import DeviceCode
+from jitcore.cuda.pool import Block, pool_of, scratch_pool_of
+from jitcore.cuda.results import new_array, with_replaced
+from jitcore.executor import Specialization, capture_guard, guards_of
+from jitcore.plans import NativePlan
+
+if TYPE_CHECKING:
+    from jitcore.cuda.executor import DeviceExecutor
+
+__all__ = ["direct_entry"]
+
+
+def direct_entry(executor: DeviceExecutor, found: Specialization) -> DirectEntry | None:
+    """The direct entry of a specialization; None where its calls need Python."""
+    plan = found.plan
+    captures = (*executor.host.graph.captures, *found.assumed)
+    if not isinstance(plan, NativePlan) or None in map(capture_guard, captures):
+        return None
+    if executor.host.replays or not _suits(plan):
+        return None
+    kernel, driver = plan.kernel, executor.driver
+    return make_direct_entry(
+        plan.signature,
+        kernel.module.address(kernel.lowered.function.name),
+        _place(executor.device),
+        (driver.context_address, driver.context(executor.device)),
+        name=kernel.name,
+        captures=(*executor.host.captures, *guards_of(found.assumed, found.code)),
+    )
+
+
+def _suits(plan: NativePlan) -> bool:
+    """Whether what a native function takes, gives and calls is simple."""
+    signature, kernel = plan.signature, plan.kernel
+    assert isinstance(kernel, DeviceCode)
+    return (
+        not (signature.writes or signature.element_writes or signature.draws_globally)
+        and all(map(_is_simple, signature.params))
+        and _is_plain(signature.result)
+        and all(map(_may_be_called, kernel.calls))
+    )
+
+
+_COUNTING = frozenset({"jc_cuda_decref", "jc_incref"})
+"""What counts references of arrays."""
+
+
+def _may_be_called(symbol: str) -> bool:
+    """Whether a function that native code calls runs no Python, or knows of direct calls."""
+    return has_direct(symbol) or symbol in _COUNTING or not symbol.startswith("jc_")
+
+
+def _is_simple(param: Param) -> bool:
+    if isinstance(param, TupleParam):
+        return all(map(_is_simple, param.elements))
+    return isinstance(param, ArrayParam | ScalarParam | ConstantParam)
+
+
+def _is_plain(result: Result) -> bool:
+    if isinstance(result, TupleResult):
+        return all(map(_is_plain, result.elements))
+    return isinstance(result, ArrayResult | ScalarResult | ConstantResult | InputResult)
+
+
+def _place(device: int) -> Place:
+    pool, scratch = pool_of(device), scratch_pool_of(device)
+
+    def take_back(address: int) -> None:
+        (pool if pool.has_lent(address) else scratch).take_back(address)
+
+    functions = (pool.take, pool.lend, scratch.lend, take_back)
+    make = functools.partial(new_array, device)
+
+    def adopt(value: Any) -> Any:
+        return make(value) if type(value) is np.ndarray else with_replaced(value, np.ndarray, make)
+
+    return Place(Array, Block, pool, functions, adopt)

@@ -1,0 +1,145 @@
+"""Which of two functions does the same calls sooner: they take some calls in turns.
+
+What a host program gains by its regions may be less than what it costs to get to them.  How much
+that is depends on the processor, on what Python's objects do and on the data, so it is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+__all__ = ["Trial", "Turns"]
+
+TIMED_CALLS = 16
+"""How many calls are timed."""
+
+SHORT = 5e-3
+"""Calls that take longer, in seconds, are left to compiled code."""
+
+MUCH_LONGER = 4
+"""How many times as long as those that were timed is a call that counts against Python."""
+
+ALLOWANCE = 1e-2
+"""How many seconds such calls may take beyond what the others have saved."""
+
+Function = Callable[..., Any]
+
+
+class Turns:
+    """The times of calls that two functions take in turns.
+
+    Parameters
+    ----------
+    compiled, plain : callable
+    """
+
+    __slots__ = ("_by_compiled", "_by_plain", "compiled", "plain")
+
+    def __init__(self, compiled: Function, plain: Function) -> None:
+        self.compiled, self.plain = compiled, plain
+        self._by_compiled: list[float] = []
+        self._by_plain: list[float] = []
+
+    def next(self) -> Function:
+        """The compiled function; the plain one, if that has taken less time so far.
+
+        A plain function that takes long is called once, and none where the compiled one does.
+        """
+        is_short = self._by_compiled and min(self._by_compiled) < SHORT
+        is_behind = sum(self._by_plain) <= sum(self._by_compiled)
+        return self.plain if is_short and is_behind else self.compiled
+
+    def note(self, called: Function, took: float) -> None:
+        """Note how many seconds one of them took for a call."""
+        (self._by_plain if called is self.plain else self._by_compiled).append(took)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether enough calls have been timed."""
+        return len(self._by_compiled) + len(self._by_plain) >= TIMED_CALLS
+
+    @property
+    def usual(self) -> float:
+        """The median of the seconds that the plain function took."""
+        return _median(self._by_plain)
+
+    @property
+    def saved(self) -> float:
+        """By how many seconds the plain function is sooner, as a rule; 0 where it is not."""
+        if not self._by_plain:
+            return 0.0
+        return max(_median(self._by_compiled) - _median(self._by_plain), 0.0)
+
+
+class Trial:
+    """A host program and the plain function, of which one takes the calls of an entry.
+
+    Where that is the plain function, it stays as long as calls that take much longer than those
+    that were timed, since there is more to do in them, do not cost what the others save.
+
+    Parameters
+    ----------
+    plain : callable
+        The plain function; takes the arguments, without what the program captures.
+    parameters : int
+        How many of the values that an entry passes on are arguments.
+    settled : callable
+        Called when another function takes the calls.
+
+    Attributes
+    ----------
+    is_plain : bool
+        Whether the plain function takes the calls now.
+    """
+
+    def __init__(self, plain: Function, parameters: int, settled: Callable[[], None]) -> None:
+        self.is_plain = False
+        self._plain: Function = lambda *values: plain(*values[:parameters])
+        self._settled = settled
+        self._is_over = False
+        self._turns: Turns | None = None
+        self._saved = ALLOWANCE
+        self._gain = self._usual = 0.0
+
+    def taker(self, program: Function) -> Function:
+        """What takes the calls of the entry, where the program is this one."""
+        if self._is_over:
+            return program
+        if self.is_plain:
+            return self._watched
+        self._turns = Turns(program, self._plain)
+        return self._in_turns
+
+    def _in_turns(self, *values: Any) -> Any:
+        turns = self._turns
+        assert turns is not None
+        called = turns.next()
+        begin = perf_counter()
+        try:
+            return called(*values)
+        finally:
+            turns.note(called, perf_counter() - begin)
+            if turns.is_over and not (self._is_over or self.is_plain):
+                self._gain = turns.saved
+                self.is_plain = self._gain > 0
+                self._usual = turns.usual if self.is_plain else 0.0
+                self._is_over = not self.is_plain
+                self._settled()
+
+    def _watched(self, *values: Any) -> Any:
+        begin = perf_counter()
+        try:
+            return self._plain(*values)
+        finally:
+            took = perf_counter() - begin
+            is_usual = took < MUCH_LONGER * self._usual
+            self._saved += self._gain if is_usual else -took
+            if self._saved < 0 and self.is_plain:
+                self.is_plain, self._is_over = False, True
+                self._settled()
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]

@@ -1,0 +1,118 @@
+"""Host programs and plain functions that take calls in turns: the faster one stays."""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+import sys
+
+import numpy as np
+import pytest
+
+from jitcore import ignore, is_scripting, script, trials
+from jitcore.host_entries import CALLS_BEFORE_ENTRY
+from jitcore.trials import ALLOWANCE, TIMED_CALLS
+
+SETTLED = CALLS_BEFORE_ENTRY + TIMED_CALLS
+
+
+class Clock:
+    """A clock that stands still but for what calls say they take."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.costs = {}
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(trials, "perf_counter", made)
+    return made
+
+
+@ignore
+def take_time(clock):
+    """Which of the two calls this, after the time that this one takes."""
+    kind = "plain" if sys._getframe(1).f_code is counted.__code__ else "program"
+    clock.now += clock.costs[kind]
+    return kind
+
+
+def counted(clock, counts, x):
+    counts["calls"] = counts.get("calls", 0) + 1
+    return take_time(clock), x * 2.0 + np.sqrt(np.abs(x))
+
+
+def called(scripted, clock, counts, times):
+    found = []
+    x = np.linspace(-1, 1, 50)
+    for _ in range(times):
+        kind, result = scripted(clock, counts, x)
+        np.testing.assert_array_equal(result, x * 2.0 + np.sqrt(np.abs(x)))
+        found.append(kind)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("by_program", "by_plain", "stays", "tried"),
+    [(1e-3, 1e-4, "plain", 14), (1e-4, 1e-3, "program", 2), (1e-2, 1e-3, "program", 0)],
+)
+def test_the_faster_one_stays(clock, by_program, by_plain, stays, tried):
+    clock.costs = {"program": by_program, "plain": by_plain}
+    scripted, counts = script(counted), dict[str, int]()
+    kinds = called(scripted, clock, counts, SETTLED)
+    assert set(kinds[:CALLS_BEFORE_ENTRY]) == {"program"}
+    assert kinds.count("plain") == tried
+    assert set(called(scripted, clock, counts, 20)) == {stays}
+    assert counts == {"calls": SETTLED + 20}
+    report = str(scripted.explain(clock, counts, np.ones(50)))
+    assert ("has done calls like this one sooner" in report) == (stays == "plain")
+
+
+def test_calls_that_take_much_longer_go_back_to_the_program(clock):
+    clock.costs = {"program": 1e-3, "plain": 1e-4}
+    scripted, counts = script(counted), dict[str, int]()
+    called(scripted, clock, counts, SETTLED)
+    clock.costs["plain"] = 0.7 * ALLOWANCE
+    assert called(scripted, clock, counts, 1) == ["plain"]
+    clock.costs["plain"] = 1e-4
+    saved = called(scripted, clock, counts, 4)
+    assert saved == ["plain"] * 4
+    clock.costs["plain"] = 0.7 * ALLOWANCE
+    kinds = called(scripted, clock, counts, 5)
+    assert kinds == ["plain"] + ["program"] * 4
+    clock.costs["plain"] = 1e-4
+    assert set(called(scripted, clock, counts, 100)) == {"program"}
+
+
+def asking(clock, counts, x):
+    counts["scripting"] = is_scripting()
+    return take_time(clock), x * 2.0 + np.sqrt(np.abs(x))
+
+
+def test_programs_that_ask_whether_they_are_compiled_stay(clock):
+    clock.costs = {"program": 1e-3, "plain": 1e-4}
+    scripted, counts = script(asking), dict[str, bool]()
+    called(scripted, clock, counts, SETTLED + 10)
+    assert counts == {"scripting": True}
+
+
+def doubled(x):
+    return x * 2.0
+
+
+compiled_double = script(doubled)
+
+
+def through_another(clock, counts, x):
+    counts["calls"] = counts.get("calls", 0) + 1
+    return take_time(clock), compiled_double(x) + np.sqrt(np.abs(x))
+
+
+def test_functions_that_are_compiled_with_the_program_need_not_be_compiled_again(clock):
+    clock.costs = {"program": 1e-3, "plain": 1e-4}
+    scripted, counts = script(through_another), dict[str, int]()
+    called(scripted, clock, counts, SETTLED + 10)
+    assert not compiled_double.specializations
