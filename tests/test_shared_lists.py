@@ -65,11 +65,18 @@ def kept_by_python(n):
     return rows, {"rows": rows}, str(rows[0])
 
 
-@pytest.mark.parametrize("function", [rows_of_two_types, caught, kept_by_python])
+@pytest.mark.parametrize("function", [rows_of_two_types, kept_by_python])
 def test_what_stays_python(function) -> None:
     scripted = script(function)
     assert outcome(scripted, (2,))[1] == outcome(function, (2,))[1]
     assert not is_native(scripted)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_errors_that_are_caught(count) -> None:
+    scripted = script(caught)
+    assert outcome(scripted, (count,)) == outcome(caught, (count,))
+    assert is_native(scripted)
 
 
 def written_first(x, i):
