@@ -94,19 +94,28 @@ def _check(contestants: dict[str, Callable[[], Any]]) -> None:
             np.testing.assert_allclose(one / scale, expected / scale, atol=2e-4)
 
 
+def _seconds(call: Callable[[], Any], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return time.perf_counter() - start
+
+
 def _times(contestants: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Microseconds a call, medians of turns.
+
+    The first calls of a turn are not timed: the threads of the one before still wait for work then,
+    each on a core of its own.
+    """
     counts = {}
     for name, call in contestants.items():
-        start = time.perf_counter()
-        call()
-        counts[name] = max(1, int(MIN_SECONDS / (time.perf_counter() - start)))
+        shortest = min(_seconds(call, 1) for _ in range(5))
+        counts[name] = max(1, int(MIN_SECONDS / shortest))
     rounds: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(ROUNDS):
         for name, call in contestants.items():
-            start = time.perf_counter()
-            for _ in range(counts[name]):
-                call()
-            rounds[name].append((time.perf_counter() - start) / counts[name] * 1e6)
+            _seconds(call, counts[name])
+            rounds[name].append(_seconds(call, counts[name]) / counts[name] * 1e6)
     return {name: statistics.median(times) for name, times in rounds.items()}
 
 
