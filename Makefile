@@ -1,4 +1,4 @@
-# Needs Python 3.11 or newer, make, and a C compiler for the tests of generated C.
+# Needs Python 3.11 or newer, and make.
 # Every target makes what it needs in .venv, once.
 
 PYTHON ?= python3

@@ -24,9 +24,10 @@ from jitcore.ir.dataclass import dataclass
 
 __all__ = ["ObjectCache", "StoredObject", "current", "default_directory"]
 
-_MAGIC: Final = b"jitcore1"
+_MAGIC: Final = b"jitcore2"
 _CHECKSUM: Final = 32
-_LENGTHS: Final = struct.Struct("<II")
+_COUNTS: Final = struct.Struct("<III")
+_LENGTH: Final = struct.Struct("<I")
 _SUFFIX: Final = ".object"
 _PLAN: Final = ".plan"
 _UNFINISHED: Final = ".part"
@@ -46,34 +47,42 @@ class StoredObject:
 
     Parameters
     ----------
-    object_code : bytes
-        A relocatable object file.
+    objects : tuple of bytes
+        Relocatable object files.
     symbols : tuple of str
-        What it defines for others.
+        What they define for others.
     required : tuple of str
-        The functions of this process that it calls.
+        The functions of this process that they call.
     """
 
-    object_code: bytes
+    objects: tuple[bytes, ...]
     symbols: tuple[str, ...]
     required: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
         """The contents of a file."""
         symbols, required = ("\n".join(names).encode() for names in (self.symbols, self.required))
-        lengths = _LENGTHS.pack(len(symbols), len(required))
-        return _checked(b"".join([lengths, symbols, required, self.object_code]))
+        counts = _COUNTS.pack(len(symbols), len(required), len(self.objects))
+        lengths = [_LENGTH.pack(len(one)) for one in self.objects]
+        return _checked(b"".join([counts, *lengths, symbols, required, *self.objects]))
 
     @staticmethod
     def from_bytes(contents: bytes) -> StoredObject | None:
         """What a file holds, or None where it is damaged."""
         rest = _unchecked(contents)
-        if rest is None or len(rest) < _LENGTHS.size:
+        if rest is None or len(rest) < _COUNTS.size:
             return None
-        symbols, required = _LENGTHS.unpack_from(rest)
-        start, middle = _LENGTHS.size, _LENGTHS.size + symbols
-        end = middle + required
-        return StoredObject(rest[end:], _names(rest[start:middle]), _names(rest[middle:end]))
+        *names, objects = _COUNTS.unpack_from(rest)
+        start = _COUNTS.size + objects * _LENGTH.size
+        if len(rest) < start:
+            return None
+        lengths = [one for (one,) in _LENGTH.iter_unpack(rest[_COUNTS.size : start])]
+        parts: list[bytes] = []
+        for length in (*names, *lengths):
+            parts.append(rest[start : start + length])
+            start += length
+        symbols, required, *found = parts
+        return StoredObject(tuple(found), _names(symbols), _names(required))
 
 
 def _checked(rest: bytes) -> bytes:

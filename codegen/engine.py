@@ -41,7 +41,7 @@ __all__ = [
     "has_feature",
     "library",
     "load_library",
-    "load_object",
+    "load_objects",
     "load_stored",
     "require_symbols",
     "vector_bits",
@@ -68,17 +68,21 @@ class Source:
     effort: Effort
     beside: tuple[tuple[str, Effort], ...] = ()
 
-    def module(self, name: str) -> Any:
-        """The module for this machine, each part optimized as far as that is asked for."""
+    def modules(self, name: str) -> list[tuple[Any, Any]]:
+        """The modules for this machine, and what makes machine code of each.
+
+        All parts are one, but those that are translated line by line beside others.
+        """
         context = llvm.create_context()
         module = _optimized(self.text, self.effort, name, context)
+        found = [(module, _machine_for(self.effort))]
         for text, effort in self.beside:
-            module.link_in(_optimized(text, effort, name, context))
-        return module
-
-    def machine(self) -> Any:
-        """What makes machine code of it."""
-        return _target_machine("none" if self.effort == "none" else "best")
+            part = _optimized(text, effort, name, context)
+            if effort == self.effort or effort != "none":
+                module.link_in(part)
+            else:
+                found.append((part, _machine_for(effort)))
+        return found
 
     def key(self) -> str:
         """A hash of all that the object code depends on."""
@@ -96,12 +100,12 @@ class CompiledModule:
     ----------
     name : str
         For messages and for the debugger.
-    object_code : bytes
-        A relocatable object file for this machine.
+    objects : tuple of bytes
+        Relocatable object files for this machine.
     symbols : tuple of str
-        The functions and global variables it defines for others.
+        The functions and global variables they define for others.
     required : tuple of str
-        The functions and variables of others that it refers to.
+        The functions and variables of others that they refer to.
     source : Source, optional
         What it was compiled from, where more than the object code is known.
     key : str, optional
@@ -111,19 +115,19 @@ class CompiledModule:
     def __init__(
         self,
         name: str,
-        object_code: bytes,
+        objects: tuple[bytes, ...],
         symbols: tuple[str, ...],
         required: tuple[str, ...] = (),
         source: Source | None = None,
         key: str | None = None,
     ) -> None:
         self.name = name
-        self.object_code = object_code
+        self.objects = objects
         self.symbols = symbols
         self._required = required
         self._source = source
         self._key = key
-        self._library = _link(name, object_code, symbols, required)
+        self._library = _link(name, objects, symbols, required)
 
     def __repr__(self) -> str:
         return f"<CompiledModule {self.name}: {', '.join(self.symbols)}>"
@@ -150,16 +154,16 @@ class CompiledModule:
     def llvm(self) -> str:
         """The optimized module as LLVM IR text."""
         with _LOCK:
-            return str(self._module())
+            return "\n".join(str(module) for module, _ in self._modules())
 
     @cached_property
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with _LOCK:
-            return str(self._known_source().machine().emit_assembly(self._module()))
+            return "\n".join(machine.emit_assembly(module) for module, machine in self._modules())
 
-    def _module(self) -> Any:
-        return self._known_source().module(self.name)
+    def _modules(self) -> list[tuple[Any, Any]]:
+        return self._known_source().modules(self.name)
 
     def _known_source(self) -> Source:
         if self._source is None:
@@ -186,7 +190,6 @@ def compile_module(
         What is optimized.
     beside : iterable of tuple of str, optional
         More texts of the module, with declarations of their own, and what is optimized in them.
-        Machine code is made of all of them in the same way.
 
     Raises
     ------
@@ -213,31 +216,40 @@ def _compile(source: Source, name: str) -> CompiledModule:
 
 def _loaded(stored: StoredObject, source: Source, name: str) -> CompiledModule:
     require_symbols(stored.required, name)
-    return CompiledModule(name, stored.object_code, stored.symbols, stored.required, source)
+    return CompiledModule(name, stored.objects, stored.symbols, stored.required, source)
 
 
 def _compiled(source: Source, name: str) -> StoredObject:
-    module = source.module(name)
+    modules = source.modules(name)
+    named = [
+        value for module, _ in modules for value in (*module.functions, *module.global_variables)
+    ]
     symbols = tuple(
         value.name
-        for value in (*module.functions, *module.global_variables)
+        for value in named
         if not value.is_declaration and value.linkage == llvm.Linkage.external
     )
+    wanted = (value.name for value in named if value.is_declaration)
     required = tuple(
-        value.name
-        for value in (*module.functions, *module.global_variables)
-        if value.is_declaration and not value.name.startswith("llvm.")
+        symbol
+        for symbol in dict.fromkeys(wanted)
+        if not symbol.startswith("llvm.") and symbol not in symbols
     )
     require_symbols(required, name)
-    return StoredObject(source.machine().emit_object(module), symbols, required)
+    objects = tuple(machine.emit_object(module) for module, machine in modules)
+    return StoredObject(objects, symbols, required)
 
 
-def load_object(
-    object_code: bytes, symbols: tuple[str, ...], required: tuple[str, ...] = (), *, name: str
+def load_objects(
+    objects: tuple[bytes, ...],
+    symbols: tuple[str, ...],
+    required: tuple[str, ...] = (),
+    *,
+    name: str,
 ) -> CompiledModule:
-    """Load what ``CompiledModule.object_code`` gave on a machine of the same identity."""
+    """Load what ``CompiledModule.objects`` gave on a machine of the same identity."""
     with _LOCK:
-        return CompiledModule(name, object_code, symbols, required)
+        return CompiledModule(name, objects, symbols, required)
 
 
 def load_stored(key: str, *, name: str) -> CompiledModule | None:
@@ -249,9 +261,7 @@ def load_stored(key: str, *, name: str) -> CompiledModule | None:
             return None
         try:
             require_symbols(stored.required, name)
-            return CompiledModule(
-                name, stored.object_code, stored.symbols, stored.required, key=key
-            )
+            return CompiledModule(name, stored.objects, stored.symbols, stored.required, key=key)
         except EngineError:
             return None
 
@@ -419,6 +429,10 @@ def _target_machine(code: Literal["none", "best"] = "best") -> Any:
     return _STATE[code]
 
 
+def _machine_for(effort: Effort) -> Any:
+    return _target_machine("none" if effort == "none" else "best")
+
+
 def _linker() -> Any:
     if "linker" not in _STATE:
         _target_machine()
@@ -480,12 +494,16 @@ def _run_passes(module: Any, machine: Any, effort: Effort) -> None:
     passes.detach()
 
 
-def _link(name: str, object_code: bytes, symbols: Sequence[str], required: Sequence[str]) -> Any:
+def _link(
+    name: str, objects: Sequence[bytes], symbols: Sequence[str], required: Sequence[str]
+) -> Any:
     """Load object code into the process; the result holds it there.
 
     To name all that it might refer to takes two thirds of the time.
     """
-    builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for one in objects:
+        builder.add_object_img(one)
     for symbol in symbols:
         builder.export_symbol(symbol)
     for symbol in required:

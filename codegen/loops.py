@@ -147,13 +147,15 @@ class Cast:
 class Load:
     """Element ``index`` (int64) after ``pointer``; ``root`` names the memory it lies in.
 
-    Accesses with different non-empty roots never overlap.
+    Accesses with different non-empty roots never overlap.  Where ``unit`` is not 0, ``index``
+    counts steps of so many bytes, which are less than an element.
     """
 
     pointer: Expr
     index: Expr
     dtype: str
     root: str = ""
+    unit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +190,13 @@ class Assign:
 
 @dataclass(slots=True)
 class Store:
+    """Write an element; its place is given as in ``Load``."""
+
     pointer: Expr
     index: Expr
     value: Expr
     root: str = ""
+    unit: int = 0
 
 
 @dataclass(slots=True)

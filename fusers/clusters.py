@@ -15,9 +15,9 @@ from jitcore.ir.alias import AliasAnalysis, Locations
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.may_raise import may_raise
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.types import Dim, is_ndarray
 
-__all__ = ["BlockClusters", "Cluster", "Decision", "inner_first", "is_array", "make_group"]
+__all__ = ["BlockClusters", "Cluster", "Decision", "inner_first", "make_group"]
 
 
 @dataclass(slots=True)
@@ -236,7 +236,7 @@ def make_group(block: Block, nodes: list[Node], kind: str) -> Node:
         for value in node.inputs:
             if value.node in inside or value in mapping:
                 continue
-            if value.constant is not None and not is_array(value):
+            if value.constant is not None and not is_ndarray(value.type):
                 copied = copy_node(value.constant, graph.block, mapping)
                 mapping[value] = copied.output
                 continue
@@ -298,8 +298,3 @@ def _views_beside(block: Block, nodes: list[Node]) -> list[Node]:
                 use.user.set_return(use.index, mapping[node.output])
     del block.nodes[len(block.nodes) - len(copies) :]
     return copies
-
-
-def is_array(value: Value) -> bool:
-    """Whether a value has elements in memory."""
-    return isinstance(value.type, TensorType) and not value.type.scalar

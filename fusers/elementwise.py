@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.graph import Node, Value
-from jitcore.ir.ops import TABLE
+from jitcore.ir.ops import is_elementwise
 from jitcore.ir.reference import IndexOperand, parse_index
 from jitcore.ir.running import is_running
 from jitcore.ir.types import Dim, TensorType
@@ -22,8 +22,6 @@ __all__ = [
     "Refusal",
     "counts",
     "goes_over_memory",
-    "is_cheap",
-    "is_elementwise",
     "is_lookup",
     "is_on_scalars",
     "iteration_dims",
@@ -38,18 +36,10 @@ PRODUCERS = frozenset({"np::full", "np::iota"})
 _NOT_COUNTED = frozenset({"np::cast", "np::full", "np::iota", "np::store", "np::view"})
 _ON_SCALARS = "it works on single numbers"
 
-_CHEAP = frozenset({"np::absolute", "np::add", "np::multiply", "np::negative", "np::subtract"})
-
 _COMPUTED_LOOKUPS = frozenset({"np::rolled", "np::narrow_product"})
 """They read at places that are known without looking."""
 
 Refusal = tuple[str, Callable[[Node], bool]]
-
-
-def is_elementwise(node: Node) -> bool:
-    """Whether each element of the result comes from the elements at the same place."""
-    op = TABLE.get(node.kind)
-    return op is not None and op.scalar is not None and bool(node.outputs)
 
 
 def is_lookup(node: Node) -> bool:
@@ -67,11 +57,6 @@ def is_lookup(node: Node) -> bool:
     )
     is_full = all(isinstance(part, IndexOperand) for part in parts) and len(parts) == base_rank
     return is_full and are_arrays
-
-
-def is_cheap(node: Node) -> bool:
-    """Whether an element takes less time to compute than to be written and read again."""
-    return node.kind in _CHEAP and is_elementwise(node)
 
 
 def iteration_dims(node: Node) -> tuple[Dim, ...] | None:

@@ -25,7 +25,7 @@ same arrays, where the rules allow it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from jitcore.fusers.clusters import (
@@ -33,7 +33,6 @@ from jitcore.fusers.clusters import (
     Cluster,
     Decision,
     inner_first,
-    is_array,
     make_group,
 )
 from jitcore.fusers.elementwise import (
@@ -41,18 +40,19 @@ from jitcore.fusers.elementwise import (
     REDUCTIONS,
     counts,
     goes_over_memory,
-    is_cheap,
-    is_elementwise,
     is_lookup,
     is_on_scalars,
     iteration_dims,
     refusal,
 )
-from jitcore.fusers.rows import fits_one_nest, is_respaced
+from jitcore.fusers.rows import fits_one_nest
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.disjoint import are_apart
-from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
+from jitcore.ir.ops import is_cheap, is_elementwise
 from jitcore.ir.running import is_running, keep_step
+from jitcore.ir.shapes import is_respaced
+from jitcore.ir.types import Dim, is_ndarray
 
 __all__ = ["MAX_NODES", "Decision", "fuse_groups"]
 
@@ -96,6 +96,7 @@ class _BlockFuser(BlockClusters):
         self.readers: dict[Value, list[Cluster]] = {}
         self.refused: dict[Node, str | None] = {}
         self.has_lookups = any(map(is_lookup, block.nodes))
+        self.recomputed: list[tuple[Node, list[Cluster]]] = []
 
     def plan(self) -> None:
         """Form clusters of nodes that can run together."""
@@ -112,6 +113,69 @@ class _BlockFuser(BlockClusters):
         if not self.on_device:
             for cluster in dict.fromkeys(self.cluster_of):
                 self._compute_where_spread(cluster)
+            self.recomputed = list(self._recomputed())
+
+    def _recomputed(self) -> Iterator[tuple[Node, list[Cluster]]]:
+        """What is cheap and read by groups beside its own, each of which then computes it."""
+        for node in self.block.nodes:
+            if not is_cheap(node) or not iteration_dims(node):
+                continue
+            own = self.cluster_of[self.order[node]]
+            readers = [
+                self.cluster_of[self.order[use.user]] if use.user in self.order else None
+                for use in node.output.uses
+            ]
+            apart = [one for one in dict.fromkeys(readers) if one is not own]
+            if len(apart) < len(readers) and apart and self._may_recompute(node, own, apart):
+                yield node, [one for one in apart if one is not None]
+
+    def _may_recompute(self, node: Node, own: Cluster, readers: Sequence[Cluster | None]) -> bool:
+        """Whether all readers compute elements of its shape, of operands that nobody writes to."""
+        dims, inside = iteration_dims(node), set(own.nodes)
+        bases = [base for value in node.inputs for base in self._bases(value)]
+        return (
+            all(one is not None and _computes_elements(one, dims) for one in readers)
+            and all(one is not None and self._is_group(one) for one in (own, *readers))
+            and not any(base.node in inside and base.constant is None for base in bases)
+            and not any(
+                map(
+                    self.analysis.has_writers,
+                    [*(one for one in bases if is_ndarray(one.type)), node.output],
+                )
+            )
+        )
+
+    def _bases(self, value: Value) -> Iterator[Value]:
+        """What a value is a view of, and what tells of which part."""
+        view = self._view(value)
+        if view is None:
+            yield value
+            return
+        for one in view.inputs:
+            yield from self._bases(one)
+
+    def _view(self, value: Value) -> Node | None:
+        is_view = value.node in self.order and value.node.kind == "np::view"
+        return value.node if is_view else None
+
+    def _recompute(self, node: Node, reader: Cluster) -> None:
+        """Compute in a group what it reads of another one."""
+        copies: list[Node] = []
+        mapping: dict[Value, Value] = {}
+
+        def copy(one: Node) -> None:
+            for view in filter(None, map(self._view, one.inputs)):
+                if view.output not in mapping:
+                    copy(view)
+            copies.append(copy_node(one, self.block, mapping))
+
+        copy(node)
+        del self.block.nodes[-len(copies) :]
+        inside = set(reader.nodes)
+        for use in list(node.output.uses):
+            if use.user in inside and isinstance(use.user, Node):
+                use.user.set_input(use.index, mapping[node.output])
+        reader.nodes = [*copies, *reader.nodes]
 
     def _compute_where_spread(self, cluster: Cluster) -> None:
         """Have one number for each row be computed in the loops over the rows that read it."""
@@ -143,7 +207,7 @@ class _BlockFuser(BlockClusters):
         )
 
     def _join_others(self, cluster: Cluster, node: Node) -> None:
-        arrays = list(dict.fromkeys(filter(is_array, node.inputs)))
+        arrays = list(dict.fromkeys(one for one in node.inputs if is_ndarray(one.type)))
         for candidate in self._candidates(node, arrays):
             if candidate is not cluster and self._may_merge(candidate, cluster):
                 cluster = self.merge(candidate, cluster)
@@ -219,7 +283,7 @@ class _BlockFuser(BlockClusters):
         return any(
             value is not target
             and value.node not in inside
-            and is_array(value)
+            and is_ndarray(value.type)
             and self._may_meet(value, target)
             for value in node.inputs
         )
@@ -234,6 +298,9 @@ class _BlockFuser(BlockClusters):
         """Write the block anew, clusters in an order that keeps all dependencies."""
         changed = False
         ordered = self.schedule()
+        for node, readers in self.recomputed:
+            for reader in readers:
+                self._recompute(node, reader)
         self.block.nodes = []
         for cluster in ordered:
             if self._is_group(cluster):
@@ -252,6 +319,14 @@ class _BlockFuser(BlockClusters):
             return False
         passes = sum(map(goes_over_memory, cluster.nodes))
         return passes >= MIN_NODES or sum(map(counts, cluster.nodes)) >= MIN_NODES
+
+
+def _computes_elements(cluster: Cluster, dims: tuple[Dim, ...] | None) -> bool:
+    """Whether a group computes and stores elements of one shape, and does no more."""
+    return all(
+        iteration_dims(node) == dims and (is_elementwise(node) or node.kind == "np::store")
+        for node in cluster.nodes
+    )
 
 
 def _is_product(node: Node) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitcore.ir.bfloat16 import is_bfloat16, is_stored
+from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.draws import is_draw
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.held_lists import HeldListType
 from jitcore.ir.ops import TABLE
+from jitcore.ir.structured import VoidType, has_native_type, is_structured
 from jitcore.ir.types import (
     BOOL,
     COMPLEX,
@@ -71,13 +72,13 @@ def is_native_type(type_: Type) -> bool:
         dtype = type_.dtype
         # Arrays of objects are buffers of lists of arrays.
         of_references = dtype == REFERENCE and type_.rank == 1
-        return type_.is_complete and dtype is not None and (is_stored(dtype) or of_references)
+        return has_native_type(type_) or (type_.is_complete and of_references)
     if isinstance(type_, TupleType | RecordType):
         return all(map(is_native_type, type_.elements))
     if isinstance(type_, UnionType):
         # The texts among them are constants.
         return all(one == STR or is_native_type(one) for one in type_.alternatives)
-    if isinstance(type_, KnownType | ObjectListType | HeldListType):
+    if isinstance(type_, KnownType | ObjectListType | HeldListType | VoidType):
         return True
     return type_ in _PLAIN or type_ in INTERNAL or type_ in GENERATORS.values()
 
@@ -97,6 +98,15 @@ def _has_foreign_type(node: Node) -> bool:
     return not all(
         is_native_type(value.type) or value.constant is not None for value in _values(node)
     )
+
+
+_RECORD_KINDS = frozenset({"np::view", "np::field", "np::record", "np::transpose", "prim::size"})
+
+
+def _has_records(node: Node) -> bool:
+    if node.kind in _RECORD_KINDS:
+        return False
+    return any(is_structured(value.type) for value in _values(node))
 
 
 def _reads_refused_constant(node: Node) -> bool:
@@ -122,6 +132,7 @@ REFUSALS: tuple[Refusal, ...] = (
         "a type is known only when the program runs, or is not a number or an array",
         _has_foreign_type,
     ),
+    ("of structured arrays, compiled code has only the fields", _has_records),
     ("it reads a constant that compiled code cannot hold", _reads_refused_constant),
     ("a variable may be one of several random generators", _chooses_generator),
     (

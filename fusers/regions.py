@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from jitcore.fusers.elementwise import is_elementwise
 from jitcore.fusers.native_nodes import (
     HOST_KINDS,
     INTERNAL,
@@ -22,9 +21,10 @@ from jitcore.fusers.native_nodes import (
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.draws import is_draw
 from jitcore.ir.effects import node_effects
-from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
+from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value, copy_node
 from jitcore.ir.may_raise import may_raise
-from jitcore.ir.ops import TABLE
+from jitcore.ir.nesting import enclosing
+from jitcore.ir.ops import TABLE, is_elementwise
 from jitcore.ir.types import ANY, NONE, SLICE, ListType, TensorType, TupleType
 
 __all__ = [
@@ -47,7 +47,6 @@ _ACCESSES = frozenset({"prim::getitem", "prim::setitem", "prim::GetAttr"})
 _OF_OBJECTS = frozenset({"prim::SetAttr", "prim::CallMethod"})
 """What is done with an object besides reading its attributes."""
 
-_LOOPS = frozenset({"prim::Loop", "prim::For"})
 _ITERABLES = frozenset(f"prim::{name}" for name in ("zip", "enumerate", "reversed", "range", "len"))
 _CONTAINERS = frozenset({"prim::DictConstruct", "prim::SetConstruct"})
 _PLUMBING = frozenset({"prim::TupleConstruct", "prim::Unpack"})
@@ -164,7 +163,7 @@ def takes_objects(graph: Graph) -> bool:
 
 
 def _weight(node: Node) -> float:
-    if node.kind in _LOOPS or node.kind.startswith("nn::"):
+    if node.kind in LOOPS or node.kind.startswith("nn::"):
         return 100.0
     if node.kind == "prim::If":
         return sum(_weight(inner) for block in node.blocks for inner in block.nodes)
@@ -212,7 +211,7 @@ def _is_view(node: Node) -> bool:
 
 
 def _works_on_arrays(node: Node) -> bool:
-    if node.kind in _LOOPS or node.kind.startswith("nn::"):
+    if node.kind in LOOPS or node.kind.startswith("nn::"):
         return True
     if _is_view(node):
         return False
@@ -488,9 +487,7 @@ def _packed(graph: Graph, values: list[Value]) -> Value:
 
 def is_inside(user: Node | Block, inside: set[Node]) -> bool:
     """Whether a user is one of these nodes, or lies in a block of one."""
-    node = user if isinstance(user, Node) else user.owner
-    while node is not None:
-        if node in inside:
-            return True
-        node = node.block.owner if node.block is not None else None
-    return False
+    if user in inside:
+        return True
+    block = user.block if isinstance(user, Node) else user
+    return any(one.owner in inside for one in enclosing(block))

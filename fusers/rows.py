@@ -22,14 +22,7 @@ from jitcore.ir.graph import Node, Value
 from jitcore.ir.shapes import known_dims
 from jitcore.ir.types import Dim
 
-__all__ = ["fits_one_nest", "is_respaced"]
-
-_SPACING = frozenset({":", "None", "0"})
-
-
-def is_respaced(node: Node) -> bool:
-    """Whether a view only adds axes of extent 1, or takes the first place of axes."""
-    return node.kind == "np::view" and set(node.attributes["index"].split(", ")) <= _SPACING
+__all__ = ["fits_one_nest"]
 
 
 def fits_one_nest(nodes: Sequence[Node]) -> bool:

@@ -14,7 +14,8 @@ from jitcore.ir.effects import Effects, is_array_view, is_immutable, is_plain_ar
 from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value
 from jitcore.ir.may_raise import may_raise
 from jitcore.ir.printer import print_node
-from jitcore.ir.types import OBJECT
+from jitcore.ir.structured import is_structured
+from jitcore.ir.types import OBJECT, TensorType
 
 __all__ = ["AliasAnalysis", "Location", "Locations"]
 
@@ -30,12 +31,15 @@ class Location:
         What may be kept in it, if it is a container.
     escapes : bool
         Code outside of the graph may know it.
+    field : str or None
+        The one field of structured arrays that it is.
     """
 
-    __slots__ = ("contents", "escapes", "label")
+    __slots__ = ("contents", "escapes", "field", "label")
 
-    def __init__(self, label: str, escapes: bool = False) -> None:
+    def __init__(self, label: str, escapes: bool = False, field: str | None = None) -> None:
         self.label = label
+        self.field = field
         self.contents: set[Location] = set()
         self.escapes = escapes
 
@@ -79,7 +83,7 @@ class AliasAnalysis:
         self._goes_back = any(map(_goes_back, graph.nodes()))
         self._distinct_inputs = distinct_inputs
         for value in graph.inputs:
-            self._point(value, {self._input_location(value)})
+            self._point(value, self._input_locations(value))
         while self._changed:
             self._changed = False
             self._walked: set[int] = {id(graph)}
@@ -227,13 +231,17 @@ class AliasAnalysis:
 
     # How the sets are found ---------------------------------------------------------------
 
-    def _input_location(self, value: Value) -> Location:
+    def _input_locations(self, value: Value) -> set[Location]:
         if not self._distinct_inputs:
-            return self.wildcard
+            return {self.wildcard}
+        if isinstance(value.type, TensorType) and is_structured(value.type):
+            assert value.type.dtype is not None
+            names = value.type.dtype.names or ()
+            return {Location(f"%{value.name}.{name}", True, name) for name in names}
         location = Location(f"%{value.name}", escapes=True)
         if not is_plain_array(value.type):
             location.contents.add(self.wildcard)
-        return location
+        return {location}
 
     def _point(self, value: Value, locations: Iterable[Location]) -> None:
         """Let a value point to these locations too."""
@@ -317,9 +325,7 @@ class AliasAnalysis:
         if effects.wildcard:
             for value in node.inputs:
                 self._escape(self._points.get(value, ()))
-        shared = self._points_of(node, effects.aliases)
-        if not is_array_view(node):
-            shared = _with_contents(shared)
+        shared = self._shared_by(node, effects)
         if effects.wildcard or _is_outside(node):
             shared.add(self.wildcard)
         for output in node.outputs:
@@ -334,6 +340,13 @@ class AliasAnalysis:
             self._keep(self._points.get(node.inputs[0], ()), stored)
         for location in self._points_of(node, effects.moves):
             self._keep(self._points.get(node.inputs[0], ()), set(location.contents))
+
+    def _shared_by(self, node: Node, effects: Effects) -> set[Location]:
+        """What the outputs may point to of what the inputs do."""
+        shared = self._points_of(node, effects.aliases)
+        if node.kind == "np::field":
+            return {one for one in shared if one.field in (None, node.attributes["name"])}
+        return shared if is_array_view(node) else _with_contents(shared)
 
     def _walk_body(self, node: Node, body: Graph) -> None:
         """A held graph is analyzed once, for all the nodes that hold it together."""

@@ -484,7 +484,9 @@ def _public_function(name: str) -> Callable[..., Any] | None:
     return found if callable(found) else None
 
 
-_ALWAYS_VIEWS = frozenset({"np::view", "np::transpose", "np::broadcast_to", "np::real"})
+_ALWAYS_VIEWS = frozenset(
+    f"np::{name}" for name in ("view", "transpose", "broadcast_to", "real", "field", "record")
+)
 
 
 def _is_ufunc(name: str) -> bool:

@@ -36,6 +36,7 @@ __all__ = [
     "delitem",
     "dict_construct",
     "empty",
+    "field",
     "from_int",
     "full",
     "gather",
@@ -50,6 +51,7 @@ __all__ = [
     "parse_index",
     "put_mask",
     "read_cell",
+    "record",
     "require",
     "reshape",
     "same",
@@ -149,6 +151,17 @@ def view(x: Array, *operands: int, index: str) -> Array:
     result = x[(*build_index(index, operands), Ellipsis)]
     assert isinstance(result, np.ndarray)
     return result
+
+
+def field(x: Array, *, name: str) -> Array:
+    """The view of one field of a structured array."""
+    found: Array = x[name]
+    return found
+
+
+def record(x: Array) -> Any:
+    """The record in a structured array without axes."""
+    return x[()]
 
 
 def item(x: Array) -> Any:
@@ -371,10 +384,13 @@ def read_cell(cell: CellType, name: str, is_own: bool) -> Any:
     raise NameError(unbound_message(name, is_own), name=name)
 
 
-def require(condition: Any, exception: str, message: str) -> None:
-    """Raise the built-in exception of this name where a condition does not hold."""
+def require(condition: Any, exception: str, message: str, *numbers: Any) -> None:
+    """Raise the built-in exception of this name where a condition does not hold.
+
+    The message has a ``{}`` for each of the ints that are given.
+    """
     if not condition:
-        raise getattr(builtins, exception)(message)
+        raise getattr(builtins, exception)(message.format(*numbers) if numbers else message)
 
 
 def require_shape(condition: Any, x: Any, *, message: str) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jitcore.ir.graph import Node, Value
-from jitcore.ir.types import Dim, TensorType
+from jitcore.ir.graph import Node
+from jitcore.ir.shapes import dims_of, known_dims
+from jitcore.ir.types import TensorType
 
 __all__ = ["is_running", "keep_step"]
 
@@ -45,18 +46,13 @@ def keep_step(nodes: Sequence[Node]) -> bool:
     return (
         len(found) <= _MOST_STEPS
         and all(map(_is_step, found))
-        and len(set(map(_dims, walked))) == 1
+        and len(set(map(known_dims, walked))) == 1
         and not any(value in made for node in found for value in node.inputs)
     )
 
 
 def _is_step(node: Node) -> bool:
     if node.kind in _REDUCTIONS:
-        rank = len(_dims(node.inputs[0]) or ())
+        rank = len(dims_of(node.inputs[0]))
         return tuple(node.attributes["axis"]) == (rank - 1,)
     return node.kind in _STEPS or is_running(node)
-
-
-def _dims(value: Value) -> tuple[Dim, ...] | None:
-    type_ = value.type
-    return type_.dims if isinstance(type_, TensorType) else None

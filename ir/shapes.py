@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from jitcore.ir.types import Dim, TensorType
 
 if TYPE_CHECKING:
-    from jitcore.ir.graph import Value
+    from jitcore.ir.graph import Node, Value
 
 __all__ = [
     "BroadcastError",
     "broadcast_dims",
     "dims_of",
+    "is_respaced",
     "known_dims",
     "normalize_axes",
     "normalize_axis",
@@ -29,6 +30,13 @@ def known_dims(value: Value) -> tuple[Dim, ...] | None:
 def dims_of(value: Value) -> tuple[Dim, ...]:
     """The extents of an array; none of a scalar, of what is no array, and of an unknown rank."""
     return known_dims(value) or ()
+
+
+def is_respaced(node: Node) -> bool:
+    """Whether a view only adds axes of extent 1, or takes the first place of axes."""
+    if node.kind != "np::view":
+        return False
+    return set(node.attributes["index"].split(", ")) <= {":", "None", "0"}
 
 
 class BroadcastError(ValueError):

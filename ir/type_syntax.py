@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import types as t
+from jitcore.ir.dtype_names import DTYPE_TEXT, dtype_by_name, parse_dtype
 from jitcore.ir.scanner import Scanner
+from jitcore.ir.structured import VoidType
 from jitcore.ir.types import DictType, Dim, ListType, TensorType, TupleType, Type, UnionType
 
 __all__ = ["NamedPlaceholder", "parse_type"]
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_DTYPE = re.compile(r"<([<>|=]?[A-Za-z]\d*(?:\[\w+\])?)>")
 _DIM = re.compile(r"[^\s,\[\]]+")
 _NUMBER = re.compile(r"-?\d+")
 # The last three exist only while a graph is specialized, and in its logs.
@@ -63,9 +64,14 @@ def parse_type(scanner: Scanner) -> Type:
     name = scanner.require(_NAME, "a type")[0]
     if name in _SIMPLE:
         return _SIMPLE[name]
+    if name == "Record":
+        (array,) = _parse_arguments(scanner, 1)
+        if not isinstance(array, TensorType) or array.dtype is None:
+            scanner.fail("the type of a structured array", start)
+        return VoidType(array.dtype)
     if name == "Array":
         return _parse_dims(scanner, _parse_dtype(scanner))
-    dtype = t.dtype_by_name(name)
+    dtype = dtype_by_name(name)
     if dtype is not None:
         return _parse_dims(scanner, dtype)
     if name == "Tuple":
@@ -88,9 +94,9 @@ def parse_type(scanner: Scanner) -> Type:
 def _parse_dtype(scanner: Scanner) -> np.dtype[Any]:
     scanner.skip()
     start = scanner.position
-    text = scanner.require(_DTYPE, "a dtype such as '<>f4>'")[1]
+    text = scanner.require(DTYPE_TEXT, "a dtype such as '<>f4>'")[1]
     try:
-        return np.dtype(text)
+        return parse_dtype(text)
     except TypeError:
         scanner.fail("a dtype that NumPy knows", start)
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jitcore.ir.dataclass import dataclass
+from jitcore.ir.dtype_names import dtype_name
 
 __all__ = [
     "ANY",
@@ -58,9 +59,8 @@ __all__ = [
     "Type",
     "UnionType",
     "array_type",
-    "dtype_by_name",
-    "dtype_name",
     "is_named_tuple",
+    "is_ndarray",
     "is_number",
     "is_scalar_tensor",
     "is_tracked",
@@ -114,40 +114,8 @@ GENERATORS: dict[type, PrimType] = {
 ANY = PrimType("Any")
 """A value nothing is known about until the program runs; only the host program touches it."""
 
-_DTYPE_NAMES = {
-    "bool": "Bool",
-    "int8": "Int8",
-    "int16": "Int16",
-    "int32": "Int32",
-    "int64": "Int64",
-    "uint8": "UInt8",
-    "uint16": "UInt16",
-    "uint32": "UInt32",
-    "uint64": "UInt64",
-    "float16": "Float16",
-    "float32": "Float32",
-    "float64": "Float64",
-    "bfloat16": "BFloat16",
-    "complex64": "Complex64",
-    "complex128": "Complex128",
-}
 SUPPORTED = "?bhilqBHILQefdFD"
 """Type characters of the dtypes that compiled code computes in."""
-_NUMBERS_BY_NAME = {text: name for name, text in _DTYPE_NAMES.items()}
-
-
-def dtype_by_name(text: str) -> np.dtype[Any] | None:
-    """The dtype with this name in the IR; None where there is none, or none in this process."""
-    name = _NUMBERS_BY_NAME.get(text)
-    is_known = name is not None and (name in np.sctypeDict or name == "bool")
-    return np.dtype(name) if is_known else None
-
-
-def dtype_name(dtype: np.dtype[Any]) -> str:
-    """The IR's name of a dtype: ``Float32`` for ``float32``, or ``Array<dtype.str>``."""
-    if dtype.isnative and dtype.name in _DTYPE_NAMES:
-        return _DTYPE_NAMES[dtype.name]
-    return f"Array<{dtype.str}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,6 +512,11 @@ def is_array(type_: Type | None) -> bool:
     if not isinstance(type_, TensorType) or type_.scalar or not type_.is_complete:
         return False
     return type_.dtype is not None and type_.dtype.char in SUPPORTED
+
+
+def is_ndarray(type_: Type | None) -> bool:
+    """Whether this is an array, of whatever dtype and rank, and no NumPy scalar."""
+    return isinstance(type_, TensorType) and not type_.scalar
 
 
 def is_scalar_tensor(type_: Type) -> bool:

@@ -33,8 +33,8 @@ from jitcore.ir.dataclass import dataclass
 from jitcore.ir.extent_inputs import extent_inputs
 from jitcore.ir.graph import Graph
 from jitcore.ir.passes.same_extents import renamed, same_extents
-from jitcore.ir.specialize.objects.objects import OBJECT_TYPES
 from jitcore.ir.specialize.specialize import LayerFunctions, specialize
+from jitcore.ir.specialize.value_kinds import OBJECT_TYPES
 from jitcore.ir.types import ANY, ListType, Type
 from jitcore.pipeline import (
     compile_host,

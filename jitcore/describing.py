@@ -27,6 +27,7 @@ from jitcore.signatures import (
     structure,
     with_parts,
     without_bfloat16,
+    without_structured,
 )
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ class Describer:
         functions that the program makes anew at each call.
         """
         given = describe_all(args, self.constants | self.extents if static else self.constants)
-        given = given if self._on_device else tuple(map(without_bfloat16, given))
+        refused = without_structured if self._on_device else without_bfloat16
+        given = tuple(map(refused, given))
         found = tuple(map(self._as_list, itertools.count(), given))
         if self._takes_objects:
             found = tuple(map(self._as_object, itertools.count(), found, args))

@@ -8,10 +8,10 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from jitcore.errors import Error
-from jitcore.front_end import compile_argument
 from jitcore.frontend.layers import HOOKS, is_users, script_state
 from jitcore.frozen_attributes import PRESERVED, Kept, all_attributes, method_graphs
 from jitcore.frozen_function import FrozenFunction
+from jitcore.function_graphs import compile_argument
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Constants, Graph

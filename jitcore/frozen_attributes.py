@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from jitcore.errors import Error
-from jitcore.front_end import compile_argument
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import final_graph, is_constant
 from jitcore.frontend.final_graphs import folded, of_layer
 from jitcore.frontend.layers import Frozen, layer_class, script_state
+from jitcore.function_graphs import compile_argument
 from jitcore.ir.effects import Effects, node_effects
 from jitcore.ir.graph import LOOPS, Graph, Node, Value
 from jitcore.ir.ops import TABLE, kind_of

@@ -7,7 +7,7 @@ code, and so do some tools that patch programs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from operator import attrgetter, is_
+from operator import attrgetter
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -43,7 +43,13 @@ class FunctionState:
 
     def holds(self) -> bool:
         """Whether the function is what it was."""
-        return all(map(is_, _parts_of(self.function), self.before))
+        code, defaults, keyword_defaults = self.before
+        function = self.function
+        return (
+            function.__code__ is code
+            and function.__defaults__ is defaults
+            and function.__kwdefaults__ is keyword_defaults
+        )
 
     def guards(self) -> Iterator[CaptureGuard]:
         """The compiled checks of that."""

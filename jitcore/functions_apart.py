@@ -16,18 +16,16 @@ from typing import Any
 from jitcore.errors import CompilationError
 from jitcore.frontend.callees import python_call
 from jitcore.frontend.constants import wrapped_function
-from jitcore.ir.graph import Graph, Node, SourceRange
+from jitcore.ir.graph import LOOPS, Graph, Node, SourceRange
 
 __all__ = ["compiled_apart", "functions_with", "loops_of", "with_functions_apart"]
 
 _CALL = "prim::CallFunction"
 
-_LOOPS = ("prim::Loop", "prim::For")
-
 
 def loops_of(graph: Graph) -> set[SourceRange]:
     """Where the loops are that a graph's own nodes have, and no region in it."""
-    return {node.source for node in graph.nodes() if node.kind in _LOOPS and node.source}
+    return {node.source for node in graph.nodes() if node.kind in LOOPS and node.source}
 
 
 def functions_with(

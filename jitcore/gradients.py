@@ -16,8 +16,8 @@ from jitcore import config
 from jitcore.argument_trees import LEAF, Tree, holds_containers, tree_of
 from jitcore.errors import CompilationError
 from jitcore.explain import Explanation
-from jitcore.front_end import compile_argument, graph_of
 from jitcore.frontend.constants import final_graph
+from jitcore.function_graphs import compile_argument, graph_of
 from jitcore.graph_function import GraphFunction
 from jitcore.ir import interpreter
 from jitcore.ir.dataclass import dataclass
@@ -439,7 +439,8 @@ def value_and_grad(
         an array of one without axes.
     argnums : int or tuple of int
         The parameters with respect to which it is differentiated: floats, arrays of floats, or
-        tuples of these.  A gradient has the dtype and the shape of its argument.
+        tuples, lists, dicts and NamedTuples of these.  A gradient has the form of its argument, and
+        its dtypes and shapes.
     has_aux : bool
         The function gives a pair: the value, and something that goes with it.
     numerics : {"strict", "contract"}, optional

@@ -112,7 +112,7 @@ def host_entry(
     if any(map(_is_too_general, params)):
         return None
     entry = make_host_entry(params, name=name, captures=guards, translate=for_user)
-    module = compile_module(entry.text, name=name, effort="code")
+    module = compile_module(entry.text, name=name, effort="none")
     entry.fill(module)
     return HostEntry(entry, module, params, is_known)
 

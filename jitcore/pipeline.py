@@ -33,6 +33,7 @@ from jitcore.codegen.loop_passes.merged_nests import merge_nests
 from jitcore.codegen.loop_passes.outline import outline
 from jitcore.codegen.loop_passes.range_cuts import cut_ranges
 from jitcore.codegen.loop_passes.row_turns import let_rows_take_turns
+from jitcore.codegen.loop_passes.shared_divisors import share_divisors
 from jitcore.codegen.loop_passes.streaming import stream_results
 from jitcore.codegen.loop_passes.traversal import has_loops
 from jitcore.codegen.lower import Lowered, NotNative, UnknownOrder, lower
@@ -51,7 +52,7 @@ from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.equal_extents import join_equal_extents
 from jitcore.ir.passes.whole_views import use_whole_arrays
-from jitcore.ir.specialize.lists.list_results import list_results
+from jitcore.ir.specialize.specialize import list_results
 from jitcore.plans import HostPlan, Kernel, NativePlan
 from jitcore.strict import check_strict_fusion
 
@@ -120,6 +121,7 @@ def compile_native(
         run_where(fused, "loop_products.multiply_before_loops", "np::matmul")
         run_where(fused, "summed_products.sum_computed_products", "np::matmul")
     join_equal_extents(fused)
+    run_where(fused, "spread_scalars.use_spread_scalars", "np::broadcast_to")
     run_where(fused, "whole_powers.multiply_whole_powers", "np::power")
     use_whole_arrays(fused)
     run_where(fused, "common_reshapes.read_stored_values", "np::empty")
@@ -292,10 +294,13 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         function = add_by_lanes(cut_ranges(function))
         function = stream_results(function, largest_cache())
         function = let_rows_take_turns(function)
-        parts = print_parts(outline(function), contract, vector_bits())
+        function = share_divisors(function, vector_bits())
+        # To compile them takes the GIL, and other threads must not run before the call is done.
+        starts_late = entry.releases_gil
+        parts = print_parts(outline(function), contract, vector_bits(), starts_late=starts_late)
     (text, effort), *beside = parts
     if has_loops(lowered.function.body):
-        beside.append((print_declaration(lowered.function) + entry.text, "code"))
+        beside.append((print_declaration(lowered.function) + entry.text, "none"))
     else:
         # LLVM copies the function into its entry.
         declared = [one for symbol, one in entry.declarations.items() if f"@{symbol}(" not in text]

@@ -17,7 +17,7 @@ from jitcore.fusers.elementwise import iteration_dims
 from jitcore.ir.draws import is_draw
 from jitcore.ir.graph import Graph, Node, SourceRange, Value
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import TensorType
+from jitcore.ir.types import TensorType, is_ndarray
 from jitcore.plans import HostPlan, NativePlan
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _meets_scalar(cast: Node) -> bool:
         for value in user.inputs
         if value is not cast.output
     ]
-    return bool(others) and not any(_is_array(value.type) for value in others)
+    return bool(others) and not any(is_ndarray(value.type) for value in others)
 
 
 def _why_native(node: Node, reasons: dict[tuple[str, str], str | None]) -> str:
@@ -259,7 +259,7 @@ def _why_native(node: Node, reasons: dict[tuple[str, str], str | None]) -> str:
     op = TABLE.get(node.kind)
     if op is not None and op.view and not op.writes:
         return _VIEW
-    arrays = [value for value in (*node.inputs, *node.outputs) if _is_array(value.type)]
+    arrays = [value for value in (*node.inputs, *node.outputs) if is_ndarray(value.type)]
     if not arrays or node.kind == "np::item":
         return _NUMBER
     return reasons.get((node.kind, str(node.source or ""))) or "it has a loop of its own"
@@ -334,10 +334,6 @@ def _extents(node: Node) -> str:
     return " x ".join(map(str, dims)) if dims else "single"
 
 
-def _is_array(type_: Any) -> bool:
-    return isinstance(type_, TensorType) and not type_.scalar
-
-
 def unfused_bytes(graph: Graph) -> int | None:
     """What the operations of a typed graph move if each reads and writes its arrays by itself.
 
@@ -362,7 +358,7 @@ def unfused_bytes(graph: Graph) -> int | None:
 
 
 def _bytes_of(type_: Any) -> int | None:
-    if not _is_array(type_):
+    if not is_ndarray(type_):
         return 0
     if type_.dtype is None or type_.dims is None:
         return None

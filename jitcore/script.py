@@ -20,10 +20,10 @@ from jitcore.errors import CompilationError
 from jitcore.executor import Executor, Specialization, capture_guard, guards_of
 from jitcore.explain import Explanation, compiled_form, explain_call
 from jitcore.forms import Form, calls, run_watched
-from jitcore.front_end import compile_argument, graph_of
 from jitcore.frontend.constants import is_layer, saved_program
 from jitcore.frontend.reached import is_in_class
-from jitcore.function_states import states_of
+from jitcore.function_graphs import compile_argument, graph_of
+from jitcore.function_states import FunctionState, states_of
 from jitcore.grouped import grouped_graph
 from jitcore.ir.graph import Graph
 from jitcore.markers import ScriptIfTracing
@@ -153,7 +153,7 @@ class ScriptFunction:
         call: Any = self._executor.entry if is_direct else ScriptFunction.__call__
         if self._form.is_recursive:
             # Looking at the arguments again at each level would cost more than compiled code saves.
-            call = staticmethod(self.__wrapped_function__)
+            call = import_module("jitcore.recursion").own_call(self.__wrapped_function__, self)
         setattr(type(self), "__call__", call)  # noqa: B010  # mypy takes it for a method
 
     def _build(self) -> Graph:
@@ -305,7 +305,7 @@ class ScriptFunction:
 
     def _ordered(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         """The parameters in order, defaults filled in."""
-        if not all(one.holds() for one in self._own_state):
+        if not all(map(FunctionState.holds, self._own_state)):
             # Its parameters may be others now.
             self._read_signature()
             self._reset()
@@ -313,9 +313,10 @@ class ScriptFunction:
 
     @speaks_for_python
     def _bound(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-        with contextlib.suppress(TypeError):
+        try:
             return self._bind(*args, **keywords)
-        # Python has its own words for what is wrong.
+        except TypeError:
+            pass  # Python has its own words for what is wrong
         self.__wrapped_function__(*args, **keywords)
         raise TypeError(f"the arguments do not fit {self.__name__}{self._signature}")
 

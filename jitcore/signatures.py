@@ -35,6 +35,7 @@ from jitcore.frontend.constants import final_graph, wrapped_function
 from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.classes import class_attribute, has_default, has_plain_attributes, is_definition
 from jitcore.ir.dataclass import dataclass
+from jitcore.ir.structured import alignment, is_structured_dtype
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -72,6 +73,7 @@ __all__ = [
     "type_and_param",
     "with_parts",
     "without_bfloat16",
+    "without_structured",
 ]
 
 Description = tuple[Any, ...]
@@ -151,7 +153,8 @@ def _describe_list(value: list[Any]) -> Description:
 def _kind_of_arrays(first: np.ndarray[Any, Any]) -> tuple[Any, ...] | None:
     """The kind of a list of arrays, which differ in extents at most."""
     one = _describe_array(first)
-    return ("arrays", one[1], first.ndim) if one[0] == "array" and one[3] == "C" else None
+    is_plain = one[0] == "array" and one[3] == "C" and not is_structured_dtype(one[1])
+    return ("arrays", one[1], first.ndim) if is_plain else None
 
 
 def _kind_of_rows(value: list[Any]) -> tuple[Any, ...] | None:
@@ -206,7 +209,7 @@ def _is_native(dtype: np.dtype[Any]) -> bool:
 
 def _describe_array(array: np.ndarray[Any, Any]) -> Description:
     flags, dtype = array.flags, _ARRAY_DTYPES.get(array.dtype)
-    if dtype is None and is_bfloat16(array.dtype):
+    if dtype is None and (is_bfloat16(array.dtype) or _is_array_of_records(array)):
         dtype = array.dtype
     if dtype is None or array.ndim > MAX_RANK or not flags.aligned:
         return _FOREIGN
@@ -220,6 +223,21 @@ def _describe_array(array: np.ndarray[Any, Any]) -> Description:
     elif array.ndim > 1:
         layout = axis_order(array.shape, array.strides)
     return ("array", dtype, array.shape, layout)
+
+
+def _is_array_of_records(array: np.ndarray[Any, Any]) -> bool:
+    """Whether this is a structured array whose fields lie as compiled code needs them."""
+    if not is_structured_dtype(array.dtype):
+        return False
+    address: int = array.ctypes.data
+    return address % alignment(array.dtype) == 0
+
+
+def without_structured(description: Description) -> Description:
+    """A description in which structured arrays, which devices have no code for, are unknown."""
+    if description[0] == "array" and is_structured_dtype(description[1]):
+        return _FOREIGN
+    return with_parts(description, without_structured)
 
 
 def without_bfloat16(description: Description) -> Description:

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from jitcore.errors import Error
-from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.graph import Graph, Node
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import TensorType
+from jitcore.ir.types import is_ndarray
 
 if TYPE_CHECKING:
     from jitcore.fusers.groups import Decision
@@ -95,8 +95,4 @@ def _is_operator(node: Node) -> bool:
     op = TABLE.get(node.kind)
     if op is None or op.view or not node.kind.startswith("np::"):
         return False
-    return any(_is_array(value) for value in [*node.inputs, *node.outputs])
-
-
-def _is_array(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and not value.type.scalar
+    return any(is_ndarray(value.type) for value in [*node.inputs, *node.outputs])

@@ -95,14 +95,18 @@ class Torch(ModuleType):
     def is_grad_enabled(self) -> bool:
         return True
 
-    def empty(self, shape: Any, *, dtype: str, device: str) -> TorchTensor:
-        number = int(device.partition(":")[2])
+    def device(self, kind: str, number: int) -> Any:
+        assert kind == "cuda"
+        return SimpleNamespace(index=number)
+
+    def empty(self, shape: Any, *, dtype: str, device: Any) -> TorchTensor:
+        number = device.index
         return TorchTensor(cuda.empty(shape, dtype.removeprefix("torch."), device_number=number))
 
-    def empty_strided(self, shape: Any, steps: Any, *, dtype: str, device: str) -> TorchTensor:
+    def empty_strided(self, shape: Any, steps: Any, *, dtype: str, device: Any) -> TorchTensor:
         kind = np.dtype(dtype.removeprefix("torch."))
         strides = tuple(step * kind.itemsize for step in steps)
-        number = int(device.partition(":")[2])
+        number = device.index
         return TorchTensor(cuda.empty(shape, kind, strides=strides, device_number=number))
 
     def as_tensor(self, value: cuda.Array, *, device: str) -> TorchTensor:
@@ -131,12 +135,8 @@ class CupyArray(_Wrapped):
         return self.held.dtype
 
     @property
-    def device(self) -> Any:
-        return SimpleNamespace(id=self.held.device_number)
-
-    @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self.held.address)
+        return SimpleNamespace(ptr=self.held.address, device_id=self.held.device_number)
 
     def view(self, dtype: np.dtype[Any]) -> CupyArray:
         held = self.held

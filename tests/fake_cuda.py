@@ -341,7 +341,7 @@ class FakeDriver:
     # Memory
 
     def allocate(self, size: int, stream: int = 0) -> int:
-        if sum(one.size for one in self._memories.values()) + size > self.memory_bytes:
+        if sum(one.size for one in list(self._memories.values())) + size > self.memory_bytes:
             raise DriverError(f"CUDA error 2 while allocating {size} bytes", _OUT_OF_MEMORY)
         pages = -(-max(1, size) // mmap.PAGESIZE) * mmap.PAGESIZE
         file = os.memfd_create("device memory")
@@ -391,7 +391,7 @@ class FakeDriver:
             self._do(lambda: _fill(place, byte, size), stream)
 
     def memory_info(self) -> tuple[int, int]:
-        used = sum(one.size for one in self._memories.values())
+        used = sum(one.size for one in list(self._memories.values()))
         return self.memory_bytes - used, self.memory_bytes
 
     # Streams, events and graphs

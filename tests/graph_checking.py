@@ -15,6 +15,7 @@ from jitcore.ir import interpreter
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import kind_of
 from jitcore.ir.specialize.specialize import specialize
+from jitcore.ir.structured import VoidType
 from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type, UnionType
 from jitcore.ir.verifier import verify
 from jitcore.signatures import describe, type_and_param
@@ -128,6 +129,8 @@ def _has_type(held: Any, type_: Type, symbols: dict[str, int]) -> bool:
         return isinstance(held, dict)
     if isinstance(type_, UnionType):
         return any(_has_type(held, one, symbols) for one in type_.alternatives)
+    if isinstance(type_, VoidType):
+        return isinstance(held, np.void) and held.dtype == type_.dtype
     assert isinstance(type_, PrimType)
     expected = _PYTHON_TYPES.get(type_.name)
     return expected is None or type(held) is expected

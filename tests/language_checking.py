@@ -17,7 +17,16 @@ import numpy as np
 import jitcore
 from jitcore.pipeline import NativePlan
 
-__all__ = ["Program", "Table", "assert_like_python", "observed", "place_of", "programs_in"]
+__all__ = [
+    "Program",
+    "Table",
+    "assert_like_python",
+    "check_calls",
+    "is_native",
+    "observed",
+    "place_of",
+    "programs_in",
+]
 
 _ATOMS = (
     type,
@@ -95,6 +104,23 @@ def assert_like_python(program: Program) -> Any:
             actual = observed(scripted, args)
             assert actual == expected, f"{program}{args!r}:\n{actual}\nexpected\n{expected}"
     return scripted
+
+
+def check_calls(
+    function: Callable[..., Any], *calls: tuple[Any, ...], native: bool = True
+) -> jitcore.ScriptFunction:
+    """Compare all calls with Python; the first decides whether compiled code takes them."""
+    scripted = jitcore.script(function)
+    for number, args in enumerate(calls):
+        assert observed(scripted, args) == observed(function, args), args
+        if number == 0:
+            assert is_native(scripted) == native
+    return scripted
+
+
+def is_native(scripted: jitcore.ScriptFunction) -> bool:
+    """Whether the specialization that was made last is native from end to end."""
+    return isinstance(scripted.specializations[-1].plan, NativePlan)
 
 
 def place_of(scripted: jitcore.ScriptFunction) -> str:

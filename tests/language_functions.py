@@ -303,6 +303,23 @@ def math_errors(a):
     return math.sqrt(a)
 
 
+RECORDS = np.array([(1, 2.5, True), (7, -1, False)] * 3, [("n", "i4"), ("x", "f8"), ("on", "?")])
+
+
+def moves_records(records, step):
+    total = 0.0
+    for one in records:
+        if one["on"]:
+            one["x"] += step * one["n"]
+        total += one["x"]
+    records["n"] *= 2
+    return total, records["x"] - records[0]["x"]
+
+
+def sorts_records(records):
+    return np.sort(records, order="x"), records[1]
+
+
 def attributes_of_objects(x):
     return x.shape, x.ndim, x.size, x.dtype, x.T.shape, x.itemsize, x.flags.c_contiguous
 
@@ -434,6 +451,10 @@ PROGRAMS: Table = {
     ],
     "`hasattr`, `getattr`": [(has_and_get_attributes, [(X, "size"), (X, "zz")])],
     "attributes of arrays": [(attributes_of_objects, [(X,), (np.zeros((2, 3), "f4"),)])],
+    "structured arrays": [
+        (moves_records, [(RECORDS, 0.5), (RECORDS[::2], 2)]),
+        (sorts_records, [(RECORDS,)]),
+    ],
     "`ignore`": [(calls_ignored, [(X,)])],
     "`unused`": [(calls_unused, [(X, False)])],
     "`export`": [(calls_exported, [(X,)])],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from op_samples import OpInfo, row
 from sample_arrays import DTYPES
 
@@ -69,6 +70,16 @@ def _basic_rows() -> Iterator[OpInfo]:
     )
     yield row("np::view", "x[1:]", "x[i]", "x[:, -1]", "x[::2, ::-1].T", layouts=True)
     yield row("np::item", "x[0, 0]", "v[i]", "x.item(0)", "s.item()", dtypes=DTYPES)
+    yield from _records_rows()
+
+
+def _records_rows() -> Iterator[OpInfo]:
+    packed = np.array([(3, 1), (2.5, -7)], [("a", "f8"), ("n", "i4")])
+    fields = [("a", "f4"), ("n", "i4"), ("b", "f4", 2)]
+    aligned = np.array([(3, 1, [2, 5]), (2.5, -7, [1, 0])], fields)
+    numbers = ((packed,), (aligned,))
+    yield row("np::field", 'r["a"] * 2', 'r["n"][1:]', 'r[1]["a"]', numbers=numbers)
+    yield row("np::record", "r[1]", 'r[-1]["n"] + 1', "r[5]", numbers=numbers)
 
 
 def _advanced_rows() -> Iterator[OpInfo]:

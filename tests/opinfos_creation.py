@@ -153,6 +153,34 @@ def _ranges_rows() -> Iterator[OpInfo]:
         numbers=_SIZES,
     )
     yield row(
+        "np::unravel_index",
+        "np.unravel_index(i, (3, 4))",
+        "np.unravel_index(np.int8(i), (2, 1, 3))",
+        "np.unravel_index(i, [4])",
+        "np.unravel_index(i, (0, 2))",
+        "np.unravel_index(i, (2, -3))",
+        "np.unravel_index(i, ())",
+        "np.unravel_index(i, 4)",
+        "np.unravel_index(i, (3, 4), order='F')",
+        "np.unravel_index(np.full(2, i), (3, 4))",
+        "np.unravel_index(float(i), (3, 4))",
+        "z = np.zeros(2)\nz[0] = 1\nj, k = np.unravel_index(5 * i, (3, 4))\nz[1] = j\nreturn z, k",
+        numbers=_SIZES,
+    )
+    yield row(
+        "np::ravel_multi_index",
+        "np.ravel_multi_index((i, 2), (4, 5))",
+        "np.ravel_multi_index((np.int16(2), i, 0), (3, 4, 2))",
+        "np.ravel_multi_index([i], [4])",
+        "np.ravel_multi_index((i, 2, 1), (4, 5))",
+        "np.ravel_multi_index((0, 1), (i, 2))",
+        "np.ravel_multi_index((0, 1), (2, i))",
+        "np.ravel_multi_index((i, 7), (4, 5), mode='clip')",
+        "np.ravel_multi_index((np.full(2, i), 1), (4, 5))",
+        "np.ravel_multi_index((), ())",
+        numbers=_SIZES,
+    )
+    yield row(
         "prim::getitem",
         "np.mgrid[0:i]",
         "np.mgrid[1:i:2]",

@@ -63,7 +63,9 @@ def searching_rows() -> Iterator[OpInfo]:
     yield row(
         "np::digitize", "np.digitize(x, [0, 1, 3])", "np.digitize(x, np.array([2.5, 1, 1, -7]))",
         "np.digitize(v, [1, 0, 1])", "np.digitize(x, [1, 1], right=True)", "np.digitize(x, v)",
-        "np.digitize(x, v[:1])", "np.digitize(x, v[:0])", "np.digitize(s, [1, 2])", **every,
+        "np.digitize(x, v[:1])", "np.digitize(x, v[:0])", "np.digitize(s, [1, 2])",
+        "np.digitize(a, v)", "np.digitize(2, [3, 2.5, 1], right=True)", "np.digitize(i, [])",
+        **every,
     )  # fmt: skip
     yield row(
         "np::bincount", "np.bincount(abs(x[0]) % 7)", "np.bincount(places % 3, w)",

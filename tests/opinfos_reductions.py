@@ -50,6 +50,8 @@ def _sums_rows() -> Iterator[OpInfo]:
             f"np.{name}(x, initial=1000)",
             f"np.{name}(s)",
             f"np.{name}([s, t])",
+            f"np.{name}((a, s))",
+            f"np.{name}([[s, 1], [a, t]], axis=0)",
             f"np.{name}(x, axis=())",
         )
         yield row(f"np::{name}", *texts, reduction=True, **_WIDE)

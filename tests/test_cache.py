@@ -21,7 +21,7 @@ from jitcore.codegen import engine
 from jitcore.codegen.cache import ObjectCache, StoredObject, current, default_directory
 
 UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-MODULE = StoredObject(b"\x7fELF\0code", ("f", "table"), ("malloc",))
+MODULE = StoredObject((b"\x7fELF\0code", b"more"), ("f", "table"), ("malloc",))
 KEY = "ab" * 32
 
 
@@ -59,7 +59,7 @@ def added(number: int, name: str = "m") -> int:
 
 
 def test_files_keep_what_they_are_given() -> None:
-    for module in (MODULE, StoredObject(b"", (), ())):
+    for module in (MODULE, StoredObject((), (), ())):
         assert StoredObject.from_bytes(module.to_bytes()) == module
 
 
@@ -160,9 +160,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-7]),
     "changed": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"!"),
     "foreign": lambda path: path.write_bytes(b"#!/bin/sh\n" * 100),
-    "not code": lambda path: path.write_bytes(StoredObject(b"junk", ("f",), ()).to_bytes()),
+    "not code": lambda path: path.write_bytes(StoredObject((b"junk",), ("f",), ()).to_bytes()),
     "another module": lambda path: path.write_bytes(
-        StoredObject(b"junk", ("f",), ("no_such_function",)).to_bytes()
+        StoredObject((b"junk",), ("f",), ("no_such_function",)).to_bytes()
     ),
     "a folder": replace_by_folder,
 }
@@ -244,7 +244,7 @@ def test_what_killed_writers_leave_is_cleared(tmp_path: Path) -> None:
 
 def test_threads_store_and_load_at_once(tmp_path: Path) -> None:
     files = ObjectCache(tmp_path / "objects", 2**20)
-    modules = [StoredObject(bytes([n]) * 5000, (f"f{n}",), ()) for n in range(4)]
+    modules = [StoredObject((bytes([n]) * 5000,), (f"f{n}",), ()) for n in range(4)]
 
     def work(number: int) -> bool:
         module = modules[number % 4]

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_passes import check as check_pass
-from test_passes import check_unchanged, examples
+from pass_checking import check_pass, check_unchanged, examples
 
 from checking import check
 from jitcore import script

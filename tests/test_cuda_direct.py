@@ -168,7 +168,7 @@ def test_results_are_arguments_of_direct_calls(fake: FakeDriver) -> None:
         for _ in range(5):
             x = compiled(x)
     assert np.array_equal(x.numpy(), X + 1 + 1 + 1 + 1 + 1 + 1)
-    with cuda.Stream(), directly(is_direct=False):
+    with cuda.Stream(), directly():
         x = compiled(x)
     assert np.array_equal(x.numpy(), X + 1 + 1 + 1 + 1 + 1 + 1 + 1)
 
@@ -258,9 +258,12 @@ def test_other_places_and_streams(fake: FakeDriver) -> None:
     for _ in range(2):
         compiled(x), compiled(y)
     stream = cuda.Stream()
-    with stream, directly(is_direct=False):
-        same(compiled(x), X * 2)
-    assert fake.launches[-1].stream == stream.handle
+    with stream, directly():
+        found = compiled(x)
+        same(found, X * 2)
+    assert fake.launches[-1].stream == stream.handle == found.owner.stream
+    # Its memory is not given to others before that stream is done with it.
+    assert x.owner._others == {stream.handle}
     with directly():
         same(compiled(x), X * 2)
     # The second device is not the thread's current one.
@@ -275,9 +278,9 @@ def test_other_places_and_streams(fake: FakeDriver) -> None:
         same(compiled(x), X * 2)
     with stream:
         of_stream = jitcore.to(X, "cuda")
-    of_stream.kept_shadow()
-    with directly(is_direct=False):
+    with directly():
         same(compiled(of_stream), X * 2)
+    assert of_stream.owner._others == {0}
     with directly(is_direct=False), pytest.raises(TypeError, match="different places"):
         script(lambda x, y: x + y)(x, y)
 

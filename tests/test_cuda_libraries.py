@@ -6,8 +6,9 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_libraries
 import numpy as np
@@ -17,7 +18,7 @@ from fake_cuda import FakeDriver
 
 import jitcore
 from jitcore import cuda, script
-from jitcore.cuda import dlpack, libraries, numpy_calls
+from jitcore.cuda import dlpack, executor, libraries, numpy_calls
 
 NAMES = ["Torch", "Cupy", "Numba", "Jax", "Interface", "Dlpack"]
 GIVES_ITS_OWN = NAMES[:4]
@@ -65,6 +66,139 @@ def test_calls(library: Any) -> None:
         np.testing.assert_allclose(found.numpy(), np.exp(X) * 2, rtol=1e-6)
         np.testing.assert_allclose(total.numpy(), X.sum(), atol=1e-6)
     assert len(compiled.specializations) == 1
+
+
+@contextmanager
+def counted_slow_calls() -> Iterator[list[Any]]:
+    """The calls that take the way through the executor."""
+    run, found = executor.DeviceExecutor.run, list[Any]()
+
+    def noted(self: Any, args: Any, captured: Any = ()) -> Any:
+        found.append(args)
+        return run(self, args, captured)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executor.DeviceExecutor, "run", noted)
+        yield found
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@every(NAMES)
+def test_direct_calls(library: Any) -> None:
+    def program(p, k, y):
+        total = p.first.sum(axis=0)
+        return p.first * k + p.second, (total, y), np.concatenate([p.first.T, y.T]), p.first[0, 0]
+
+    compiled = script(program)
+    # Some of these layouts have specializations of their own.
+    for view in (lambda x: x, lambda x: x[:, ::2]):
+        x, y = library.array(view(cuda.from_numpy(X))), library.array(view(cuda.from_numpy(X * 2)))
+        host = view(X)
+        ones = np.ones(host.shape[1], np.float32)
+        row = library.array(cuda.from_numpy(ones))
+        for turn in range(3):
+            with counted_slow_calls() as slow:
+                found = compiled(Pair(x, row), 3.0, y)
+            assert bool(slow) == (turn == 0)
+            wanted = program(Pair(host, ones), np.float32(3), view(X * 2))
+            assert found[1][1] is y
+            ours = library.array if library.__class__.__name__ in GIVES_ITS_OWN else cuda.Array
+            for one, other in zip(
+                (found[0], found[1][0], found[2], found[3]),
+                (wanted[0], wanted[1][0], wanted[2], wanted[3]),
+                strict=True,
+            ):
+                assert type(one) is ours
+                held = one if ours is cuda.Array else one.held
+                assert held.shape == np.shape(other) and held.strides == np.asarray(other).strides
+                np.testing.assert_allclose(one.numpy(), other, rtol=1e-6)
+
+
+@every(NAMES)
+def test_direct_calls_that_write(library: Any) -> None:
+    def add_one(x):
+        x += 1
+        return x
+
+    if library.__class__.__name__ == "Jax":
+        return
+    held = cuda.from_numpy(X)
+    x, compiled = library.array(held), script(add_one)
+    compiled(x), compiled(x)
+    with counted_slow_calls() as slow:
+        assert compiled(x) is x
+    assert not slow
+    np.testing.assert_array_equal(held.numpy(), X + 1 + 1 + 1)
+
+
+@every(NAMES)
+def test_direct_calls_with_arrays_of_ours(
+    library: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights often are jitcore's, and their work may be asked of another stream."""
+    compiled = script(lambda x, y: x * y + 1)
+    ours, x = cuda.from_numpy(X), library.array(cuda.from_numpy(X))
+    compiled(x, ours), compiled(ours, x)
+    with counted_slow_calls() as slow:
+        found, other = compiled(x, ours), compiled(ours, x)
+    assert not slow and type(other) is cuda.Array
+    for one in (found, other):
+        np.testing.assert_array_equal(one.numpy(), X * X + 1)
+    waits = list[int]()
+    monkeypatch.setattr(fake, "wait_for", lambda event, stream: waits.append(stream))
+    with cuda.Stream() as stream, counted_slow_calls() as slow:
+        compiled(ours, x)
+    assert not slow and fake.launches[-1].stream == stream.handle
+    # Those libraries work on the default stream, whatever ours is.
+    assert waits == ([stream.handle] if library.__class__.__name__ in ("Torch", "Cupy") else [])
+
+
+@every(["Torch"])
+def test_what_direct_calls_do_not_take(library: Any, fake: FakeDriver) -> None:
+    compiled = script(lambda x: x * 2)
+    x = library.array(cuda.from_numpy(X))
+    compiled(x), compiled(x)
+    x.negative = True
+    with pytest.raises(TypeError, match="resolve_neg"):
+        compiled(x)
+    x.negative = False
+    elsewhere = library.array(cuda.from_numpy(X, 1))
+    np.testing.assert_array_equal(compiled(elsewhere).numpy(), X * 2)
+    assert compiled(elsewhere).held.device_number == 1
+    both = script(lambda x, y: x + y)
+    both(x, x), both(x, x)
+    with pytest.raises(TypeError, match="different places"):
+        both(x, elsewhere)
+    with pytest.raises(TypeError, match="different places"):
+        both(x, X)
+
+
+@every(["Torch", "Cupy"])
+def test_memory_that_a_library_does_not_have(
+    library: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, x = script(lambda x: (x * 2, x.sum())), library.array(cuda.from_numpy(X))
+    compiled(x), compiled(x)
+
+    def fails(*args: Any, **keywords: Any) -> Any:
+        raise failure
+
+    for failure in (MemoryError("no more"), KeyboardInterrupt()):
+        with monkeypatch.context() as patch:
+            patch.setattr(library, "empty", fails)
+            with pytest.raises(type(failure)):
+                compiled(x)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(x), "dtype", property(fails))
+            with pytest.raises(type(failure)):
+                compiled(x)
+    with counted_slow_calls() as slow:
+        np.testing.assert_array_equal(compiled(x)[0].numpy(), X * 2)
+    assert not slow
 
 
 @every([name for name in NAMES if name != "Jax"])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from device_runs import compile_on_device
 from test_cuda_programs import PROGRAMS, X, layer_norm, log_softmax, rms_norm, softmax, total
+from test_cuda_serial import CASES as SERIAL
 
 from jitcore.codegen.cuda.compiler import assembled, compile_kernel, to_library, to_ptx
 from jitcore.codegen.cuda.driver import DriverError
@@ -290,6 +291,16 @@ def test_two_vectors_of_a_chunk_are_on_their_way():
     parts, _ = ptx_of((running, (np.ones(1 << 22, np.float32),)), (9, 0))
     before, _, _ = parts.partition("atom.acq_rel.gpu.inc")
     assert count(r"ld\.global\.v4\.f32", [before]) == 2
+
+
+@pytest.mark.parametrize(("function", "make"), SERIAL)
+def test_loops_in_order_compile(function, make):
+    for kernel in compile_on_device(function, make()):
+        (text,) = [to_ptx(kernel, print_kernel(kernel), (9, 0), False)[0]]
+        assert not count(r"\.local\b|\.extern \.func", [text])
+        # Threads wait for each other where there are several.
+        is_shared = "one block, an iteration" in kernel.mapping
+        assert not is_shared or count(r"bar\.sync|barrier\.sync", [text])
 
 
 def test_transposes_go_through_shared_memory():

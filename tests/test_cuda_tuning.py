@@ -126,9 +126,9 @@ def test_what_lies_on_disk_is_checked(fake, clock, tmp_path):
     for path in tmp_path.rglob("*.object"):
         stored = StoredObject.from_bytes(path.read_bytes())
         assert stored is not None
-        if b"element_threads" in stored.object_code:
-            other = stored.object_code.replace(b"512", b"513")
-            path.write_bytes(StoredObject(other, (), ()).to_bytes())
+        if b"element_threads" in stored.objects[0]:
+            other = stored.objects[0].replace(b"512", b"513")
+            path.write_bytes(StoredObject((other,), (), ()).to_bytes())
     with cuda.autotune():
         _, threads = blocks(fake, jitcore.script(silu), x)
     assert threads[-1] == 512

@@ -19,7 +19,7 @@ from jitcore.codegen.engine import (
     add_symbol,
     compile_module,
     cpu_identity,
-    load_object,
+    load_objects,
 )
 
 UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -48,9 +48,23 @@ def test_several_functions_and_variables() -> None:
     assert (ctypes.c_int64 * 2).from_address(module.address("table"))[:] == [5, 6]
 
 
+@pytest.mark.parametrize("effort", get_args(Effort))
+def test_a_text_beside_another_calls_it(effort: Effort) -> None:
+    caller = "declare i64 @f(i64)\ndefine i64 @twice(i64 %x) {\n"
+    caller += "  %once = call i64 @f(i64 %x)\n  %y = call i64 @f(i64 %once)\n  ret i64 %y\n}\n"
+    module = compile_module(add_constant(5), name="pair", beside=[(caller, effort)])
+    assert module.symbols == ("f", "twice")
+    assert len(module.objects) == 1 + (effort == "none")
+    again = load_objects(module.objects, module.symbols, name="pair")
+    for loaded in (module, again):
+        assert UNARY(loaded.address("twice"))(1) == 11
+    assert "@twice" in module.llvm
+    assert "twice:" in module.assembly
+
+
 def test_object_code_loads_again() -> None:
     module = compile_module(add_constant(9), name="nine")
-    again = load_object(module.object_code, module.symbols, name="nine")
+    again = load_objects(module.objects, module.symbols, name="nine")
     assert again.address("f") != module.address("f")
     assert UNARY(again.address("f"))(1) == 10
     with pytest.raises(EngineError, match="no IR"):

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_passes import Pass, examples
-from test_passes import check as check_pass
+from pass_checking import Pass, check_pass, examples
 
 from checking import check
 from jitcore import script

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from pass_checking import Pass, examples
 
 import jitcore.nn
 from jitcore.ir.graph import Capture, Constants, Graph
@@ -32,8 +31,6 @@ from jitcore.ir.passes.frozen.transpose_linears import transpose_linears
 from jitcore.ir.passes.frozen.weigh_products import weigh_products
 from jitcore.ir.types import TensorType
 from jitcore.ir.verifier import verify
-
-Pass = Callable[[Graph], bool]
 
 
 def pack_weights_16_wide(graph: Graph) -> bool:
@@ -62,15 +59,6 @@ PASSES: tuple[Pass, ...] = (
     merge_views,
     pack_weights_16_wide,
 )
-
-
-def examples(function: Pass) -> tuple[str, str]:
-    """The texts under ``Before`` and ``After`` in a docstring."""
-    assert function.__doc__ is not None
-    doc = textwrap.dedent(" " * 4 + function.__doc__)
-    parts = re.split(r"^(?:Before|After)[^\n]*::\n\n", doc, flags=re.MULTILINE)[1:]
-    before, after = (re.split(r"^(?=\S)", part, flags=re.MULTILINE)[0] for part in parts)
-    return textwrap.dedent(before).strip(), textwrap.dedent(after).strip()
 
 
 def frozen_graph(text: str, seed: int = 0, **arrays: Any) -> Graph:

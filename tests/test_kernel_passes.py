@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from test_passes import Pass, check, check_unchanged, examples
+from pass_checking import Pass, check_pass, check_unchanged, examples
 
 import jitcore.nn
 from jitcore.ir.alias import AliasAnalysis
@@ -44,7 +44,7 @@ assert jitcore.nn, "it says what the functions of layers are"
 )
 def test_docstring(function: Pass) -> None:
     before, after = examples(function)
-    check(function, before, after)
+    check_pass(function, before, after)
 
 
 def parsed(text: str) -> Graph:

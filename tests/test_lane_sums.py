@@ -38,11 +38,15 @@ def several(x):
 
 
 def bounds(x: Any) -> tuple[float, float]:
-    """The exact sum, and the error of two roundings of each element and one of the result."""
+    """The exact sum, and the error of the roundings of each element and one of the result.
+
+    Blocks have 128 elements at most, and a sum without a second one joins the lanes in float32.
+    """
     exact = math.fsum(x.astype(np.float64))
     largest = math.fsum(np.abs(x).astype(np.float64))
     unit = float(np.finfo(np.float32).eps) / 2
-    return exact, 2.0001 * unit * largest + unit * abs(exact)
+    roundings = 3.0001 if len(x) >= 256 else 7.0001
+    return exact, roundings * unit * largest + unit * abs(exact)
 
 
 def lanes_of(function: Callable[..., Any], *arguments: Any) -> set[int]:
@@ -62,7 +66,7 @@ def lanes_of(function: Callable[..., Any], *arguments: Any) -> set[int]:
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("step", [1, 3, -1])
-def test_an_element_is_rounded_twice_at_most(length: int, step: int) -> None:
+def test_an_element_is_rounded_a_few_times_at_most(length: int, step: int) -> None:
     random = np.random.default_rng(length)
     for scale in (1.0, 1e16):
         terms = random.standard_normal(abs(step) * length)
@@ -72,6 +76,15 @@ def test_an_element_is_rounded_twice_at_most(length: int, step: int) -> None:
         assert type(found) is np.float32
         exact, most = bounds(x)
         assert abs(float(found) - exact) <= most
+
+
+@pytest.mark.parametrize("columns", [64, 100, 128, 255])
+def test_short_rows_are_more_exact_than_pairwise_sums(columns: int) -> None:
+    random = np.random.default_rng(columns)
+    x = random.standard_normal((2000, columns)).astype(np.float32)
+    exact = np.array([math.fsum(row) for row in x.astype(np.float64)])
+    ours, theirs = script(lambda x: x.sum(axis=1))(x), x.sum(axis=1)
+    assert ((ours - exact) ** 2).sum() < ((theirs - exact) ** 2).sum()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e16])
@@ -190,8 +203,8 @@ def test_the_rest_reads_what_no_block_has_read() -> None:
     (kernel,) = compiled.kernels
     plain: Function = kernel.lowered.function
     assert len(list(loads_in(plain.body))) == 1
-    # Four in a block, a lane that is added to and one that is read, and one of the rest.
-    assert len(list(loads_in(add_by_lanes(plain).body))) == 7
+    # Eight in the block, a lane that is read, and one of the rest.
+    assert len(list(loads_in(add_by_lanes(plain).body))) == 10
 
 
 @pytest.mark.parametrize("function", [total, by_rows])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from language_checking import observed
 
 from jitcore import script
 
@@ -159,14 +160,6 @@ def test_functions_on_lists(function: Callable[..., Any], args: tuple[Any, ...])
     assert compiled.kernels
 
 
-def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    given = copy.deepcopy(args)
-    try:
-        return repr((function(*given), given))
-    except (IndexError, TypeError, ValueError) as error:
-        return repr((error, given))
-
-
 @pytest.mark.parametrize(
     ("function", "args"),
     [
@@ -184,8 +177,8 @@ def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 )
 def test_errors_and_what_is_python_s(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     compiled = script(function)
-    wanted = outcome(function, args)
-    assert [outcome(compiled, args) for _ in range(3)] == [wanted] * 3
+    wanted = observed(function, args)
+    assert [observed(compiled, args) for _ in range(3)] == [wanted] * 3
 
 
 def named(values: list[float], names: dict[int, str]) -> Any:

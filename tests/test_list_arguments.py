@@ -2,46 +2,20 @@
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 
-import copy
 import itertools
 import linecache
 import math
 import random
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from language_checking import check_calls, is_native, observed
 
-from jitcore import ScriptFunction, script
-from jitcore.pipeline import NativePlan
-
-
-def outcome(function: Callable[..., Any], args: Sequence[Any]) -> str:
-    """What a call gives or raises, and what the arguments are afterwards."""
-    own = copy.deepcopy(args)
-    try:
-        result = function(*own)
-    except Exception as error:
-        return repr((type(error), str(error), own))
-    same = [number for number, value in enumerate(own) if value is result]
-    return repr((result, same, own))
-
-
-def is_native(function: ScriptFunction) -> bool:
-    """Whether the specialization that was made last is native from end to end."""
-    return isinstance(function.specializations[-1].plan, NativePlan)
-
-
-def check(function: Callable[..., Any], *calls: Sequence[Any], native: bool = True) -> None:
-    """Compare all calls with Python; the first decides whether compiled code takes them."""
-    compiled = script(function)
-    for number, args in enumerate(calls):
-        assert outcome(compiled, args) == outcome(function, args), args
-        if number == 0:
-            assert is_native(compiled) == native
+from jitcore import script
 
 
 def prefix_sums(values):
@@ -121,33 +95,33 @@ def set_and_fail(values, i):
 
 
 def test_reads_and_writes() -> None:
-    check(prefix_sums, ([1, 2, 3],), ([5],), ([],), ([2.5, -0.0, math.inf],))
-    check(prefix_sums, ([True, False, True],), native=False)
-    check(total, ([1, 2],), ([],), ([0.5, 0.25],), ([True, True],), ([math.nan],))
-    check(sieve, ([True] * 100,), ([True],), ([],), ([1] * 20,))
-    check(two_pointers, ([1, 2, 3, 4, 5], 6), ([], 6))
-    check(bubble_sort, ([3, 1, 2],), ([2.0, math.nan, 1.0, -0.0, 0.0],), ([],))
-    check(knapsack, ([1, 2, 3], [10, 20, 40], 5), ([], [], 3), ([0], [1], 2))
+    check_calls(prefix_sums, ([1, 2, 3],), ([5],), ([],), ([2.5, -0.0, math.inf],))
+    check_calls(prefix_sums, ([True, False, True],), native=False)
+    check_calls(total, ([1, 2],), ([],), ([0.5, 0.25],), ([True, True],), ([math.nan],))
+    check_calls(sieve, ([True] * 100,), ([True],), ([],), ([1] * 20,))
+    check_calls(two_pointers, ([1, 2, 3, 4, 5], 6), ([], 6))
+    check_calls(bubble_sort, ([3, 1, 2],), ([2.0, math.nan, 1.0, -0.0, 0.0],), ([],))
+    check_calls(knapsack, ([1, 2, 3], [10, 20, 40], 5), ([], [], 3), ([0], [1], 2))
 
 
 def test_lengths_change() -> None:
-    check(squares, ([], 4), ([7], 3), ([7], 0), ([], 0), ([1] * 20, 20))
-    check(squares, ([0.5], 2), native=False)
-    check(drained, ([1, 2, 3],), ([],), ([2] * 50,))
+    check_calls(squares, ([], 4), ([7], 3), ([7], 0), ([], 0), ([1] * 20, 20))
+    check_calls(squares, ([0.5], 2), native=False)
+    check_calls(drained, ([1, 2, 3],), ([],), ([2] * 50,))
 
 
 def test_numbers_that_do_not_fit() -> None:
-    check(prefix_sums, ([1, 2],), ([2**62, 2**62, 1],), ([2**63, 1],), ([-(2**63)],))
-    check(prefix_sums, ([1, 2],), ([1, 2.5, 3],), ([1, True],), ([1, None],))
-    check(prefix_sums, ([1.0],), ([1.0, 1],), ([1.0, np.float64(2)],), ([1.0, "a"],))
+    check_calls(prefix_sums, ([1, 2],), ([2**62, 2**62, 1],), ([2**63, 1],), ([-(2**63)],))
+    check_calls(prefix_sums, ([1, 2],), ([1, 2.5, 3],), ([1, True],), ([1, None],))
+    check_calls(prefix_sums, ([1.0],), ([1.0, 1],), ([1.0, np.float64(2)],), ([1.0, "a"],))
 
 
 def test_indices() -> None:
-    check(item, ([1, 2, 3], 0), ([1, 2, 3], -1), ([1], 1), ([1], -2), ([], 0), ([1], 2**70))
+    check_calls(item, ([1, 2, 3], 0), ([1, 2, 3], -1), ([1], 1), ([1], -2), ([], 0), ([1], 2**70))
 
 
 def test_exceptions_leave_what_python_leaves() -> None:
-    check(set_and_fail, ([0, 0, 0, 0], 3), ([0, 0, 0], 5), ([0, 0], 0), ([0] * 3, -4))
+    check_calls(set_and_fail, ([0, 0, 0, 0], 3), ([0, 0, 0], 5), ([0, 0], 0), ([0] * 3, -4))
 
 
 def test_the_same_list_twice() -> None:
@@ -214,7 +188,7 @@ def test_helpers_change_lists() -> None:
         for i in range(len(values) // 2):
             swap(values, i, len(values) - 1 - i)
 
-    check(reverse, ([1, 2, 3, 4],), ([],), ([0.5, 1.5],))
+    check_calls(reverse, ([1, 2, 3, 4],), ([],), ([0.5, 1.5],))
 
 
 def test_lists_are_made() -> None:
@@ -236,10 +210,10 @@ def test_lists_are_made() -> None:
     def pair(x):
         return [x, x + 1], x * 2
 
-    check(evens, (10,), (0,), (1,))
-    check(powers, (5,), (0,), (1100,))
-    check(overflowing, (5,), (18,), (19,), (40,))
-    check(pair, (3,), (2.5,))
+    check_calls(evens, (10,), (0,), (1,))
+    check_calls(powers, (5,), (0,), (1100,))
+    check_calls(overflowing, (5,), (18,), (19,), (40,))
+    check_calls(pair, (3,), (2.5,))
 
 
 def test_arrays_and_lists() -> None:
@@ -287,7 +261,7 @@ def test_exceptions_on_some_paths() -> None:
         return n
 
     for function in (raises_late, raises_early, returns_early):
-        check(function, ([5, 6, 7], 3), ([5, 6, 7], 2), ([5, -6], 0), ([-5, 6], 2), ([1], -1))
+        check_calls(function, ([5, 6, 7], 3), ([5, 6, 7], 2), ([5, -6], 0), ([-5, 6], 2), ([1], -1))
 
 
 def test_exceptions_after_arrays_are_written() -> None:
@@ -483,7 +457,7 @@ def test_random_programs(seed: int) -> None:
         lengths = numbers.randint(0, 5), numbers.randint(0, 5)
         a, b = ([numbers.randint(-9, 9) for _ in range(length)] for length in lengths)
         args = (a, b, numbers.randint(0, 4))
-        assert outcome(compiled, args) == outcome(program, args), (text, args)
+        assert observed(compiled, args) == observed(program, args), (text, args)
 
 
 def described(values):

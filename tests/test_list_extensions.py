@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from pass_checking import examples
 
 from checking import check
 from jitcore import script
@@ -19,14 +19,10 @@ from jitcore.pipeline import NativePlan
 
 
 def test_docstring() -> None:
-    doc = list_extensions.__doc__
-    assert doc is not None
-    _, _, rest = doc.partition("Before::\n\n")
-    before, _, rest = rest.partition("After::\n\n")
-    after, _, _ = rest.partition("\nThe statement")
-    graph = parse_graph(textwrap.dedent(before))
+    before, after = examples(list_extensions)
+    graph = parse_graph(before)
     assert extend_lists_in_place(graph)
-    assert str(graph) == str(parse_graph(textwrap.dedent(after)))
+    assert str(graph) == str(parse_graph(after))
 
 
 def a_loop(n):

@@ -2,37 +2,16 @@
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 
-import copy
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from language_checking import check_calls
 
 from jitcore import script
-from jitcore.pipeline import NativePlan
-
-
-def outcome(function: Callable[..., Any], args: Sequence[Any]) -> str:
-    """What a call gives or raises, and what the arguments are afterwards."""
-    own = copy.deepcopy(args)
-    try:
-        result = function(*own)
-    except Exception as error:
-        return repr((type(error), str(error), own))
-    same = [number for number, value in enumerate(own) if value is result]
-    return repr((result, same, own))
-
-
-def check(function: Callable[..., Any], *calls: Sequence[Any], native: bool = True) -> None:
-    """Compare all calls with Python; the first decides whether compiled code takes them."""
-    compiled = script(function)
-    for number, args in enumerate(calls):
-        assert outcome(compiled, args) == outcome(function, args), args
-        if number == 0:
-            assert isinstance(compiled.specializations[-1].plan, NativePlan) == native
 
 
 def sorted_in_place(values):
@@ -215,79 +194,79 @@ def random_lists(kind: Callable[[int], Any]) -> list[list[Any]]:
 @pytest.mark.parametrize("kind", [int, float, bool])
 def test_sort(function, kind):
     calls = [(one,) for one in random_lists(kind)]
-    check(function, *calls, ([],))
+    check_calls(function, *calls, ([],))
 
 
 def test_sort_is_stable():
-    check(sorted_in_place, ([0.0, -0.0, 1.0, -0.0, 0.0, -1.0],))
-    check(sorted_backwards, ([0.0, -0.0, 1.0, -0.0, 0.0, -1.0],))
+    check_calls(sorted_in_place, ([0.0, -0.0, 1.0, -0.0, 0.0, -1.0],))
+    check_calls(sorted_backwards, ([0.0, -0.0, 1.0, -0.0, 0.0, -1.0],))
 
 
 def test_sort_of_nans():
     nan = float("nan")
     values = [3.0, nan, 1.0, nan, 2.0, 0.5]
-    check(sorted_in_place, (values,))
-    check(searched, ([1.0, 2.0], 2.0), ([1.0, nan], 1.0))
+    check_calls(sorted_in_place, (values,))
+    check_calls(searched, ([1.0, 2.0], 2.0), ([1.0, nan], 1.0))
     assert script(searched)([1.0, nan], nan) == searched([1.0, nan], nan)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8])
 def test_reverse(size):
-    check(reversed_in_place, (list(range(size)),), ([],))
+    check_calls(reversed_in_place, (list(range(size)),), ([],))
 
 
 def test_insert():
-    check(ordered, ([3, 1, 2, 5, 4] * 5,), ([2.5, 0.5],), ([],))
+    check_calls(ordered, ([3, 1, 2, 5, 4] * 5,), ([2.5, 0.5],), ([],))
     places = [0, 2, -1, 3, 99, -99]
-    check(inserted, *[([1, 2, 3], place, 7) for place in places], ([], 1, 7), ([1], 0, 1.5))
+    check_calls(inserted, *[([1, 2, 3], place, 7) for place in places], ([], 1, 7), ([1], 0, 1.5))
 
 
 def test_remove_and_delete():
-    check(removed, ([1, 2, 3, 2], 2), ([1, 2], 5), ([1.5, 2.5], 2.5))
-    check(deleted, *[([1, 2, 3], place) for place in (0, 2, -1, -3, 3, -4)])
-    check(emptied, ([1, 2], 20), ([1, 2], 0), ([], 3))
+    check_calls(removed, ([1, 2, 3, 2], 2), ([1, 2], 5), ([1.5, 2.5], 2.5))
+    check_calls(deleted, *[([1, 2, 3], place) for place in (0, 2, -1, -3, 3, -4)])
+    check_calls(emptied, ([1, 2], 20), ([1, 2], 0), ([], 3))
 
 
 BOUNDS = (0, 1, 3, 9, -1, -4, -9)
 
 
 def test_slices_are_deleted():
-    check(cut, *[([1, 2, 3, 4, 5], *pair) for pair in itertools.product(BOUNDS, repeat=2)])
+    check_calls(cut, *[([1, 2, 3, 4, 5], *pair) for pair in itertools.product(BOUNDS, repeat=2)])
 
 
 def test_slices_are_replaced():
     pairs = itertools.product(BOUNDS, BOUNDS, (0, 1, 3, 40))
-    check(put, *[([1, 2, 3, 4, 5], *pair) for pair in pairs])
+    check_calls(put, *[([1, 2, 3, 4, 5], *pair) for pair in pairs])
 
 
 def test_slices_with_steps():
     parts = list(itertools.product(BOUNDS, BOUNDS, (1, 2, -1, -2, 0)))
-    check(taken, *[([1, 2, 3, 4, 5], *part) for part in parts])
-    check(put_steps, *[([1, 2, 3, 4, 5], *part, len(range(0, 5, 2))) for part in parts])
+    check_calls(taken, *[([1, 2, 3, 4, 5], *part) for part in parts])
+    check_calls(put_steps, *[([1, 2, 3, 4, 5], *part, len(range(0, 5, 2))) for part in parts])
 
 
 def test_searches():
-    check(searched, ([1, 2, 3, 2], 2), ([1, 2], 5), ([True, False], False), ([1.0, 2.0], 2))
+    check_calls(searched, ([1, 2, 3, 2], 2), ([1, 2], 5), ([True, False], False), ([1.0, 2.0], 2))
 
 
 def test_lists_of_lists_and_ranges():
-    check(joined, ([1, 2], 3), ([1, 2], 50), ([], 1), ([1], 0))
-    check(rotated, (41, 3), (1, 1), (0, 3))
+    check_calls(joined, ([1, 2], 3), ([1, 2], 50), ([], 1), ([1], 0))
+    check_calls(rotated, (41, 3), (1, 1), (0, 3))
 
 
 def test_lists_that_become_the_next_ones():
-    check(binomials, (0,), (1,), (20,), (61,), (70,))
-    check(smoothed, ([1, 2, 3, 4], 3), ([1, 2, 3, 4], 0), ([], 2))
+    check_calls(binomials, (0,), (1,), (20,), (61,), (70,))
+    check_calls(smoothed, ([1, 2, 3, 4], 3), ([1, 2, 3, 4], 0), ([], 2))
 
 
 def test_names_of_one_list():
-    check(with_other_name, (5,), (1,))
-    check(changed_under_another_name, (3,), (1,))
-    check(returned_twice, (3,), (1,))
-    check(swapped, (4,), (0,))
-    check(is_still_the_same, (3,), (0,))
-    check(greatest_row, (5,), (40,))
-    check(grown_rows, (50,), (1,))
+    check_calls(with_other_name, (5,), (1,))
+    check_calls(changed_under_another_name, (3,), (1,))
+    check_calls(returned_twice, (3,), (1,))
+    check_calls(swapped, (4,), (0,))
+    check_calls(is_still_the_same, (3,), (0,))
+    check_calls(greatest_row, (5,), (40,))
+    check_calls(grown_rows, (50,), (1,))
 
 
 def single_tuples(n):
@@ -298,4 +277,4 @@ def single_tuples(n):
 
 
 def test_tuples_of_one_element():
-    check(single_tuples, (3,), (50,), native=False)
+    check_calls(single_tuples, (3,), (50,), native=False)

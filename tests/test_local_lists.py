@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 import numpy as np
 import pytest
 from graph_checking import compiled_graph
+from pass_checking import examples
 
 import jitcore
 from jitcore import script
-from jitcore.ir.graph import Graph
 from jitcore.ir.parser import parse_graph
 from jitcore.ir.specialize.lists import local_lists
 from jitcore.ir.specialize.lists.local_lists import with_local_lists
@@ -22,17 +21,8 @@ from jitcore.ir.verifier import verify
 from jitcore.pipeline import NativePlan
 
 
-def texts_of_docstring() -> tuple[Graph, Graph]:
-    doc = local_lists.__doc__
-    assert doc is not None
-    _, _, rest = doc.partition("Before::\n\n")
-    before, _, rest = rest.partition("After::\n\n")
-    after, _, _ = rest.partition("\n``specialize``")
-    return parse_graph(textwrap.dedent(before)), parse_graph(textwrap.dedent(after))
-
-
 def test_docstring() -> None:
-    before, after = texts_of_docstring()
+    before, after = map(parse_graph, examples(local_lists))
     promoted = with_local_lists(before)
     assert promoted is not None
     assert str(promoted) == str(after)

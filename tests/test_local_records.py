@@ -6,14 +6,13 @@ import dataclasses
 import linecache
 import math
 import random
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from language_checking import check_calls, observed
 
 from jitcore import script
-from jitcore.pipeline import NativePlan
 
 
 class Welford:
@@ -110,23 +109,6 @@ class Counter(Generator):
         return self.next()
 
 
-def outcome(function: Callable[..., Any], args: Sequence[Any]) -> str:
-    """What a call gives or raises."""
-    try:
-        return repr(function(*args))
-    except Exception as error:
-        return repr((type(error), str(error)))
-
-
-def check(function: Callable[..., Any], *calls: Sequence[Any], native: bool = True) -> None:
-    """Compare all calls with Python; the first decides whether objects take compiled code."""
-    compiled = script(function)
-    for number, args in enumerate(calls):
-        assert outcome(compiled, args) == outcome(function, args), args
-        if number == 0:
-            assert isinstance(compiled.specializations[-1].plan, NativePlan) == native
-
-
 def moments(xs):
     found = Welford()
     for x in xs:
@@ -184,16 +166,16 @@ def through_functions(n):
 
 
 def test_objects_that_change() -> None:
-    check(moments, ([1.0, 2.0, 4.0],), ([1.0],), ([],), ([1, 2, 3],))
-    check(moments, (np.arange(5.0),))
-    check(bounces, (100,), (0,))
-    check(estimate, (100,))
-    check(through_functions, (4,))
+    check_calls(moments, ([1.0, 2.0, 4.0],), ([1.0],), ([],), ([1, 2, 3],))
+    check_calls(moments, (np.arange(5.0),))
+    check_calls(bounces, (100,), (0,))
+    check_calls(estimate, (100,))
+    check_calls(through_functions, (4,))
 
 
 def test_objects_that_are_values() -> None:
-    check(path, (100,), (0,))
-    check(farthest, ([1.0, -5.0, 3.0],), ([],))
+    check_calls(path, (100,), (0,))
+    check_calls(farthest, ([1.0, -5.0, 3.0],), ([],))
 
 
 def test_exceptions_are_python_s() -> None:
@@ -203,7 +185,7 @@ def test_exceptions_are_python_s() -> None:
             source.state = source.state * 1000
         return source.state
 
-    check(overflowing, (3,), (10,))
+    check_calls(overflowing, (3,), (10,))
 
 
 def test_operators_that_are_not_implemented() -> None:
@@ -213,7 +195,7 @@ def test_operators_that_are_not_implemented() -> None:
             point + None
         return point.x
 
-    check(added, (2,), (0,), native=False)
+    check_calls(added, (2,), (0,), native=False)
 
 
 def test_objects_that_others_know_stay_objects() -> None:
@@ -237,7 +219,7 @@ def test_objects_that_others_know_stay_objects() -> None:
         return one == two, one is two, one is one
 
     for function in (kept, two_names, same):
-        check(function, (3,), (0,), native=False)
+        check_calls(function, (3,), (0,), native=False)
 
 
 def test_changes_are_seen_under_all_names() -> None:
@@ -255,7 +237,7 @@ def test_changes_are_seen_under_all_names() -> None:
         return outer.x.x
 
     for function in (chained, inside_another):
-        check(function, (3,), (0,))
+        check_calls(function, (3,), (0,))
 
 
 def test_names_of_one_object() -> None:
@@ -266,7 +248,7 @@ def test_names_of_one_object() -> None:
             one.x += 1.0
         return two.x
 
-    check(renamed, (3,))
+    check_calls(renamed, (3,))
 
 
 def test_missing_attributes() -> None:
@@ -278,7 +260,7 @@ def test_missing_attributes() -> None:
             point.x += 1.0
         return point.z  # type: ignore[attr-defined]
 
-    check(sometimes, (5,), (1,), native=False)
+    check_calls(sometimes, (5,), (1,), native=False)
 
 
 def test_bases() -> None:
@@ -289,7 +271,7 @@ def test_bases() -> None:
             total += source.draw()
         return total, source.calls
 
-    assert outcome(script(drawn), (5,)) == outcome(drawn, (5,))
+    assert observed(script(drawn), (5,)) == observed(drawn, (5,))
 
 
 def test_classes_may_change() -> None:
@@ -328,7 +310,7 @@ def test_classes_that_look_at_attributes_stay_python_s() -> None:
             found.x = found.x + 1.0
         return found.x
 
-    check(doubled, (3,), native=False)
+    check_calls(doubled, (3,), native=False)
 
 
 def test_slots_and_frozen_dataclasses() -> None:
@@ -368,10 +350,10 @@ def test_slots_and_frozen_dataclasses() -> None:
         found.y = n  # type: ignore[attr-defined]
         return found.x
 
-    check(slotted, (3,), (0,))
-    check(frozen, (3,), (0,))
-    check(set_anew, (3,), native=False)
-    check(without_a_slot, (3,), native=False)
+    check_calls(slotted, (3,), (0,))
+    check_calls(frozen, (3,), (0,))
+    check_calls(set_anew, (3,), native=False)
+    check_calls(without_a_slot, (3,), native=False)
 
 
 def _random_body(numbers: random.Random, depth: int) -> list[str]:
@@ -417,4 +399,4 @@ def test_random_programs(seed: int) -> None:
     program = namespace["program"]
     compiled = script(program)
     for n in (3, 0, 1):
-        assert outcome(compiled, (n,)) == outcome(program, (n,)), text
+        assert observed(compiled, (n,)) == observed(program, (n,)), text

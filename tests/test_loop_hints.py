@@ -21,8 +21,10 @@ from jitcore.codegen.loops import Assign, Binary, Const, Expr, For, Let, Load, S
 from jitcore.codegen.printers.llvm_module import Definition, Module
 from jitcore.codegen.printers.loop_hints import loop_hints
 from jitcore.codegen.printers.loop_metadata import (
+    AS_IT_IS,
     MASKED,
     NOT_UNROLLED,
+    NOT_UNROLLED_AFTERWARDS,
     PARTLY_UNROLLED_AFTERWARDS,
     UNMASKED,
     several_at_a_time,
@@ -273,6 +275,23 @@ def test_long_rows_that_are_read_again_stay_in_memory() -> None:
     assert PARTLY_UNROLLED_AFTERWARDS in hints_of(centred, "float64", (5, 300))
     assert PARTLY_UNROLLED_AFTERWARDS not in hints_of(centred, "float64", (5, 100))
     assert PARTLY_UNROLLED_AFTERWARDS not in hints_of(products, "float64", (5, 300))
+
+
+def looked_up(x, y):
+    places = (y[0] * 10).astype(np.int64) % len(y[0])
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] @ x[i][places]
+    return total
+
+
+def test_flags_and_what_hardly_ever_runs_are_not_copied() -> None:
+    text = hints_of(looked_up, "float64", (7, 300))
+    assert NOT_UNROLLED_AFTERWARDS in text
+    contents = dict(line.split(" = ", 1) for line in text.splitlines() if line.startswith("!"))
+    loops = [one for one in contents.values() if one.startswith("distinct")]
+    hints = [{contents[name] for name in re.findall(r"!\d+", one)[1:]} for one in loops]
+    assert set(AS_IT_IS) in hints
 
 
 def test_blocks_of_lanes_are_read_in_their_order() -> None:

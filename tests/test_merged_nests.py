@@ -170,3 +170,68 @@ def test_nests_move_beyond_allocations_only(name: str) -> None:
     second = For(j, integer(0), integer(8), [Store(x, j, later, "x")])
     merged = merge_nests(Function("f", [x], [first, made, second], "int64")).body
     assert merged.index(made) == (0 if name == "malloc" else 1)
+
+
+def forces(u, w):
+    d = u[1:] - u[:-1]
+    f = np.zeros_like(u)
+    f[:-1] += d
+    f[1:] -= d
+    return f
+
+
+def forces_on_argument(u, w):
+    d = u[1:] - u[:-1]
+    w[:-1] += d
+    w[1:] -= d
+    return w
+
+
+def forces_of_changed(u, w):
+    x = u.copy()
+    d = x[1:] - x[:-1]
+    f = np.zeros_like(u)
+    f[:-1] += d
+    x[0] = 5
+    f[1:] -= d
+    return f, x
+
+
+def three_parts(u, w):
+    f = u * 0.5
+    f[1:-1] += u[2:]
+    f[2:] *= w[:-2]
+    f[:-2] -= u[2:]
+    return f
+
+
+def both_axes(u, w):
+    d, e = u[:, 1:] - u[:, :-1], u[1:] - u[:-1]
+    f = np.zeros_like(u)
+    f[:, :-1] += d
+    f[:, 1:] -= d
+    f[:-1] += e
+    f[1:] -= e
+    return f
+
+
+@pytest.mark.parametrize("function", [forces, forces_on_argument, forces_of_changed, three_parts])
+@pytest.mark.parametrize("shape", [(2,), (3,), (17,), (200,), (5, 6), (40, 30)])
+def test_several_parts(function: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    u, w = np.random.default_rng(3).normal(size=(2, *shape))
+    for one, two in ((u, w), (u[::-1], w), (u, u), (u[::-1], u)):
+        check(function, one, two)
+    line = np.random.default_rng(4).normal(size=50)
+    check(function, line[:-1], line[1:])
+    if len(shape) == 2:
+        check(both_axes, u, w)
+
+
+def test_what_is_cheap_is_computed_for_each_part() -> None:
+    compiled = script(forces)
+    compiled(*np.random.default_rng(1).normal(size=(2, 1000)))
+    function = compiled.kernels[0].lowered.function
+    assert "malloc" not in compiled.kernels[0].source
+    merged = merge_nests(function)
+    assert not any(load.root == "f" for load in loads_in(merged.body))
+    assert sum(isinstance(one, For) for one in merged.body) == 3

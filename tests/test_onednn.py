@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onednn_runs import activities, array, compare, compare_model, is_installed, needs_library
+from pass_checking import examples
 
 import jitcore
 from jitcore import nn, optimize_for_inference, script
@@ -70,12 +71,10 @@ def test_what_is_compiled_while_it_is_off_does_without_it() -> None:
 
 
 def test_the_example_of_groups() -> None:
-    _, _, rest = str(fuser.__doc__).partition("Before::\n\n")
-    before, _, rest = rest.partition("After::\n\n")
-    after, _, _ = rest.partition("\n\nA layer")
-    graph = parse_graph(textwrap.dedent(before).strip())
+    before, after = examples(fuser)
+    graph = parse_graph(before)
     assert fuser.fuse_onednn_groups(graph)
-    assert str(graph) == textwrap.dedent(after).strip()
+    assert str(graph) == after
 
 
 PRODUCT = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_passes import examples
+from pass_checking import examples
 
 from checking import check
 from jitcore import script

@@ -140,6 +140,53 @@ def test_many_python_threads_at_once() -> None:
     assert not failures
 
 
+LATE = """
+import linecache, signal, sys
+import numpy as np, jitcore
+from jitcore.codegen.runtime import threads
+source = "def f(x, places):\\n    y = x[places] * 2 + 1\\n    return y + y[::-1]\\n"
+linecache.cache["p.py"] = (len(source), None, source.splitlines(True), "p.py")
+names = {}
+exec(compile(source, "p.py", "exec"), names)
+f = jitcore.script(names["f"])
+random = np.random.default_rng(5)
+x = random.normal(size=1000)
+
+
+def check(n):
+    places = random.integers(0, 1000, n)
+    assert np.array_equal(f(x, places), names["f"](x, places))
+
+
+for n in (2, 3, 50, 1000):
+    check(n)
+assert threads._module is None
+if "interrupt" in sys.argv:
+    make = threads._make
+
+    def interrupted():
+        signal.raise_signal(signal.SIGINT)
+
+    threads._make = interrupted
+    for _ in range(2):
+        try:
+            check(2_000_000)
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError("the interrupt is lost")
+    threads._make = make
+for n in (2_000_000, 10, 2_000_001):
+    check(n)
+assert threads._module is not None
+"""
+
+
+@pytest.mark.parametrize("way", ["plain", "interrupt"])
+def test_workers_are_compiled_by_the_first_large_loop(way: str) -> None:
+    subprocess.run([sys.executable, "-c", LATE, way], check=True, timeout=120)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 def test_the_child_of_a_fork_has_threads_of_its_own() -> None:
     program = """

@@ -293,6 +293,20 @@ def test_no_result_depends_on_its_neighbours(
     assert_same_bits(run(name, dtype, among.ravel()).reshape(-1, 7)[:, 3].copy(), alone, name)
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_angles_of_all_sizes_side_by_side(name: str) -> None:
+    random = np.random.default_rng(11)
+    points = np.exp(random.uniform(-700, 700, 2000)) * random.choice([-1.0, 1.0], 2000)
+    odd = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0])
+    points[random.integers(0, 2000, 100)] = random.choice(odd, 100)
+    found = run(name, "float64", points)
+    kept = np.isfinite(points)
+    assert np.isnan(found[~kept]).all()
+    with mpmath.workprec(1400):
+        exact = exact_values(UNARY[name][0], points[kept])
+    assert_accurate(name, (points[kept],), found[kept], exact)
+
+
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_hard_angles(name: str, dtype: str) -> None:

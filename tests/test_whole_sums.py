@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from test_passes import apply, examples
+from pass_checking import apply, examples
 
 from checking import check
 from jitcore import script, set_fusion_strategy

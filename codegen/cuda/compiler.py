@@ -92,9 +92,9 @@ def _stored_ptx(
     stored = files.load(key)
     if stored is None:
         ptx, entry = to_ptx(kernel, source, capability, contract)
-        stored = StoredObject(ptx.encode(), (entry,), ())
+        stored = StoredObject((ptx.encode(),), (entry,), ())
         files.store(key, stored)
-    return stored.object_code.decode(), stored.symbols[0]
+    return stored.objects[0].decode(), stored.symbols[0]
 
 
 _compilers: list[CompileKernel] = []

@@ -38,10 +38,10 @@ def to_cubin(ptx: str, name: str, capability: tuple[int, int]) -> bytes | None:
     key = hashlib.sha256(repr(parts).encode()).hexdigest()
     stored = None if files is None else files.load(key)
     if stored is not None:
-        return stored.object_code
+        return stored.objects[0]
     cubin = _linked(linker, ptx, name, capability)
     if files is not None:
-        files.store(key, StoredObject(cubin, (), ()))
+        files.store(key, StoredObject((cubin,), (), ()))
     return cubin
 
 

@@ -20,17 +20,17 @@ the call, and the native function stops at its site.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.cuda import calls, driver
 from jitcore.codegen.cuda.callbacks import Callback, add_callback
+from jitcore.codegen.cuda.shadows import shadow_function
 from jitcore.codegen.engine import add_symbol
 from jitcore.codegen.entries.layout import DTYPE_CHARS
 from jitcore.codegen.runtime.arrays import MAX_RANK
-from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
+from jitcore.ir.bfloat16 import bfloat16
 
 __all__ = [
     "array_of",
@@ -44,10 +44,9 @@ Shadow = np.ndarray[Any, Any]
 
 
 class _Holder:
-    """What NumPy reads a shadow's fields from, and keeps as its base."""
+    """The base of a shadow that keeps an array."""
 
-    __slots__ = ("__array_interface__", "array")
-    __array_interface__: dict[str, Any]
+    __slots__ = ("array",)
     array: Any
 
 
@@ -67,9 +66,7 @@ def release_array(shadow: Shadow) -> None:
 def _holder(shadow: Shadow) -> _Holder | None:
     """That of a shadow; None where it keeps memory only, as those of direct calls do."""
     base = shadow.base
-    # A shadow of bfloat16 is a view of one of words.
-    holder = base.base if isinstance(base, np.ndarray) else base
-    return holder if isinstance(holder, _Holder) else None
+    return base if isinstance(base, _Holder) else None
 
 
 def make_shadow(
@@ -96,24 +93,7 @@ def make_shadow(
     """
     holder = _Holder()
     holder.array = array
-    type_string, is_words = _described(dtype)
-    # Without elements nobody reads the address, but NumPy takes 0 for a wish for memory.
-    holder.__array_interface__ = {
-        "shape": shape,
-        "typestr": type_string,
-        "data": (address or 1 << 12, read_only),
-        "strides": strides,
-        "version": 3,
-    }
-    made: Shadow = np.asarray(holder)
-    return made.view(dtype) if is_words else made
-
-
-@cache
-def _described(dtype: np.dtype[Any]) -> tuple[str, bool]:
-    """What NumPy's interface calls a dtype, and whether that is its words: it has no bfloat16."""
-    is_words = is_bfloat16(dtype)
-    return (np.dtype(np.uint16) if is_words else dtype).str, is_words
+    return shadow_function()(holder, address, shape, strides, dtype, read_only)
 
 
 def array_strides(order: int, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:

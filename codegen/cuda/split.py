@@ -47,27 +47,26 @@ from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries
 from jitcore.codegen.cuda.nests import check_nest
 from jitcore.codegen.cuda.products import as_nest, is_product, map_product, product_in
 from jitcore.codegen.cuda.reductions import Parts, map_total, reductions_of, with_end
-from jitcore.codegen.cuda.results import FETCHED, host_slots, with_device_scalars
+from jitcore.codegen.cuda.results import host_slots, with_device_scalars
+from jitcore.codegen.cuda.scalars import COUNTERS, SLOT, DeviceScalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
 from jitcore.codegen.cuda.schedule import is_by_columns, map_nest
+from jitcore.codegen.cuda.serial import Exits, assigned_variables, may_run_in_order, run_in_order
+from jitcore.codegen.cuda.siblings import with_siblings_merged
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.cuda.vendor import NOT_TAKEN
-from jitcore.codegen.entries.error_sites import ErrorSite
-from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_blocks, with_expressions
+from jitcore.codegen.loop_passes.rewriting import numbered, with_blocks, with_expressions
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     calls_c,
     expressions,
     free_variables,
     loads,
-    variables,
     walk,
 )
 from jitcore.codegen.loops import (
     Assign,
-    Binary,
     Call,
-    Cast,
     Const,
     Do,
     Expr,
@@ -83,21 +82,13 @@ from jitcore.codegen.loops import (
     While,
 )
 from jitcore.codegen.lower import Lowered
-from jitcore.codegen.lowering.arithmetic import FALSE, ONE, TRUE, ZERO, add, compare, integer
+from jitcore.codegen.lowering.arithmetic import FALSE, ONE, TRUE, ZERO, compare, integer
 from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.state import MAX_RANK, NULL, RESULTS
 from jitcore.codegen.targets import FETCH
 from jitcore.ir.dataclass import dataclass
 
 __all__ = ["DeviceFunction", "split"]
-
-SLOT = 8
-"""Bytes of a device scalar."""
-
-COUNTERS = 2
-"""The slots that the counter of blocks takes, so that vectors may begin after it."""
-
-_FAILED = "the device could not be given its work (CUDA error {0})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,31 +137,21 @@ def split(
     return DeviceFunction(made, tuple(splitter.kernels))
 
 
-class _Splitter:
+class _Splitter(DeviceScalars):
     """Walks the host's statements in order."""
 
     def __init__(self, lowered: Lowered, libraries: Libraries, tuning: Tuning) -> None:
+        super().__init__(lowered)
         self._libraries, self._tuning = libraries, tuning
-        self._name = lowered.function.name
-        params = {param.name for param in lowered.function.params}
-        self._names = bound_names(lowered.function.body) | params
-        self.sites = list(lowered.sites)
         self.kernels: list[Kernel] = []
         self.device_slots: set[int] = set()
         self._host_slots = host_slots(lowered.result)
-        self._scratch = Var(numbered("scratch", self._names), "ptr")
-        self._size = COUNTERS
-        self._slots: dict[str, int] = {}
-        self._derived: dict[str, Let] = {}
-        self._initial: dict[str, Expr] = {}
-        self._single: list[Stmt] = []
         self._total: Mapped | None = None
-        self._is_in_loop = False
 
     def body(self, function: Function) -> list[Stmt]:
         """The host function's statements."""
         statements = with_epilogues(function.body, self._libraries.leave)
-        body = [*self.block(statements), *self._flush()]
+        body = [*self.block(with_siblings_merged(statements)), *self._flush()]
         if self._size == COUNTERS:
             return body
         size = integer(SLOT * self._size)
@@ -202,6 +183,8 @@ class _Splitter:
                 yield with_expressions(statement, on_host)
             case For() if (lowered := self._shared(statement)) is not None:
                 yield from lowered
+            case For() if may_run_in_order(statement):
+                yield from self._in_order(statement)
             case For() | While() | If():
                 yield from self._control(statement)
             case Return():
@@ -343,102 +326,12 @@ class _Splitter:
         self._derived, self._initial = before
         self._is_in_loop = outer
 
-    # Scalars of the device ----------------------------------------------------------------
-
-    def _is_of_device(self, x: Expr) -> bool:
-        """Whether a value depends on elements."""
-        if any(map(is_element, loads(x))):
-            return True
-        return any(name in self._derived or name in self._slots for name in variables(x))
-
-    def _fetched(self, x: Expr) -> Generator[Stmt, None, Expr]:
-        """A value on the host, which waits for the device if it depends on elements."""
-        if not self._is_of_device(x):
-            return x
-        device = Var(numbered(f"{self._name}_fetched", self._names), x.dtype)
-        host = Var(numbered("fetched", self._names), x.dtype)
-        status = Var(numbered("status", self._names), "int64")
-        self._take(device, x)
-        yield from self._flush()
-        target = Cast(add(Cast(RESULTS, "int64"), integer(SLOT * FETCHED)), "ptr")
-        place = integer(SLOT * self._slots[device.name])
-        source = Cast(Binary("add", Cast(self._scratch, "int64"), place, "int64"), "ptr")
-        call = Call("jc_cuda_read", (target, source, integer(SLOT)), "int32", external=True)
-        yield Let(status, Cast(call, "int64"))
-        yield self._unless_done(status)
-        index = integer(FETCHED * SLOT // np.dtype(x.dtype).itemsize)
-        yield Let(host, Load(RESULTS, index, x.dtype, "results"))
-        return host
-
     def _called(self, call: Call) -> Generator[Stmt, None, Call]:
         """A call of the host, whose arguments may depend on elements."""
         args: list[Expr] = []
         for arg in call.args:
             args.append((yield from self._fetched(arg)))
         return called_on_host(replace(call, args=tuple(args)))
-
-    def _new_slots(self, count: int) -> int:
-        self._size += count
-        return self._size - count
-
-    def _take(self, var: Var, value: Expr) -> None:
-        """Give a device scalar a value."""
-        value = self._inline(value)
-        self._settle(var)
-        if var.name not in self._slots:
-            self._slots[var.name] = self._new_slots(1)
-        self._add_single(Store(self._scratch, self._place(var), value, self._scratch.name))
-
-    def _settle(self, var: Var) -> None:
-        """Give slots to what was derived of a scalar that is about to change."""
-        for name, let in list(self._derived.items()):
-            if name in self._derived and self._depends(let.value, var.name):
-                value = self._inline(let.value)
-                del self._derived[name]
-                self._slots[name] = self._new_slots(1)
-                place = self._place(let.var)
-                self._single.append(Store(self._scratch, place, value, self._scratch.name))
-
-    def _depends(self, x: Expr, name: str) -> bool:
-        return any(
-            one == name or (one in self._derived and self._depends(self._derived[one].value, name))
-            for one in variables(x)
-        )
-
-    def _move_to_device(self, var: Var) -> None:
-        """Move a variable of the host to the device, with the value it has."""
-        if var.name in self._slots:
-            return
-        if var.name not in self._initial:
-            raise NotNative(f"the variable {var.name} moves to the device")
-        self._slots[var.name] = self._new_slots(1)
-        place = self._place(var)
-        self._single.append(
-            Store(self._scratch, place, self._initial[var.name], self._scratch.name)
-        )
-
-    def _place(self, var: Var) -> Expr:
-        return integer(self._slots[var.name] * SLOT // np.dtype(var.dtype).itemsize)
-
-    def _inline(self, x: Expr) -> Expr:
-        """A value of device scalars, read from their slots."""
-
-        def change(one: Expr) -> Expr | None:
-            if not isinstance(one, Var):
-                return None
-            if one.name in self._derived:
-                return self._inline(self._derived[one.name].value)
-            if one.name in self._slots:
-                return Load(self._scratch, self._place(one), one.dtype, self._scratch.name)
-            return None
-
-        return replaced(x, change)
-
-    def _add_single(self, statement: Store) -> None:
-        read = (load for load in loads(statement.value) if load.root != self._scratch.name)
-        if self._is_in_loop and any(map(is_element, read)):
-            raise NotNative("a loop whose iterations read single elements one after the other")
-        self._single.append(with_expressions(statement, self._inline))
 
     # Kernels ------------------------------------------------------------------------------
 
@@ -525,6 +418,39 @@ class _Splitter:
         launch = Launch(ONE, integer(MAX_THREADS))
         yield from self._launch(Mapped(body, launch, "one block, scanning"))
 
+    def _in_order(self, loop: For) -> Iterator[Stmt]:
+        """A loop whose iterations follow one another, in a kernel of one block."""
+        exits = Exits(self._scratch, lambda: self._new_slots(1))
+        (taken,) = exits.taken([loop])
+        assert isinstance(taken, For)
+        body, threads = run_in_order(taken, self._names)
+        found = assigned_variables(loop)
+        initial = list(map(self._begun, found))
+        yield from self._flush()
+        begin = [Let(*one, mutable=True) for one in zip(found, initial, strict=True)]
+        end = [by_first_thread([one]) for one in self._left(found)]
+        statements = [*exits.begin(), *begin, *body, *end]
+        each = "one thread" if threads == 1 else "one block"
+        launch = Launch(ONE, integer(threads))
+        yield from self._launch(Mapped(statements, launch, f"{each}, an iteration after the other"))
+        if not exits.found:
+            return
+        status = yield from self._read(exits.status, "int64")
+        for number, one in enumerate(exits.found):
+            reached = compare("eq", status, integer(number + 1))
+            yield If(reached, list(self._left_at(one)), unlikely=True)
+
+    def _left_at(self, end: Sequence[tuple[Stmt, int]]) -> Iterator[Stmt]:
+        """What the host does where a kernel has ended with an error."""
+        for statement, slot in end:
+            match statement:
+                case Store():
+                    yield replace(statement, value=(yield from self._read(slot, "int64")))
+                case Do(call):
+                    yield Do(called_on_host(call))
+                case _:
+                    yield statement
+
     def _flush(self) -> Iterator[Stmt]:
         """Launch what one thread has to do, in the kernel of a total if there is one."""
         total, self._total = self._total, None
@@ -562,35 +488,3 @@ class _Splitter:
         status = Var(numbered("status", self._names), "int64")
         yield Let(status, Call(kernel.launch_symbol, args, "int64", external=True))
         yield self._unless_done(status)
-
-    def _bindings(self, body: Sequence[Stmt]) -> list[Stmt]:
-        """What a kernel reads of device scalars, bound at its beginning."""
-        made: dict[str, Stmt] = {}
-
-        def bind(var: Var) -> None:
-            if var.name in made:
-                return
-            if var.name in self._derived:
-                value = self._derived[var.name].value
-                for one in free_variables([Let(var, value)]):
-                    bind(one)
-                made[var.name] = Let(var, value)
-            elif var.name in self._slots:
-                value = Load(self._scratch, self._place(var), var.dtype, self._scratch.name)
-                made[var.name] = Let(var, value)
-
-        for var in free_variables(body):
-            bind(var)
-        return list(made.values())
-
-    def _site(self, exception: type[BaseException], message: str = "", payload: int = 0) -> Expr:
-        site = ErrorSite(exception, message, payload, None, True)
-        if site not in self.sites:
-            self.sites.append(site)
-        return integer(self.sites.index(site) + 1)
-
-    def _unless_done(self, status: Var) -> Stmt:
-        """Leave with the driver's status where that is an error."""
-        site = self._site(RuntimeError, _FAILED, 1)
-        failed: list[Stmt] = [Store(RESULTS, ZERO, status, "results"), Return(site)]
-        return If(compare("ne", status, ZERO), failed, unlikely=True)

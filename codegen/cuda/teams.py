@@ -51,6 +51,8 @@ class TeamWork:
         Only threads for which this holds write.
     row : ResidentRow or None
         The loops whose elements stay in registers.
+    takes_turns : bool
+        Threads go through loops whose iterations follow one another together.
     """
 
     def __init__(
@@ -59,11 +61,14 @@ class TeamWork:
         team: Team,
         writes: Expr = TRUE,
         row: ResidentRow | None = None,
+        *,
+        takes_turns: bool = False,
     ) -> None:
         self._names = names
         self._team = team
         self._writes = writes
         self._row = row
+        self._takes_turns = takes_turns
         self._has_begun = False
         self._read: set[_Access] = set()
         self._written: set[_Access] = set()
@@ -90,11 +95,18 @@ class TeamWork:
                 yield with_blocks(statement, self.statements)
             case Store():
                 yield If(both(self._team.is_first, self._writes), [statement])
+            case For() if writes and self._takes_turns:
+                yield self._in_turn(statement)
             case For() | While() if writes:
                 raise NotNative("a loop in which an iteration goes on with the one before")
             case _:
                 yield statement
         self._note(statement, reads, writes)
+
+    def _in_turn(self, loop: For) -> For:
+        """A loop whose iterations follow one another: all threads begin each one together."""
+        self._have_met()
+        return replace(loop, body=[barrier(), *self.statements(loop.body)])
 
     def _of_row(self, row: ResidentRow, loop: For) -> list[Stmt]:
         """A loop whose elements stay in registers."""

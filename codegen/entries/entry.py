@@ -126,6 +126,8 @@ class Entry:
         Its LLVM functions and tables.
     operand_types : tuple of str
         The LLVM types of the operands it passes to the native function.
+    releases_gil : bool
+        Other threads may run while the native function does.
     constants : tuple of object
         Whoever owns the machine code keeps these alive as long as it can be called.
     """
@@ -135,6 +137,7 @@ class Entry:
     definitions: str
     constants: tuple[Any, ...]
     operand_types: tuple[str, ...]
+    releases_gil: bool = False
 
     @property
     def text(self) -> str:
@@ -237,7 +240,8 @@ class EntryWriter:
             work.note(code, results, 8 * self._count_slots())
         self._write_return(self._box(results), captured)
         types = tuple(operand.split()[0] for operand in [*found.operands, "ptr results"])
-        return Entry(self._name, code.declarations, self._text(), tuple(code.constants), types)
+        constants, releases_gil = tuple(code.constants), release_gil != "never"
+        return Entry(self._name, code.declarations, self._text(), constants, types, releases_gil)
 
     def _call_native(self, native_symbol: str, operands: str, release_gil: ReleaseGil) -> str:
         """The status that the native function gives."""

@@ -16,6 +16,7 @@ import numpy as np
 from jitcore.codegen.entries import layout
 from jitcore.codegen.entries.array_lists import read_arrays
 from jitcore.codegen.entries.callables import held_by_function, held_by_partial
+from jitcore.codegen.entries.constants import check_constant, check_equal
 from jitcore.codegen.entries.entry_code import EntryCode
 from jitcore.codegen.entries.generators import TakenGenerator, check_generator, interface
 from jitcore.codegen.entries.object_lists import (
@@ -43,6 +44,7 @@ from jitcore.codegen.runtime.shared_lists import TYPES
 from jitcore.ir.classes import class_attribute, has_default
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite
+from jitcore.ir.structured import alignment
 from jitcore.ir.types import OpenFunction, OpenPartial
 
 __all__ = [
@@ -55,7 +57,6 @@ __all__ = [
     "read_lists",
 ]
 
-_RICH_COMPARE_EQ = 2
 _SWAPPED = 0x02 << 16
 _SWAPPED_AND_NUMBER = -1 << 32 | _SWAPPED
 """The bits of the word at ``DTYPE_KIND`` that decide: the type number, and that bit of the byte
@@ -160,7 +161,7 @@ def check_param(code: EntryCode, param: Param, value: str, found: Arguments) -> 
         found.generators.append(check_generator(code, param, value))
         found.operands.append(interface(code, found.generators[-1]))
     else:
-        _check_constant(code, param.value, value)
+        check_constant(code, param.value, value)
 
 
 # Objects
@@ -243,14 +244,25 @@ def _check_array(code: EntryCode, param: ArrayParam, value: str, found: Argument
     if isinstance(param.layout, tuple):
         _check_order(code, param.layout, param.dims, strides)
     data = code.load("ptr", value, layout.ARRAY_DATA)
+    if param.dtype.names is not None:
+        _check_records(code, param.dtype, value, data)
     found.arrays.append(_ArrayFields(param, data, dims, strides))
     found.operands.append(f"ptr {data}")
     if param.referenced:
         found.operands.append(f"ptr {value}")
     symbols = [dim for dim, known in zip(dims, param.dims, strict=True) if known is None]
     found.operands += [f"i64 {dim}" for dim in symbols]
-    shift = param.dtype.itemsize.bit_length() - 1
-    found.operands += [f"i64 {code.value(f'ashr i64 {stride}, {shift}')}" for stride in strides]
+    size = param.dtype.itemsize
+    found.operands += [f"i64 {code.value(f'sdiv i64 {stride}, {size}')}" for stride in strides]
+
+
+def _check_records(code: EntryCode, dtype: np.dtype[Any], value: str, data: str) -> None:
+    """Check that an array has records of these fields, which are whole elements in memory."""
+    descr = code.load("ptr", value, layout.ARRAY_DTYPE)
+    check_equal(code, dtype, descr)
+    address = code.value(f"ptrtoint ptr {data} to i64")
+    odd = code.value(f"and i64 {address}, {alignment(dtype) - 1}")
+    code.guard(code.same(odd, "0", "i64"))
 
 
 def _has_dtype(code: EntryCode, dtype: np.dtype[Any], value: str) -> str:
@@ -295,10 +307,11 @@ def _checked_strides(code: EntryCode, param: ArrayParam, value: str, dims: list[
     table = code.load("ptr", value, layout.ARRAY_STRIDES)
     strides = [code.load("i64", table, 8 * axis) for axis in range(len(dims))]
     used = [s for s, known in zip(strides, param.dims, strict=True) if known != 1]
-    merged = "0"
+    odd = "0"
     for stride in used:
-        merged = code.value(f"or i64 {merged}, {stride}")
-    odd = code.value(f"and i64 {merged}, {param.dtype.itemsize - 1}")
+        # A division by a constant power of two becomes a mask.
+        rest = code.value(f"srem i64 {stride}, {param.dtype.itemsize}")
+        odd = code.value(f"or i64 {odd}, {rest}")
     code.guard(code.any_of([code.same(odd, "0", "i64"), _is_empty(code, dims)]))
     return strides
 
@@ -539,53 +552,4 @@ _SCALARS: dict[str, Callable[[EntryCode, ScalarParam, str], list[str]]] = {
     "bool": _check_bool,
     "complex": _check_complex,
     "numpy": _check_numpy_scalar,
-}
-
-
-# Constants
-
-
-def _check_constant(code: EntryCode, wanted: Any, value: str) -> None:
-    """Check that ``value`` is ``wanted``, or a number, str or tuple that nothing tells from it."""
-    is_wanted = code.same(value, code.constant(wanted))
-    if type(wanted) not in _EQUALITY:
-        code.guard(is_wanted)
-        return
-    compare, done = code.new_label("compare"), code.new_label("constant")
-    code.effect(f"br i1 {is_wanted}, label %{done}, label %{compare}")
-    code.start(compare)
-    if type(wanted) is not tuple:
-        code.guard_type(value, type(wanted))
-    _EQUALITY[type(wanted)](code, wanted, value)
-    code.jump(done)
-    code.start(done)
-
-
-def _check_equal(code: EntryCode, wanted: Any, value: str) -> None:
-    operands = (f"ptr {value}", f"ptr {code.constant(wanted)}", f"i32 {_RICH_COMPARE_EQ}")
-    code.guard(code.same(code.call("i32", "PyObject_RichCompareBool", *operands), "1", "i32"))
-
-
-def _check_bits(code: EntryCode, wanted: Any, value: str) -> None:
-    """Check the bits of a float or of both parts of a complex: -0.0 is not 0.0, NaN is NaN."""
-    offsets = [layout.FLOAT_VALUE]
-    if type(wanted) is complex:
-        offsets = [layout.COMPLEX_REAL, layout.COMPLEX_IMAG]
-    constant = code.constant(wanted)
-    for offset in offsets:
-        bits = code.load("i64", constant, offset)
-        code.guard(code.same(code.load("i64", value, offset), bits, "i64"))
-
-
-def _check_items(code: EntryCode, wanted: Any, value: str) -> None:
-    for item, found in zip(wanted, code.tuple_items(value, len(wanted)), strict=True):
-        _check_constant(code, item, found)
-
-
-_EQUALITY: dict[type, Callable[[EntryCode, Any, str], None]] = {
-    str: _check_equal,
-    int: _check_equal,
-    float: _check_bits,
-    complex: _check_bits,
-    tuple: _check_items,
 }

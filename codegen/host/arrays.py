@@ -79,7 +79,23 @@ def _item(writer: Expressions, node: Node) -> Text:
         if _rank(found) == 0:
             index = index_text(writer, found, found.inputs[1:], view=True, scalar=True)
             return Text(f"{writer.primary(found.inputs[0])}[{index}]")
+    if found is not None and found.kind == "np::field" and value in writer.plan.nested:
+        return _item_of_field(writer, found)
     return Text(f"{writer.primary(value)}[()]")
+
+
+def _item_of_field(writer: Expressions, field: Node) -> Text:
+    """A number of a record: ``x[i]["name"]`` gives it without an array in between."""
+    (value,) = field.inputs
+    name, found = field.attributes["name"], value.node
+    if found is not None and found.kind == "np::view" and value in writer.plan.nested:
+        index = index_text(writer, found, found.inputs[1:], view=True, scalar=True)
+        return Text(f"{writer.primary(found.inputs[0])}[{index}][{name!r}]")
+    return Text(f"{writer.primary(value)}[{name!r}][()]")
+
+
+def _field(writer: Expressions, node: Node) -> Text:
+    return Text(f"{writer.primary(node.inputs[0])}[{node.attributes['name']!r}]")
 
 
 def _gather(writer: Expressions, node: Node) -> Text | None:
@@ -171,6 +187,8 @@ ARRAY_WRITERS: dict[str, Callable[[Expressions, Node], Text | None]] = {
     "prim::size": _size,
     "np::view": _view,
     "np::item": _item,
+    "np::record": _item,
+    "np::field": _field,
     "np::gather": _gather,
     "np::compress": _compress,
     "np::cast": _cast,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any, Protocol
 
 import numpy as np
@@ -302,42 +303,59 @@ class Expressions:
         return Text(f"{{{', '.join(pairs)}}}", P.LITERAL)
 
     def _format_string(self, node: Node) -> Text:
-        parts = [self._format_part(value) for value in node.inputs]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts):
-            return Text(f"f'{''.join(known)}'", P.LITERAL)
-        return self._call_reference(node)
+        """An f-string, or several with calls in between for which Python's syntax has no room."""
+        texts: list[Text] = []
+        parts = ((self._format_part(value), value) for value in node.inputs)
+        for is_inside, group in groupby(parts, lambda pair: pair[0] is not None):
+            if is_inside:
+                written = "".join(part or "" for part, _ in group)
+                texts.append(Text(f"f'{written}'", P.LITERAL))
+                continue
+            values = [value for _, value in group]
+            if not all(map(_is_format_call, values)):
+                return self._call_reference(node)
+            texts += map(self.value, values)
+        if len(texts) == 1:
+            return texts[0]
+        return Text(" + ".join(text.at(P.PRODUCT) for text in texts), P.SUM)
 
     def _format_part(self, value: Value) -> str | None:
         """One part of an f-string, or None where Python's syntax has no room for it."""
-        node = value.constant
-        if node is not None:
-            held = node.attributes["value"]
-            if not isinstance(held, str):
-                return None
-            escaped = "".join("\\'" if char == "'" else repr(char)[1:-1] for char in held)
-            return escaped.replace("{", "{{").replace("}", "}}")
         found = value.node
-        if found is None or value not in self.plan.nested or found.kind != "prim::Call":
-            return None
-        return self._format_call(found)
+        if found is None or value.constant is not None or value not in self.plan.nested:
+            return self._format_value(value)
+        return self._format_call(found) if _is_format_call(value) else None
 
     def _format_call(self, node: Node) -> str | None:
         """``{x:.3f}`` for a nested ``format(x, ".3f")``."""
-        callee = node.inputs[0].constant
-        if callee is None or callee.attributes["value"] is not format or node.keywords:
-            return None
         value, *specification = node.inputs[1:]
-        text = self.value(value).text
-        if not _FORMATTED.fullmatch(text) or len(specification) > 1:
-            return None
         if not specification:
-            return f"{{{text}}}"
-        held = specification[0].constant
-        form = held.attributes["value"] if held is not None else None
-        if not isinstance(form, str) or not _SPECIFICATION.fullmatch(form):
+            return self._format_value(value)
+        form = self._format_specification(specification[0]) if len(specification) == 1 else None
+        return None if form is None else self._format_value(value, f":{form}")
+
+    def _format_value(self, value: Value, form: str = "") -> str | None:
+        """``{x}``; an f-string in an f-string is one, and so is what is known."""
+        held = value.constant_value
+        if value.constant is not None and not form and type(held) in (int, str):
+            escaped = "".join("\\'" if char == "'" else repr(char)[1:-1] for char in str(held))
+            return escaped.replace("{", "{{").replace("}", "}}")
+        if not form and value in self.plan.nested and _is_format_string(value):
+            assert value.node is not None
+            return _joined(map(self._format_part, value.node.inputs))
+        text = self.value(value).text
+        return f"{{{text}{form}}}" if _FORMATTED.fullmatch(text) else None
+
+    def _format_specification(self, value: Value) -> str | None:
+        """What follows the colon: a text, or one with fields that have no such text themselves."""
+        held = value.constant_value
+        if isinstance(held, str):
+            return held if _SPECIFICATION.fullmatch(held) else None
+        if value not in self.plan.nested or not _is_format_string(value):
             return None
-        return f"{{{text}:{form}}}"
+        assert value.node is not None
+        form = _joined(map(self._format_part, value.node.inputs))
+        return form if form is not None and _SPECIFICATION_WITH_FIELDS.fullmatch(form) else None
 
     # Subscripts and attributes
 
@@ -419,6 +437,26 @@ class Expressions:
 
 _FORMATTED = re.compile(r"[^\W\d][\w.\[\], ()+*/-]*")
 _SPECIFICATION = re.compile(r"[\w.,<>^+#% -]*")
+_SPECIFICATION_WITH_FIELDS = re.compile(r"([\w.,<>^+#% -]|\{[^\W\d][\w.]*\})*")
+
+
+def _is_format_string(value: Value) -> bool:
+    return value.node is not None and value.node.kind == "prim::FormatString"
+
+
+def _is_format_call(value: Value) -> bool:
+    """Whether this is a call of ``format``, which gives a str."""
+    node = value.node
+    if node is None or node.kind != "prim::Call" or node.keywords or len(node.inputs) > 3:
+        return False
+    return node.inputs[0].constant_value is format and "starred" not in node.attributes
+
+
+def _joined(parts: Iterable[str | None]) -> str | None:
+    """Parts one behind the other; None where one of them is None."""
+    found = list(parts)
+    known = [part for part in found if part is not None]
+    return "".join(known) if len(known) == len(found) else None
 
 
 def _keyword(name: str, text: str) -> str:

@@ -14,20 +14,17 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from jitcore.codegen.host.operators import ARRAY_OPERATORS, BINARY, UNARY, augmented_sign
 from jitcore.codegen.host.variables import Variables, is_constant, is_literal, is_repeatable
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Block, Node, Value
+from jitcore.ir.graph import LOOPS, Block, Node, Value
 from jitcore.ir.names import base_name
 from jitcore.ir.types import BOOL
 
 __all__ = [
-    "LOOPS",
     "STATEMENTS",
     "Late",
     "Plan",
     "ShortCircuit",
     "visible",
 ]
-
-LOOPS = ("prim::Loop", "prim::For")
 
 
 def _value_first(inputs: Sequence[Value]) -> list[Value]:
@@ -173,9 +170,9 @@ class Plan:
                 return ShortCircuit("or", first, orelse, test)
         if condition.type != BOOL and (test is None or test.kind not in _ALWAYS_BOOL):
             return None
-        if _is_constant(orelse, False) or orelse is condition:
+        if orelse.constant_value is False or orelse is condition:
             return ShortCircuit("and", condition, then, None)
-        if _is_constant(then, True) or then is condition:
+        if then.constant_value is True or then is condition:
             return ShortCircuit("or", condition, orelse, None)
         return None
 
@@ -253,11 +250,6 @@ def _is_named(value: Value) -> bool:
     if base != "result":
         return bool(base)
     return len(value.uses) != 1 or not isinstance(value.uses[0].user, Block)
-
-
-def _is_constant(value: Value, expected: bool) -> bool:
-    node = value.constant
-    return node is not None and node.attributes["value"] is expected
 
 
 def _following(node: Node, count: int) -> list[Node]:

@@ -16,11 +16,11 @@ from jitcore.codegen.host.assignments import Assignments
 from jitcore.codegen.host.expressions import Expressions
 from jitcore.codegen.host.loops import LoopForm, loop_form
 from jitcore.codegen.host.operators import augmented_sign
-from jitcore.codegen.host.plan import LOOPS, Late, visible
+from jitcore.codegen.host.plan import Late, visible
 from jitcore.codegen.host.text import PlaceComment
 from jitcore.codegen.host.variables import is_literal
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Block, Node, Value
+from jitcore.ir.graph import LOOPS, Block, Node, Value
 
 __all__ = ["Outliner", "Statements"]
 

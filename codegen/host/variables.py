@@ -13,14 +13,13 @@ from collections.abc import Iterable, Sequence
 from jitcore.codegen.host.globals import Globals
 from jitcore.codegen.host.operators import augmented_sign
 from jitcore.codegen.host.text import identifier
-from jitcore.ir.graph import Block, Graph, Node, Use, Value
+from jitcore.ir.graph import LOOPS, Block, Graph, Node, Use, Value
 from jitcore.ir.names import base_name
 
 __all__ = ["Variables", "is_constant", "is_literal", "is_repeatable"]
 
 Span = tuple[int, int]
 
-_LOOPS = ("prim::Loop", "prim::For")
 _INDEXED = ("prim::getitem", "prim::setitem", "prim::delitem")
 
 
@@ -147,7 +146,7 @@ class Variables:
 
     def _merge_all(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
-            if node.kind in _LOOPS:
+            if node.kind in LOOPS:
                 # What an iteration hands to the next one is what the loop gives in the end.
                 for param, output in zip(node.blocks[0].params[1:], node.outputs, strict=True):
                     self._unite(param, output)
@@ -193,10 +192,10 @@ class Variables:
 
 def _copies(node: Node) -> Iterable[tuple[Value, Value]]:
     """Pairs of values the second of which is the first one, or may take over its variable."""
-    if node.blocks and node.kind not in _LOOPS:
+    if node.blocks and node.kind not in LOOPS:
         for block in node.blocks:
             yield from zip(block.returns, node.outputs, strict=True)
-    elif node.kind in _LOOPS:
+    elif node.kind in LOOPS:
         (body,) = node.blocks
         params = body.params[1:]
         yield from zip(body.returns[1:], params, strict=True)
@@ -300,7 +299,7 @@ class _Lives:
             return node.block, self._start[node] + 1, []
         end = self._end[node]
         written = [self._block_end[block] + 1 for block in node.blocks]
-        if node.kind not in _LOOPS:
+        if node.kind not in LOOPS:
             return node.block, end, [(position, position) for position in written]
         return node.block, end, [(written[0], end)]
 
@@ -313,7 +312,7 @@ class _Lives:
     def _position(self, use: Use) -> int:
         if isinstance(use.user, Node):
             return self._start[use.user]
-        is_loop = use.user.owner is not None and use.user.owner.kind in _LOOPS
+        is_loop = use.user.owner is not None and use.user.owner.kind in LOOPS
         return self._block_end[use.user] + (2 if is_loop and use.index == 0 else 0)
 
     @staticmethod
@@ -341,7 +340,7 @@ class _Lives:
             return [(begin, position)]
         node = path[-1].owner
         assert node is not None
-        if node.kind in _LOOPS or node.kind == "prim::Try":
+        if node.kind in LOOPS or node.kind == "prim::Try":
             # What a handler reads must outlive the body.
             return [(begin, self._end[node])]
         for block in node.blocks:

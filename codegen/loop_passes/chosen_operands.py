@@ -28,7 +28,7 @@ from itertools import chain
 
 from jitcore.codegen.loop_passes.rewriting import (
     numbered,
-    replaced,
+    renamed,
     with_blocks,
     with_expressions,
 )
@@ -179,11 +179,11 @@ class _Choosing:
         known: dict[str, Expr] = {}
         body: list[Stmt] = []
 
-        def renamed(x: Expr) -> Expr:
-            return replaced(x, lambda y: known.get(y.name) if isinstance(y, Var) else None)
+        def known_by_now(x: Expr) -> Expr:
+            return renamed(x, known)
 
         def chosen(x: Expr, y: Expr) -> Expr:
-            x, y = renamed(x), renamed(y)
+            x, y = known_by_now(x), known_by_now(y)
             if x == y:
                 return x
             var = Var(numbered("chosen", self.names), x.dtype)
@@ -195,14 +195,14 @@ class _Choosing:
                 for one in side:
                     if one is last:
                         break
-                    body.append(with_expressions(one, renamed))
+                    body.append(with_expressions(one, known_by_now))
             left, right = pair
             operands = zip(children(left.value), children(right.value), strict=True)
             value = _with_operands(left.value, [chosen(x, y) for x, y in operands])
             body.append(replace(left, value=value))
             known[right.var.name] = left.var
-        body += [with_expressions(one, renamed) for one in chain(*rest)]
-        value = renamed(choice.select)
+        body += [with_expressions(one, known_by_now) for one in chain(*rest)]
+        value = known_by_now(choice.select)
         if isinstance(value, Select) and value.x == value.y:
             value = value.x
         return [*body, replace(choice.let, value=value)]

@@ -40,7 +40,7 @@ from jitcore.codegen.loops import (
     Var,
 )
 from jitcore.codegen.lowering.arithmetic import ZERO, both, compare, integer, multiply
-from jitcore.codegen.printers.llvm_instructions import BITS
+from jitcore.codegen.printers.llvm_instructions import memory_bytes
 
 __all__ = ["copy_by_library"]
 
@@ -86,5 +86,5 @@ def _copy(loop: For) -> Call | None:
     is_plain = last.index == value.index == loop.var and all(isinstance(x, Var) for x in pointers)
     if not is_plain:
         return None
-    size = multiply(loop.stop, integer(max(BITS[value.dtype] // 8, 1)))
+    size = multiply(loop.stop, integer(memory_bytes(value.dtype)))
     return Call("memcpy", (*pointers, size), "void", external=True)

@@ -1,7 +1,8 @@
-"""Nests that write an array and then a part of it become one nest.
+"""Nests that write an array and then parts of it become one nest.
 
-The first loops over all elements are cut where the part begins and ends.  In between, each element
-is computed and changed at once, so that it is written once and never read again.
+The first loops over all elements are cut where a part begins and ends.  In between, each element
+is computed and changed at once, so that it is written once and never read again.  The loops that
+come of it may be cut by the next part.
 
 Before::
 
@@ -94,35 +95,54 @@ class _Merging:
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
         found: list[Stmt] = []
-        before: Nest | None = None
+        pieces: list[Nest] = []
         for one in statements:
             nest = _nest(one)
-            merged = self.merged(before, nest) if before and nest else None
-            if merged is not None and before is not None:
-                place = max(k for k, each in enumerate(found) if isinstance(each, For))
-                found[place:] = [*found[place + 1 :], *merged]
-                before = None
+            merged = self.merged(pieces, nest) if pieces and nest else None
+            if merged is not None:
+                loops = [place for place, each in enumerate(found) if isinstance(each, For)]
+                place = loops[-len(pieces)]
+                between = [each for each in found[place:] if not isinstance(each, For)]
+                found[place:] = [*between, *merged]
+                nests = list(map(_nest, merged))
+                pieces = [each for each in nests if each] if all(nests) else []
                 continue
             if not isinstance(one, Comment) and not _allocates(one):
-                before = nest
+                pieces = [nest] if nest else []
             found.append(one if nest else with_blocks(one, self.block))
         return found
 
-    def merged(self, first: Nest, second: Nest) -> list[Stmt] | None:
-        """One nest in the place of two that follow each other, where that is possible."""
-        if len(first.loops) == 1 and len(second.loops) == 2:
-            first = self.in_rows(first, second)
-        shifts = _shifts(first, second)
-        if shifts is None or len(first.body) + len(second.body) > MOST_STATEMENTS:
+    def merged(self, pieces: Sequence[Nest], second: Nest) -> list[Stmt] | None:
+        """Nests that follow each other, with another one that follows them, where it is possible.
+
+        The pieces are parts of one range of their outermost loops, in its order.
+        """
+        if len(pieces) == 1 and len(pieces[0].loops) == 1 and len(second.loops) == 2:
+            pieces = [self.in_rows(pieces[0], second)]
+        found = {_shifts(first, second) for first in pieces}
+        shifts = found.pop()
+        statements = sum(len(first.body) + len(second.body) for first in pieces)
+        if shifts is None or found or statements > MOST_STATEMENTS:
             return None
-        bounds = []
-        for one, two, shift in zip(first.loops, second.loops, shifts, strict=True):
-            start, stop = _bounds(two)
-            low, high = _bounds(one)
-            if not low <= start + shift <= stop + shift <= high:
+        bounds = [
+            (start + shift, stop + shift)
+            for (start, stop), shift in zip(map(_bounds, second.loops), shifts, strict=True)
+        ]
+        start, stop = bounds[0]
+        if start < _bounds(pieces[0].loops[0])[0] or stop > _bounds(pieces[-1].loops[0])[1]:
+            return None
+        merged: list[Stmt] = []
+        for first in pieces:
+            low, high = _bounds(first.loops[0])
+            part = (max(low, start), min(high, stop))
+            inner = zip(map(_bounds, first.loops[1:]), bounds[1:], strict=True)
+            if part[0] >= part[1]:
+                merged.append(first.loops[0])
+            elif all(own[0] <= other[0] <= other[1] <= own[1] for own, other in inner):
+                merged += self.parts(first, second, shifts, [part, *bounds[1:]], 0, {})
+            else:
                 return None
-            bounds.append((start + shift, stop + shift))
-        return list(self.parts(first, second, shifts, bounds, 0, {}))
+        return merged
 
     def in_rows(self, first: Nest, second: Nest) -> Nest:
         """Elements that are walked as one line, by the rows that another nest takes them in."""

@@ -29,6 +29,7 @@ from jitcore.codegen.lowering.arithmetic import add, multiply, subtract
 __all__ = [
     "copied",
     "numbered",
+    "renamed",
     "replaced",
     "simplified",
     "unused_name",
@@ -73,7 +74,7 @@ def copied(statement: Stmt, names: set[str], own: dict[str, Expr]) -> Stmt:
     """
 
     def changed(x: Expr) -> Expr:
-        return simplified(_renamed(x, own))
+        return simplified(renamed(x, own))
 
     def renewed(var: Var) -> Var:
         new = replace(var, name=numbered(var.name, names))
@@ -96,7 +97,8 @@ def copied(statement: Stmt, names: set[str], own: dict[str, Expr]) -> Stmt:
     return step
 
 
-def _renamed(x: Expr, own: Mapping[str, Expr]) -> Expr:
+def renamed(x: Expr, own: Mapping[str, Expr]) -> Expr:
+    """An expression with others in the place of the variables of these names."""
     return replaced(x, lambda one: own.get(one.name) if isinstance(one, Var) else None)
 
 

@@ -47,7 +47,7 @@ from jitcore.codegen.loop_passes.traversal import (
     STACK,
     bound_names,
     expressions,
-    free_variables,
+    names_in,
     reads_by_call,
     variables,
     walk,
@@ -82,7 +82,7 @@ from jitcore.codegen.lowering.arithmetic import (
     multiply,
     subtract,
 )
-from jitcore.codegen.printers.llvm_instructions import BITS
+from jitcore.codegen.printers.llvm_instructions import memory_bytes
 
 __all__ = ["let_rows_take_turns"]
 
@@ -101,8 +101,7 @@ def let_rows_take_turns(function: Function) -> Function:
 
 class _RowTurns:
     def __init__(self, function: Function) -> None:
-        self.names = bound_names(function.body) | {param.name for param in function.params}
-        self.names |= {var.name for var in free_variables(function.body)}
+        self.names = names_in(function)
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
         return [self.statement(one) for one in statements]
@@ -255,7 +254,7 @@ def _row_bytes(loop: For) -> int:
         if access.place is not None:
             low, high = access.reach
             is_of_row = any(name == loop.var.name for name, _ in access.place.terms)
-            size = (high - low + 1) * max(BITS[access.dtype] // 8, 1) if is_of_row else 0
+            size = (high - low + 1) * memory_bytes(access.dtype) if is_of_row else 0
             sizes[access.root] = max(size, sizes.get(access.root, 0))
     are_known = all(access.root in sizes for access in found.found)
     return sum(sizes.values()) if are_known else 0

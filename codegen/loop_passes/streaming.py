@@ -39,8 +39,8 @@ from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     children,
     expressions,
-    free_variables,
     known_trips,
+    names_in,
     variables,
 )
 from jitcore.codegen.loops import (
@@ -56,7 +56,7 @@ from jitcore.codegen.loops import (
     Var,
 )
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, multiply, subtract
-from jitcore.codegen.printers.llvm_instructions import BITS
+from jitcore.codegen.printers.llvm_instructions import memory_bytes
 
 __all__ = ["BLOCK_BYTES", "stream_results"]
 
@@ -88,8 +88,7 @@ def stream_results(function: Function, cache_bytes: int) -> Function:
 class _Streaming:
     def __init__(self, function: Function, cache_bytes: int) -> None:
         self.cache_bytes = cache_bytes
-        self.names = bound_names(function.body) | {param.name for param in function.params}
-        self.names |= {var.name for var in free_variables(function.body)}
+        self.names = names_in(function)
         self.around: list[For] = []
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
@@ -118,7 +117,7 @@ class _Streaming:
         read = {one.root for one in found.found if not one.is_write}
         if len(written) < len(stores) or "" in written | read or written & read:
             return []
-        if any(_size(one.value.dtype) * trips < LEAST_ROW for one in stores):
+        if any(memory_bytes(one.value.dtype) * trips < LEAST_ROW for one in stores):
             return []
         if not all(_is_dense(one) for one in found.found if one.is_write):
             return []
@@ -138,7 +137,7 @@ class _Streaming:
             trips = [known_trips(one) or 1 for one in self.around if one.var.name in names]
             own = known_trips(loop) or 1
             elements = reduce(int.__mul__, trips, own if ELEMENT in names else 1)
-            size = elements * _size(access.dtype)
+            size = elements * memory_bytes(access.dtype)
             sizes[access.root] = max(size, sizes.get(access.root, 0))
         return sum(sizes.values())
 
@@ -147,7 +146,7 @@ class _Streaming:
 
     def streamed(self, loop: For, stores: Sequence[Store]) -> For:
         """The loop over blocks."""
-        bytes_of = {id(one): _size(one.value.dtype) for one in stores}
+        bytes_of = {id(one): memory_bytes(one.value.dtype) for one in stores}
         size = max(BLOCK_BYTES // sum(bytes_of.values()) // 64, 1) * 64
         number, first, last = (self.variable(name) for name in ("block", "first", "last"))
         buffers = {id(one): self.variable("results", "ptr") for one in stores}
@@ -175,11 +174,6 @@ class _Streaming:
         trips = known_trips(loop)
         assert trips is not None
         return For(number, ZERO, integer(-(-trips // size)), body, parallel=loop.parallel)
-
-
-def _size(dtype: str) -> int:
-    """The bytes of an element in memory."""
-    return max(BITS[dtype] // 8, 1)
 
 
 def _is_plain(statement: Stmt) -> bool:

@@ -16,6 +16,7 @@ from jitcore.codegen.loops import (
     Do,
     Expr,
     For,
+    Function,
     If,
     Let,
     Load,
@@ -44,6 +45,7 @@ __all__ = [
     "known_trips",
     "loads",
     "loads_in",
+    "names_in",
     "reads_by_call",
     "subexpressions",
     "variables",
@@ -184,6 +186,12 @@ def loads_in(statements: Sequence[Stmt]) -> Iterator[Load]:
 def bound_names(statements: Sequence[Stmt]) -> set[str]:
     """The names that statements, and those inside of them, bind."""
     return {one.var.name for one in walk(statements) if isinstance(one, Let | For)}
+
+
+def names_in(function: Function) -> set[str]:
+    """All names of variables in a function: parameters, what it binds, and what it only reads."""
+    free = {var.name for var in free_variables(function.body)}
+    return bound_names(function.body) | {param.name for param in function.params} | free
 
 
 def free_variables(statements: Sequence[Stmt]) -> tuple[Var, ...]:

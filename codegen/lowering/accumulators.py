@@ -33,6 +33,7 @@ from jitcore.codegen.lowering.arithmetic import (
     not_,
     select,
 )
+from jitcore.codegen.lowering.emitter import Emitter
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
 from jitcore.ir.bfloat16 import computed_in
@@ -54,6 +55,7 @@ __all__ = [
     "Several",
     "combine",
     "identity",
+    "take_extremum",
     "is_better",
     "kept_in",
     "neutral",
@@ -411,10 +413,7 @@ class Minimum(Plain):
             super().add(element, place)
             return
         wide = self.emitter.let("element", cast(element, self.wide.name))
-        better = compare({"min": "lt", "max": "gt"}[self.op], self.value, wide)
-        self.emitter.assign(self.value, select(better, self.value, wide))
-        is_nan = compare("ne", wide, wide)
-        self.emitter.assign(self.spoilt, select(is_nan, wide, self.spoilt))
+        take_extremum(self.emitter, self.op, self.value, self.spoilt, wide)
 
     def result(self) -> Element:
         if self.spoilt is None:
@@ -534,6 +533,18 @@ def identity(op: str, dtype: np.dtype[Any]) -> Expr:
         return constant(np.inf if op == "min" else -np.inf, dtype)
     limits = np.iinfo(dtype)
     return constant(limits.max if op == "min" else limits.min, dtype)
+
+
+def take_extremum(emitter: Emitter, op: str, best: Var, spoilt: Var, element: Expr) -> None:
+    """Take an element into the best number so far, and beside it the last NaN, before that -0.0.
+
+    Their sum is the extremum of all elements.  Each waits for one instruction on the one before it,
+    and not for a comparison, a choice, and the same again for NaN.
+    """
+    # Of two equal numbers NumPy takes the second.
+    better = compare({"min": "lt", "max": "gt"}[op], best, element)
+    emitter.assign(best, select(better, best, element))
+    emitter.assign(spoilt, select(compare("ne", element, element), element, spoilt))
 
 
 def neutral(op: str, dtype: np.dtype[Any]) -> Expr:

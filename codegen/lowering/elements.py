@@ -97,7 +97,7 @@ def load(array: ArrayRef, index: Index) -> Element:
     """The element at a place, not bound to a variable."""
     place = element_index(array, index)
     if array.dtype.kind != "c":
-        return Load(array.pointer, place, array.dtype.name, array.root)
+        return Load(array.pointer, place, array.dtype.name, array.root, array.unit)
     part = expression_dtype(array.dtype)
     first = multiply(place, integer(2))
     return Pair(
@@ -112,7 +112,7 @@ def store(lowering: Lowering, array: ArrayRef, index: Index, element: Element) -
     if not isinstance(element, Pair):
         if element.dtype != expression_dtype(array.dtype):
             raise AssertionError(f"internal error: {element.dtype} is stored into {array.dtype}")
-        lowering.emitter.emit(Store(array.pointer, place, element, array.root))
+        lowering.emitter.emit(Store(array.pointer, place, element, array.root, array.unit))
         return
     first = multiply(place, integer(2))
     lowering.emitter.emit(Store(array.pointer, first, element.re, array.root))

@@ -41,6 +41,7 @@ FAMILIES: Final = {
     "prim::ListWriteShared",
     "stores": "np::store",
     "structure": "prim::TupleConstruct prim::UnionConstruct prim::Unpack",
+    "structured": "np::field np::record",
     "views": "np::view np::transpose np::diagonal np::sliding_window_view np::check_reshape "
     "np::ravel np::reshape np::set_shape np::broadcast_to np::real np::imag prim::size",
 }

@@ -141,6 +141,9 @@ class ArrayRef:
         The number of the argument it is.
     order : tuple of int or None
         See ``Order``; None where only the run shows it.
+    unit : int
+        How many bytes offset and strides count, where these are less than an element, as they are
+        of a field in packed records; 0 elsewhere.
     """
 
     pointer: Expr
@@ -153,6 +156,7 @@ class ArrayRef:
     whole: bool = False
     input: int | None = None
     order: Order | None = None
+    unit: int = 0
 
     @property
     def rank(self) -> int:

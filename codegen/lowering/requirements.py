@@ -15,8 +15,11 @@ __all__ = ["RULES"]
 
 def _require(lowering: Lowering, node: Node) -> Operand:
     exception: Any = vars(builtins)[node.attributes["exception"]]
-    message = node.attributes["message"].replace("{", "{{").replace("}", "}}")
-    lowering.fail(not_(lowering.scalar(node.inputs[0])), exception, message)
+    condition, *numbers = map(lowering.scalar, node.inputs)
+    message = node.attributes["message"]
+    if not numbers:
+        message = message.replace("{", "{{").replace("}", "}}")
+    lowering.fail(not_(condition), exception, message, numbers)
     return ()
 
 

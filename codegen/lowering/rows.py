@@ -34,7 +34,7 @@ from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.lowering.walks import are_divided, reduce_elements
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.types import TensorType
+from jitcore.ir.types import TensorType, is_scalar_tensor
 
 __all__ = ["is_dear", "lower_by_rows", "reduced_trailing"]
 
@@ -70,10 +70,6 @@ def _is_computed(value: Value) -> bool:
 
 def _reductions(graph: Graph) -> list[Node]:
     return [node for node in graph.block.nodes if node.kind in KINDS]
-
-
-def _is_scalar(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.scalar
 
 
 def _rank(value: Value) -> int:
@@ -135,7 +131,7 @@ class _Rows:
     def lower(self) -> None:
         """Allocate the outputs and emit the nest."""
         lowering, graph = self.lowering, self.graph
-        scalars = [value for value in graph.outputs if _is_scalar(value)]
+        scalars = [value for value in graph.outputs if is_scalar_tensor(value.type)]
         for value in graph.outputs:
             lazy = lowering.operand(value)
             if isinstance(lazy, Lazy) and value not in self.targets and value not in scalars:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.loops import Binary, Expr, Var
-from jitcore.codegen.lowering.accumulators import identity, neutral
-from jitcore.codegen.lowering.arithmetic import compare, expression_dtype, select
+from jitcore.codegen.loops import Binary, Var
+from jitcore.codegen.lowering.accumulators import identity, neutral, take_extremum
+from jitcore.codegen.lowering.arithmetic import expression_dtype
 from jitcore.codegen.lowering.kinds import SCANS
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.pairs import combined
@@ -65,11 +65,7 @@ class Running:
 
 
 class RunningExtremum(Running):
-    """The extremum of numbers, and beside it the last NaN, or -0.0, which changes no sum.
-
-    Each element waits for one instruction on the one before it, and not for a comparison, a choice,
-    and the same again for NaN.
-    """
+    """The extremum of numbers, and beside it the last NaN, or -0.0, which changes no sum."""
 
     def declare(self) -> None:
         self.best: Var = self.emitter.mutable("best", identity(self.op, self.dtype))
@@ -77,10 +73,6 @@ class RunningExtremum(Running):
 
     def take(self, element: Element) -> Element:
         element = self.emitter.let("element", element)
-        better: Expr = compare({"min": "lt", "max": "gt"}[self.op], self.best, element)
-        # Of two equal numbers NumPy takes the second.
-        self.emitter.assign(self.best, select(better, self.best, element))
-        is_nan = compare("ne", element, element)
-        self.emitter.assign(self.spoilt, select(is_nan, element, self.spoilt))
+        take_extremum(self.emitter, self.op, self.best, self.spoilt, element)
         value = Binary("add", self.best, self.spoilt, self.dtype.name)
         return self.emitter.copy("value", value)

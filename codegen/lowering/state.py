@@ -47,6 +47,7 @@ from jitcore.codegen.lowering.facts import (
     last_uses,
     listed_values,
 )
+from jitcore.codegen.lowering.kinds import PACKED
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Lazy,
@@ -190,6 +191,9 @@ class Lowering:
         self.settle: Callable[[], None] | None = None
         """Does the stores of the open group that have been put off."""
         self.input_roots: dict[str, int] = {}
+        self.field_roots: dict[tuple[str, str], str] = {}
+        self.has_packed = False
+        """Whether there are fields of records in which they are not whole elements."""
         self.listed = listed_values(graph)
         self.listed_inputs: set[int] = set()
         """The arguments that may be elements of lists."""
@@ -315,6 +319,8 @@ class Lowering:
                 raise NotNative(f"{node.kind} has no native form")
             if not self.has_float16 and is_on_float16(node):
                 raise NotNative("float16 on a processor that does not convert it")
+            if self.has_packed and node.kind not in PACKED:
+                self._refuse_packed(node)
             result = rule(self, node)
         except NotNative as reason:
             reason.node = reason.node or node
@@ -323,6 +329,13 @@ class Lowering:
         for value, operand in zip(node.outputs, results, strict=True):
             self.bind(value, Static(None) if value.type == NONE else operand)
         self.source = outer
+
+    def _refuse_packed(self, node: Node) -> None:
+        """Refuse what reads memory by whole elements, where there are fields of packed records."""
+        read = [*node.inputs, *(value for block in node.blocks for value in block.returns)]
+        operands = (self._environment.get(value) for value in read)
+        if any(isinstance(one, ArrayRef) and one.unit for one in operands):
+            raise NotNative(f"{node.kind} of a field in packed records")
 
     def comment(self, source: SourceRange | None) -> None:
         """Show the user's line that comes next."""
@@ -443,12 +456,13 @@ class Lowering:
 
     def is_contiguous(self, array: ArrayRef) -> bool:
         """Whether an array is surely in C order without gaps."""
-        return array.has_strides(self.strides(array.dims))
+        return not array.unit and array.has_strides(self.strides(array.dims))
 
     def is_fortran(self, array: ArrayRef) -> bool:
         """Whether an array is surely in Fortran order without gaps, and not in C order."""
         expected = self.strides(array.dims[::-1])[::-1]
-        return not self.is_contiguous(array) and array.has_strides(expected)
+        is_other = not array.unit and not self.is_contiguous(array)
+        return is_other and array.has_strides(expected)
 
     def allocate(
         self,

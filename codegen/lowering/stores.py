@@ -176,11 +176,12 @@ def _span(lowering: Lowering, array: ArrayRef) -> tuple[Expr, Expr]:
 def _extent(lowering: Lowering, array: ArrayRef) -> tuple[Expr, Expr]:
     """The addresses of the first byte of an array and of the one after its last."""
     low, high = _span(lowering, array)
-    size = integer(array.dtype.itemsize)
+    itemsize = array.dtype.itemsize
+    unit, size = integer(array.unit or itemsize), integer(itemsize)
     base = lowering.emitter.shared("address", cast(array.pointer, "int64"))
     let = lowering.emitter.shared
-    start = let("start", add(base, multiply(low, size)))
-    return start, let("stop", add(base, multiply(add(high, ONE), size)))
+    start = let("start", add(base, multiply(low, unit)))
+    return start, let("stop", add(base, add(multiply(high, unit), size)))
 
 
 def _message(node: Node, value: Operand, target: ArrayRef) -> str:

@@ -51,6 +51,7 @@ from jitcore.codegen.printers.llvm_instructions import (
 )
 from jitcore.codegen.printers.llvm_module import Definition, Module, inlining
 from jitcore.codegen.printers.loop_hints import loop_hints, read_again
+from jitcore.codegen.printers.loop_metadata import AS_IT_IS
 from jitcore.codegen.printers.side_by_side import SideBySide, only_vector_loops, short_steps
 from jitcore.codegen.printers.vector_calls import VectorCalls, is_called, vector_calls
 from jitcore.codegen.printers.vector_loops import Surroundings, VectorLoop, is_vector_loop
@@ -61,7 +62,6 @@ from jitcore.codegen.writer import one_line
 __all__ = ["parameter_types", "print_declaration", "print_module", "print_parts"]
 
 _STREAM = "declare void @jc_stream(ptr, i64, ptr readonly captures(none), i64)"
-_PARALLEL = "declare void @jc_parallel(ptr, ptr, i64, i64, i64)"
 
 
 def print_module(
@@ -93,30 +93,33 @@ def print_module(
     ValueError
         When a primitive does not exist for a dtype.
     """
-    return _module(functions, contract, vector_bits, is_divided=False).text()
+    return _filled(Module(vector_bits, _definition), functions, contract).text()
 
 
 def print_parts(
-    functions: Sequence[Function], contract: bool = False, vector_bits: int = 512
+    functions: Sequence[Function],
+    contract: bool = False,
+    vector_bits: int = 512,
+    *,
+    starts_late: bool = False,
 ) -> list[tuple[str, Effort]]:
     """Print functions as texts of one module, each with what is to be optimized in it.
 
-    The parameters are those of `print_module`.
+    The parameters are those of `print_module`, and ``starts_late``: the code of worker threads may
+    be made by the first loop that turns out to be large enough, which takes the GIL.
 
     Returns
     -------
     list of tuple of str
         The first text has the function that is visible outside.
     """
-    module = _module(functions, contract, vector_bits, is_divided=True)
+    module = Module(vector_bits, _definition, is_divided=True, starts_late=starts_late)
+    _filled(module, functions, contract)
     parts: list[tuple[str, Effort]] = [(module.text(), module.effort)]
     return [*parts, *((text, "registers") for text in module.final_texts())]
 
 
-def _module(
-    functions: Sequence[Function], contract: bool, vector_bits: int, *, is_divided: bool
-) -> Module:
-    module = Module(vector_bits, _definition, is_divided=is_divided)
+def _filled(module: Module, functions: Sequence[Function], contract: bool) -> Module:
     for function in functions:
         linkage = "define internal" if function.internal else "define"
         module.add(function, linkage, contract)
@@ -152,6 +155,7 @@ class _FunctionPrinter:
         self._loops: list[tuple[str, str]] = []
         self._calls: VectorCalls | None = None
         self._read_again: set[int] = set()
+        self._is_unlikely = False
         self._scopes = alias_scopes(function, module.metadata)
         self._block = "entry"
         self._terminated = False
@@ -287,11 +291,9 @@ class _FunctionPrinter:
         value = self._expression(statement.value)
         if dtype == "bool":
             value = self._code.value(f"zext i1 {value} to i8")
-        address = self._address(statement.pointer, statement.index, dtype)
-        suffix = self._scopes.get(statement.root, "")
-        self._code.effect(
-            f"store {memory_type(dtype)} {value}, ptr {address}, align {alignment(dtype)}{suffix}"
-        )
+        address = self._address(statement.pointer, statement.index, dtype, statement.unit)
+        align = f"align {statement.unit or alignment(dtype)}{self._scopes.get(statement.root, '')}"
+        self._code.effect(f"store {memory_type(dtype)} {value}, ptr {address}, {align}")
 
     def _for(self, statement: For) -> None:
         work = work_of(statement)
@@ -316,10 +318,9 @@ class _FunctionPrinter:
             self._store(Store(pointer, slot_index(number, var.dtype), var))
         start, stop = self._expression(statement.start), self._expression(statement.stop)
         size = self._expression(work)
-        self._module.declarations["jc_parallel"] = _PARALLEL
+        symbol = self._module.parallel(may_be_small=not isinstance(work, Const))
         self._code.effect(
-            f"call void @jc_parallel(ptr @{name}, ptr {context}, "
-            f"i64 {start}, i64 {stop}, i64 {size})"
+            f"call void @{symbol}(ptr @{name}, ptr {context}, i64 {start}, i64 {stop}, i64 {size})"
         )
 
     def _counted_loop(self, statement: For, start: str, stop: str) -> None:
@@ -364,8 +365,11 @@ class _FunctionPrinter:
         entry = self._block
         self._enter(start, stop, body, end)
         self._label(body)
-        self._code.effect(f"{index} = phi i64 [ {start}, %{entry} ], [ {index}.next, %{body} ]")
+        place = len(self._code.lines)
         self._vectors(loop, index, stop, blocks, is_rest=is_rest)
+        # Known now: the block that the body ends in.
+        phi = f"  {index} = phi i64 [ {start}, %{entry} ], [ {index}.next, %{self._block} ]"
+        self._code.lines.insert(place, phi)
         flags = "nuw nsw" if start.isdigit() else "nsw"
         self._code.effect(f"{index}.next = add {flags} i64 {index}, {step}")
         self._code.effect(f"{index}.more = icmp slt i64 {index}.next, {stop}")
@@ -384,7 +388,7 @@ class _FunctionPrinter:
             self._variables[loop.var.name] = place
 
         around = Surroundings(
-            bind, self._expression, self._address, self._twin, self._comment, self._scopes
+            bind, self._expression, self._address, self._twin, self._label, self._scopes
         )
         # Functions are printed for all vectors at once, so that their operations take turns.
         lanes = step if blocks.is_width else blocks.lanes
@@ -431,13 +435,10 @@ class _FunctionPrinter:
         self._label(latch)
         self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
         module = self._module
-        hints = loop_hints(
-            statement,
-            module.metadata,
-            known,
-            module.vector_bits,
-            is_read_again=id(statement) in self._read_again,
-        )
+        known = known or (AS_IT_IS if self._is_unlikely else ())
+        again = id(statement) in self._read_again
+        bits = module.vector_bits
+        hints = loop_hints(statement, module.metadata, known, bits, is_read_again=again)
         hint = f", !llvm.loop {hints}" if hints else ""
         self._terminate(f"br label %{head}{hint}")
         self._label(end)
@@ -470,7 +471,9 @@ class _FunctionPrinter:
             f"br i1 {condition}, label %{then}, label %{other}{self._module.odds(statement)}"
         )
         self._label(then)
+        around, self._is_unlikely = self._is_unlikely, self._is_unlikely or statement.unlikely
         self._statement_list(statement.then)
+        self._is_unlikely = around
         reaches_end = not self._terminated or not statement.orelse
         self._terminate(f"br label %{end}")
         if statement.orelse:
@@ -541,23 +544,20 @@ class _FunctionPrinter:
         cast = self._code.bit_cast if expression.bits else self._code.cast
         return cast(x, expression.x.dtype, expression.dtype)
 
-    def _load(self, expression: Load) -> str:
-        dtype = expression.dtype
-        address = self._address(expression.pointer, expression.index, dtype)
-        suffix = self._scopes.get(expression.root, "")
-        value = self._code.value(
-            f"load {memory_type(dtype)}, ptr {address}, align {alignment(dtype)}{suffix}"
-        )
+    def _load(self, x: Load) -> str:
+        dtype = x.dtype
+        address = self._address(x.pointer, x.index, dtype, x.unit)
+        known = f"align {x.unit or alignment(dtype)}{self._scopes.get(x.root, '')}"
+        value = self._code.value(f"load {memory_type(dtype)}, ptr {address}, {known}")
         return self._code.value(f"icmp ne i8 {value}, 0") if dtype == "bool" else value
 
-    def _address(self, pointer: Expr, index: Expr, dtype: str) -> str:
+    def _address(self, pointer: Expr, index: Expr, dtype: str, unit: int = 0) -> str:
         base = self._expression(pointer)
         offset = self._expression(index)
         if offset == "0":
             return base
-        return self._code.value(
-            f"getelementptr inbounds {memory_type(dtype)}, ptr {base}, i64 {offset}"
-        )
+        step = f"i{8 * unit}" if unit else memory_type(dtype)
+        return self._code.value(f"getelementptr inbounds {step}, ptr {base}, i64 {offset}")
 
     def _call(self, expression: Call) -> str:
         self._is_final = False

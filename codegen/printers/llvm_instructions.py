@@ -20,6 +20,7 @@ __all__ = [
     "constant",
     "extension",
     "identifier",
+    "memory_bytes",
     "memory_type",
     "register_type",
 ]
@@ -79,9 +80,14 @@ def memory_type(dtype: str) -> str:
     return "i8" if dtype == "bool" else _REGISTER_TYPES[dtype]
 
 
+def memory_bytes(dtype: str) -> int:
+    """The bytes that a value of this dtype takes in memory."""
+    return max(BITS[dtype] // 8, 1)
+
+
 def alignment(dtype: str) -> int:
     """The bytes at whose multiples a value of this dtype lies."""
-    return max(BITS[dtype] // 8, 1)
+    return memory_bytes(dtype)
 
 
 def extension(dtype: str) -> str:

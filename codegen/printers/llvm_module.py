@@ -78,14 +78,22 @@ class Module:
         contracted.
     is_divided : bool
         Functions that need few passes are a text of their own.
+    starts_late : bool
+        The code of worker threads may be made by the first loop that turns out to be large enough.
     """
 
     def __init__(
-        self, vector_bits: int, print_function: PrintFunction, *, is_divided: bool = False
+        self,
+        vector_bits: int,
+        print_function: PrintFunction,
+        *,
+        is_divided: bool = False,
+        starts_late: bool = False,
     ) -> None:
         self.effort: Effort = "registers"
         """What is to be optimized, which depends on what is printed."""
         self._is_divided = is_divided
+        self._starts_late = starts_late
         self._final: list[str] = []
         self.vector_bits = vector_bits
         self._print_function = print_function
@@ -138,6 +146,12 @@ class Module:
         if statement.unlikely:
             return f", !prof {self.unlikely()}"
         return f", !unpredictable {self.unpredictable()}" if is_short_choice(statement) else ""
+
+    def parallel(self, *, may_be_small: bool) -> str:
+        """The symbol of what divides a loop among threads, which is declared."""
+        symbol = "jc_parallel_if_large" if may_be_small and self._starts_late else "jc_parallel"
+        self.declarations[symbol] = f"declare void @{symbol}(ptr, ptr, i64, i64, i64)"
+        return symbol
 
     def side_by_side(self, loop: For) -> SideBySide | None:
         """How many vectors of a long straight line are computed side by side, if several are."""
@@ -207,6 +221,23 @@ class Module:
     def with_twin(self, name: str, dtype: str, lanes: int) -> str:
         """The text of the module, with a function of vector math that takes vectors."""
         self._definitions += vector_function(name, dtype, lanes, self.declarations)
+        branch = vecmath.branch(name, dtype)
+        if branch is not None and branch.one_by_one:
+            self._declare_apart(branch.anywhere, dtype)
+        return self.text()
+
+    def _declare_apart(self, name: str, dtype: str) -> None:
+        """Declare a function of one number that is a library, for calls that hardly ever come."""
+        symbol, function = vecmath_symbol(name, dtype), _vecmath_function(name, dtype)
+        types = ", ".join(memory_type(param.dtype) for param in function.params)
+        self.declarations[symbol] = f"declare {memory_type(function.result)} @{symbol}({types})"
+        empty = Module(self.vector_bits, self._print_function)
+        named = Function(symbol, function.params, function.body, function.result)
+        add_library(symbol, partial(empty.with_function, named), "none")
+
+    def with_function(self, function: Function) -> str:
+        """The text of the module, with a function that others may call."""
+        self.add(function, "define", contract=False)
         return self.text()
 
     def declare_with_vectors(self, name: str) -> None:

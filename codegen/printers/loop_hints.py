@@ -36,6 +36,7 @@ from jitcore.codegen.printers.loop_metadata import (
     MASKED,
     NO_VECTORS,
     NOT_UNROLLED,
+    NOT_UNROLLED_AFTERWARDS,
     PARTLY_UNROLLED_AFTERWARDS,
     several_at_a_time,
     vector_width,
@@ -242,6 +243,8 @@ def _sum_hints(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
     trips = known_trips(loop)
     is_long = trips is None or trips > MOST_KEPT
     afterwards = PARTLY_UNROLLED_AFTERWARDS if is_read_again and is_long else AFTERWARDS
+    if _joins_flags(loop):
+        afterwards = NOT_UNROLLED_AFTERWARDS
     work = [one for one in loop.body if not isinstance(one, Comment)]
     is_wide = _is_mostly_float32(loop, vector_bits)
     lanes = vector_bits // (32 if is_wide else _bits_of_sums(loop))
@@ -251,6 +254,15 @@ def _sum_hints(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
     several = [several_at_a_time(together)] if together > 1 else []
     masked = [MASKED] if is_masked else []
     return [NOT_UNROLLED, *width, *several, *masked, afterwards]
+
+
+def _joins_flags(loop: For) -> bool:
+    """Whether a loop only finds out whether something holds of any element, or of all.
+
+    A vector of flags is an instruction or two for many elements, so that copies save nothing.
+    """
+    steps = [one for one in loop.body if isinstance(one, Assign)]
+    return all(one.var.dtype == "bool" for one in steps)
 
 
 def _bits_of_sums(loop: For) -> int:

@@ -6,9 +6,11 @@ from typing import Final
 
 __all__ = [
     "AFTERWARDS",
+    "AS_IT_IS",
     "INTERLEAVED",
     "MASKED",
     "NOT_UNROLLED",
+    "NOT_UNROLLED_AFTERWARDS",
     "NO_VECTORS",
     "OF_VECTORS",
     "ONE_AT_A_TIME",
@@ -33,9 +35,13 @@ OF_VECTORS: Final = (
 
 NOT_UNROLLED: Final = '!{!"llvm.loop.unroll.disable"}'
 NO_VECTORS: Final = '!{!"llvm.loop.vectorize.enable", i1 false}'
+AS_IT_IS: Final = (NOT_UNROLLED, NO_VECTORS)
+"""Of loops that hardly ever run."""
+
 # What the vectorizer makes of a loop has these hints in place of the others.
 _FOLLOWED = '"llvm.loop.vectorize.followup_all", !{!"llvm.loop.isvectorized", i32 1}'
 AFTERWARDS: Final = f"!{{!{_FOLLOWED}}}"
+NOT_UNROLLED_AFTERWARDS: Final = f'!{{!{_FOLLOWED}, !{{!"llvm.loop.unroll.runtime.disable"}}}}'
 PARTLY_UNROLLED_AFTERWARDS: Final = f'!{{!{_FOLLOWED}, !{{!"llvm.loop.unroll.count", i32 4}}}}'
 
 

@@ -15,7 +15,7 @@ from jitcore.codegen import vecmath
 from jitcore.codegen.cuda.kernels import Kernel, Scope, ThreadFor
 from jitcore.codegen.cuda.products import SUMS
 from jitcore.codegen.loop_passes.traversal import walk
-from jitcore.codegen.loops import Call, Continue, For, Function
+from jitcore.codegen.loops import Call, Continue, For, Function, Return
 from jitcore.codegen.lowering.arithmetic import ZERO
 from jitcore.codegen.printers.numba_source import (
     FunctionPrinter,
@@ -145,6 +145,13 @@ class _KernelPrinter(FunctionPrinter):
     def __init__(self, module: SourceModule, function: Function, name: str, is_entry: bool) -> None:
         super().__init__(module, function, name, is_entry)
         self._statements[ThreadFor] = self._for
+
+    def _return(self, statement: Return) -> None:
+        if self._is_entry:
+            # What a kernel has to say it has written to memory.
+            self._writer.line("return")
+        else:
+            super()._return(statement)
 
     def decorator(self) -> str:
         return "@cuda.jit" if self._is_entry else self._module.decorator

@@ -362,7 +362,7 @@ class FunctionPrinter:
     def _store(self, statement: Store) -> None:
         stored = STORED.get(statement.value.dtype)
         function = self._module.primitive(f"store_{stored}" if stored else "store")
-        args = (statement.pointer, statement.index, statement.value)
+        args = (*_place_of(statement), statement.value)
         self._writer.line(f"{function}({self._list(args)})")
 
     def _for(self, statement: For) -> None:
@@ -476,7 +476,7 @@ class FunctionPrinter:
         return f"{self._module.primitive('select')}({args})"
 
     def _load(self, expression: Load) -> str:
-        args = self._list((expression.pointer, expression.index))
+        args = self._list(_place_of(expression))
         if expression.dtype in STORED:
             return f"{self._module.primitive(f'load_{STORED[expression.dtype]}')}({args})"
         dtype = self._convert_to(expression.dtype)
@@ -538,6 +538,15 @@ class FunctionPrinter:
         ]
         call = f"{name}({', '.join(args)})"
         return f"({call} != 0)" if expression.dtype == "bool" else call
+
+
+def _place_of(access: Load | Store) -> tuple[Expr, Expr]:
+    """Pointer and index of an element; where the index counts bytes, they are in the pointer."""
+    if not access.unit:
+        return access.pointer, access.index
+    moved = Binary("mul", access.index, Const(access.unit, "int64"), "int64")
+    pointer = Binary("add", Cast(access.pointer, "int64"), moved, "int64")
+    return Cast(pointer, "ptr"), Const(0, "int64")
 
 
 def _annotation(dtype: str) -> str:

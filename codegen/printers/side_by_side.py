@@ -6,7 +6,7 @@ farther away than the processor looks ahead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -45,7 +45,7 @@ from jitcore.codegen.printers.loop_metadata import (
     several_at_a_time,
     vector_width,
 )
-from jitcore.codegen.printers.vector_calls import is_independent
+from jitcore.codegen.printers.vector_calls import calls_in, is_independent
 from jitcore.codegen.printers.vector_loops import is_vector_loop
 from jitcore.ir.dataclass import dataclass
 
@@ -135,7 +135,7 @@ def side_by_side(
     trips = known_trips(loop)
     is_short = trips is not None and trips <= MOST_MASKED
     operations = _long_step(loop)
-    calls = [call for one in loop.body for x in expressions(one) for call in _calls(x)]
+    calls = [call for one in loop.body for x in expressions(one) for call in calls_in(x)]
     can_inline = is_inlined and all(map(_is_straight, calls))
     if loop.step != 1 or is_short or not operations or (calls and not can_inline):
         return None
@@ -173,7 +173,7 @@ def short_steps(loop: For, vector_bits: int) -> SideBySide | None:
     """
     trips = known_trips(loop)
     is_short = trips is not None and trips <= MOST_MASKED
-    if is_short or any(call for one in loop.body for x in expressions(one) for call in _calls(x)):
+    if is_short or any(call for one in loop.body for x in expressions(one) for call in calls_in(x)):
         return None
     computed = [one.var.dtype for one in loop.body if isinstance(one, Let)]
     computed += [one.value.dtype for one in loop.body if isinstance(one, Store)]
@@ -217,14 +217,6 @@ def _own_dtype(call: Call) -> str:
     return call.args[0].dtype if call.dtype == "bool" else call.dtype
 
 
-def _calls(x: Expr) -> Iterator[Call]:
-    """The calls of C, and of vector math that is more than an instruction."""
-    if isinstance(x, Call) and x.name != "fma":
-        yield x
-    for child in children(x):
-        yield from _calls(child)
-
-
 def _is_straight(call: Call) -> bool:
     """Whether a function is a straight line, which LLVM makes vectors of."""
     return not call.external and _is_straight_line(call.name, _own_dtype(call))
@@ -233,7 +225,7 @@ def _is_straight(call: Call) -> bool:
 @cache
 def _is_straight_line(name: str, dtype: str) -> bool:
     body = vecmath.function(name, dtype).body
-    inner = (call for one in body for x in expressions(one) for call in _calls(x))
+    inner = (call for one in body for x in expressions(one) for call in calls_in(x))
     has_lines_only = all(isinstance(one, Let | Return) for one in body)
     return has_lines_only and vecmath.branch(name, dtype) is None and all(map(_is_straight, inner))
 

@@ -52,11 +52,13 @@ from jitcore.ir.dataclass import dataclass
 __all__ = [
     "REGISTERS",
     "VectorCalls",
+    "calls_in",
     "caller",
     "caller_name",
     "is_called",
     "is_independent",
     "kept_functions",
+    "operand_list",
     "twin_declaration",
     "twin_name",
     "vecmath_symbol",
@@ -66,7 +68,8 @@ __all__ = [
 LEAST_CALLS: Final = 3
 """With fewer calls a loop does not wait for itself, and compiling it takes no longer.
 
-One call suffices where the function branches, or is a loop of NumPy's for vectors.
+One call suffices where the function branches, as a division by one number does, or is a loop of
+NumPy's for vectors.
 """
 
 REGISTERS: Final = 4
@@ -154,7 +157,7 @@ def is_called(name: str, dtype: str) -> bool:
 
 def _pays_at_once(call: Call) -> bool:
     """Whether a function takes less time for several vectors than inlined for one."""
-    if vecmath.branch(call.name, call.dtype):
+    if call.name == "divide" or vecmath.branch(call.name, call.dtype):
         return True
     body = vecmath.function(call.name, call.dtype).body
     return any(_has_vector_form(x) for one in body for x in expressions(one))
@@ -198,14 +201,15 @@ def _calls(statements: list[Stmt]) -> Iterator[Call]:
     """The calls of vector math."""
     for statement in statements:
         for expression in expressions(statement):
-            yield from _calls_in(expression)
+            yield from calls_in(expression)
 
 
-def _calls_in(x: Expr) -> Iterator[Call]:
+def calls_in(x: Expr) -> Iterator[Call]:
+    """The calls of C, and of vector math that is more than an instruction."""
     if isinstance(x, Call) and x.name != "fma":
         yield x
     for child in children(x):
-        yield from _calls_in(child)
+        yield from calls_in(child)
 
 
 def _takes_vectors(call: Call) -> bool:
@@ -216,7 +220,7 @@ def _takes_vectors(call: Call) -> bool:
     dtypes = {call.dtype, *(arg.dtype for arg in call.args)}
     if not FLOATS.isdisjoint(dtypes) and not FLOATS.issuperset(dtypes):
         return False
-    if vecmath.branch(call.name, call.dtype):
+    if call.name == "divide" or vecmath.branch(call.name, call.dtype):
         return True
     body = vecmath.function(call.name, call.dtype).body
     return not any(
@@ -262,7 +266,7 @@ def caller(symbol: str, function: Function, calls: VectorCalls | None) -> str:
     name = caller_name(symbol, calls)
     result = memory_type(function.result)
     types = [memory_type(param.dtype) for param in function.params]
-    params = _operands(types, "%x")
+    params = operand_list(types, "%x")
     attributes = ""
     if calls is not None:
         twin = twin_name(symbol, calls.lanes)
@@ -289,7 +293,7 @@ def _first_lane(symbol: str, result: str, types: list[str], lanes: int) -> list[
         for number, (vector, type_) in enumerate(zip(vectors, types, strict=True))
     ]
     vector = f"<{lanes} x {result}>"
-    call = f"call {vector} @{twin_name(symbol, lanes)}({_operands(vectors, '%v')})"
+    call = f"call {vector} @{twin_name(symbol, lanes)}({operand_list(vectors, '%v')})"
     return [
         *made,
         f"  %results = {call}",
@@ -318,5 +322,6 @@ def twin_declaration(symbol: str, function: Function, lanes: int) -> str:
     return f"declare {result} @{name}({', '.join(vectors)}) memory(none) nounwind willreturn"
 
 
-def _operands(types: list[str], name: str) -> str:
+def operand_list(types: list[str], name: str) -> str:
+    """The operands of a call, or the parameters of a function: ``float %x0, float %x1``."""
     return ", ".join(f"{type_} {name}{number}" for number, type_ in enumerate(types))

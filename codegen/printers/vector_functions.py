@@ -30,7 +30,7 @@ from jitcore.codegen.printers.llvm_instructions import (
     constant,
     register_type,
 )
-from jitcore.codegen.printers.vector_calls import REGISTERS, twin_name, vecmath_symbol
+from jitcore.codegen.printers.vector_calls import REGISTERS, operand_list, twin_name, vecmath_symbol
 from jitcore.codegen.runtime.numpy_loops import vector_declarations, vector_names
 
 __all__ = ["VectorCode", "vector_function"]
@@ -53,6 +53,16 @@ def vector_function(name: str, dtype: str, lanes: int, declarations: dict[str, s
     symbol = twin_name(vecmath_symbol(name, dtype), lanes)
     if branch is None:
         return [_straight_line("define", symbol, function, lanes, declarations)]
+    if branch.one_by_one:
+        declarations[f"llvm.fabs.{_OVERLOADS[dtype]}"] = _declaration_of_fabs(dtype)
+        moderate = vecmath.function(branch.moderate, dtype)
+        return [
+            _straight_line(
+                "define internal", f"{branch.moderate}_x{lanes}", moderate, lanes, declarations
+            ),
+            _one_by_one(branch, dtype, lanes),
+            _branching(symbol, function, lanes, branch),
+        ]
     # Few floats are that large: the fewer registers at a time, the sooner the code is compiled.
     width = max(lanes // REGISTERS, 2) if dtype in FLOATS else lanes
 
@@ -82,7 +92,7 @@ def _straight_line(
     known = [code.known(type_, f"%v{number}") for number, type_ in enumerate(types)]
     result = code.call(function, known)
     lines = [
-        f"{linkage} {result_type} @{symbol}({_operands(types, '%v')}) "
+        f"{linkage} {result_type} @{symbol}({operand_list(types, '%v')}) "
         "memory(none) willreturn #0 {",
         *instructions.lines,
         f"  ret {result_type} {result}",
@@ -207,7 +217,7 @@ def _branching(symbol: str, function: Function, lanes: int, branch: vecmath.Bran
     result, vectors = _vector(function.result, lanes), [_vector(dtype, lanes) for dtype in dtypes]
     test = _test_of_quotient if branch.of_quotient else _test
     lines = [
-        f"define {result} @{symbol}({_operands(vectors, '%v')}) memory(none) willreturn #0 {{",
+        f"define {result} @{symbol}({operand_list(vectors, '%v')}) memory(none) willreturn #0 {{",
         "entry:",
         *(f"  %known{n} = freeze {vector} %v{n}" for n, vector in enumerate(vectors)),
         *test(lanes, dtypes, branch.bound),
@@ -216,10 +226,54 @@ def _branching(symbol: str, function: Function, lanes: int, branch: vecmath.Bran
         lines += [
             f"{label}:",
             f"  %{label}.result = tail call {result} @{name}_x{lanes}"
-            f"({_operands(vectors, '%known')})",
+            f"({operand_list(vectors, '%known')})",
             f"  ret {result} %{label}.result",
         ]
     return "\n".join([*lines, "}"])
+
+
+def _declaration_of_fabs(dtype: str) -> str:
+    type_ = register_type(dtype)
+    return f"declare {type_} @llvm.fabs.{_OVERLOADS[dtype]}({type_})"
+
+
+def _one_by_one(branch: vecmath.Branch, dtype: str, lanes: int) -> str:
+    """A function of all lanes that calls the one for a single number where it is finite and far."""
+    type_, vector = register_type(dtype), _vector(dtype, lanes)
+    limits = (constant(branch.bound, dtype), constant(float("inf"), dtype))
+    far = vecmath_symbol(branch.anywhere, dtype)
+    name = f"{branch.anywhere}_x{lanes}"
+    return f"""\
+define internal {vector} @{name}({vector} %v0) memory(none) willreturn noinline #0 {{
+entry:
+  %results = alloca {vector}
+  %numbers = alloca {vector}
+  store {vector} %v0, ptr %numbers
+  %near = call {vector} @{branch.moderate}_x{lanes}({vector} %v0)
+  store {vector} %near, ptr %results
+  br label %lane
+lane:
+  %i = phi i64 [ 0, %entry ], [ %next, %done ]
+  %place = getelementptr inbounds {type_}, ptr %numbers, i64 %i
+  %x = load {type_}, ptr %place
+  %magnitude = call {type_} @llvm.fabs.{_OVERLOADS[dtype]}({type_} %x)
+  %is_large = fcmp oge {type_} %magnitude, {limits[0]}
+  %is_finite = fcmp olt {type_} %magnitude, {limits[1]}
+  %is_far = and i1 %is_large, %is_finite
+  br i1 %is_far, label %far, label %done
+far:
+  %found = call {type_} @{far}({type_} %x)
+  %result = getelementptr inbounds {type_}, ptr %results, i64 %i
+  store {type_} %found, ptr %result
+  br label %done
+done:
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp ult i64 %next, {lanes}
+  br i1 %more, label %lane, label %end
+end:
+  %all = load {vector}, ptr %results
+  ret {vector} %all
+}}"""
 
 
 def _part_by_part(name: str, function: Function, lanes: int, width: int) -> str:
@@ -228,7 +282,7 @@ def _part_by_part(name: str, function: Function, lanes: int, width: int) -> str:
     result, made = _vector(function.result, lanes), _vector(function.result, width)
     vectors, parts = ([_vector(dtype, n) for dtype in dtypes] for n in (lanes, width))
     lines = [
-        f"define internal {result} @{name}_x{lanes}({_operands(vectors, '%v')}) "
+        f"define internal {result} @{name}_x{lanes}({operand_list(vectors, '%v')}) "
         "memory(none) willreturn noinline #0 {",
         "entry:",
         f"  %results = alloca {result}",
@@ -245,7 +299,7 @@ def _part_by_part(name: str, function: Function, lanes: int, width: int) -> str:
             f"  %x{number} = load {part}, ptr %a{number}",
         ]
     lines += [
-        f"  %found = call {made} @{name}_x{width}({_operands(parts, '%x')})",
+        f"  %found = call {made} @{name}_x{width}({operand_list(parts, '%x')})",
         f"  %a = getelementptr inbounds {register_type(function.result)}, ptr %results, i64 %i",
         f"  store {made} %found, ptr %a",
         f"  %next = add nuw nsw i64 %i, {width}",
@@ -257,10 +311,6 @@ def _part_by_part(name: str, function: Function, lanes: int, width: int) -> str:
         "}",
     ]
     return "\n".join(lines)
-
-
-def _operands(types: list[str], name: str) -> str:
-    return ", ".join(f"{type_} {name}{number}" for number, type_ in enumerate(types))
 
 
 def _test(lanes: int, dtypes: list[str], bound: float) -> list[str]:

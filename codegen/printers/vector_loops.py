@@ -32,8 +32,10 @@ from jitcore.codegen.printers.llvm_instructions import (
     memory_type,
     register_type,
 )
+from jitcore.codegen.printers.vector_branches import VectorBranch
 from jitcore.codegen.printers.vector_calls import is_independent
 from jitcore.codegen.printers.vector_functions import VectorCode
+from jitcore.codegen.writer import one_line
 from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Surroundings", "VectorLoop", "is_vector_loop"]
@@ -124,8 +126,8 @@ class Surroundings:
     twin : function
         The symbol of a function for vectors that is called in the place of a call; nothing where
         the code of the function comes in place.
-    comment : function
-        Prints one.
+    label : function
+        Begins a block of instructions with this name.
     scopes : mapping of str to str
         The metadata of accesses by their roots.
     """
@@ -134,7 +136,7 @@ class Surroundings:
     scalar: Callable[[Expr], str]
     address: Callable[[Expr, Expr, str], str]
     twin: Callable[[Call], str]
-    comment: Callable[[Comment], None]
+    label: Callable[[str], None]
     scopes: Mapping[str, str]
 
 
@@ -176,7 +178,7 @@ class VectorLoop:
             places[index].mask_rest(index, stop, self._type_of_masks())
         for one in self._statements:
             if isinstance(one, Comment):
-                self._around.comment(one)
+                self._code.lines.append(f"  ; {one_line(one.text)}")
                 continue
             for place, vector in places.items():
                 self._around.bind(place)
@@ -291,7 +293,13 @@ class _Vector(VectorCode):
         operands = [self._expression(one) for one in x.args]
         if x.name == "fma":
             return self._code.intrinsic("fma", x.dtype, *operands)
+        if x.name == "divide":
+            is_one = self._inside.isdisjoint(variables(x.args[1]))
+            divisor = self._around.scalar(x.args[1]) if is_one else ""
+            return self._branch(x).quotient(operands, divisor)
         symbol = self._around.twin(x)
+        if symbol and x.name == "remainder_by_constant":
+            return self._branch(x).remainder(operands, x, symbol)
         if not symbol:
             return self._math.call(vecmath.function(x.name, x.dtype), operands)
         type_ = self._code.type(x.dtype)
@@ -304,6 +312,9 @@ class _Vector(VectorCode):
         first = self._code.value(f"insertelement {vector} poison, {type_} {operand}, i64 0")
         places = f"<{self._lanes} x i32> zeroinitializer"
         return self._code.value(f"shufflevector {vector} {first}, {vector} poison, {places}")
+
+    def _branch(self, x: Call) -> VectorBranch:
+        return VectorBranch(self._scalars, self._lanes, x.dtype, self._around.label)
 
     def _in_memory(self, dtype: str) -> str:
         return f"<{self._lanes} x {memory_type(dtype)}>"

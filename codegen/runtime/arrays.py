@@ -31,7 +31,7 @@ __all__ = ["MAX_RANK", "add_array_functions"]
 MAX_RANK = 8
 """The number of axes ``jc_empty`` has parameters for."""
 
-_COUNTERS = ("jc_decref", "jc_incref")
+_SYMBOLS = ("jc_decref", "jc_empty", "jc_incref")
 
 _ARRAY_TYPE = 32
 """The place of the type ``ndarray``, behind the dtypes by their numbers."""
@@ -126,10 +126,6 @@ done:
 """
 
 _COUNTING = """
-declare void @Py_DecRef(ptr)
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-
 ; The objects are arrays that jc_empty has made and that have not been returned: nobody else counts
 ; their references, so that no GIL is needed until the last one goes.
 define void @jc_incref(ptr %object) {
@@ -171,14 +167,13 @@ done:
 def add_array_functions() -> None:
     """Have the functions compiled when code that calls them is."""
     add_temporaries()
-    add_maker("jc_empty", _make)
-    for symbol in _COUNTERS:
-        add_maker(symbol, _make_counters)
+    for symbol in _SYMBOLS:
+        add_maker(symbol, _make)
 
 
 def _text() -> str:
     axes = range(MAX_RANK)
-    return _TEXT.format(
+    making = _TEXT.format(
         dims=", ".join(f"i64 %d{axis}" for axis in axes),
         stores="\n".join(
             f"  %p{axis} = getelementptr i64, ptr %shape, i64 {axis}\n"
@@ -195,24 +190,17 @@ def _text() -> str:
         array_type=_ARRAY_TYPE,
         handler=_ARRAY_HANDLER,
     )
+    return making + _COUNTING
 
 
 @cache
 def _make() -> tuple[CompiledModule, dict[int, Any]]:
-    """Compile `jc_empty`; gives its module and what its table refers to, so that both are kept."""
+    """Compile the functions; gives their module and what its table refers to, which are kept."""
     module = compile_module(_text(), name="arrays", effort="none")
     objects: dict[int, Any] = {np.dtype(char).num: np.dtype(char) for char in DTYPE_CHARS}
     objects[_ARRAY_TYPE] = np.ndarray
     objects[_ARRAY_HANDLER] = make_array_handler(temporaries())
     fill_table(module.address("jc_array_objects"), objects)
-    add_symbol("jc_empty", module.address("jc_empty"))
-    return module, objects
-
-
-@cache
-def _make_counters() -> CompiledModule:
-    """Compile what counts references, which loops call: it gets good machine code."""
-    module = compile_module(_COUNTING, name="counters", effort="code")
-    for name in _COUNTERS:
+    for name in _SYMBOLS:
         add_symbol(name, module.address(name))
-    return module
+    return module, objects

@@ -5,14 +5,21 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import threading
+from functools import cache
+from importlib import import_module
+from typing import Any
 
-from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+from jitcore.codegen.engine import (
+    CompiledModule,
+    add_maker,
+    add_symbol,
+    compile_module,
+    compiler_lock,
+)
 from jitcore.codegen.runtime.workers import text
 
 __all__ = ["available_cores", "checked_count", "get_num_threads", "set_num_threads"]
 
-_lock = threading.Lock()
 _module: CompiledModule | None = None
 _count: int | None = None
 
@@ -94,7 +101,7 @@ def set_num_threads(count: int) -> int:
 def _make() -> None:
     """Compile ``jc_parallel`` and make it known to the engine."""
     global _module
-    with _lock:
+    with compiler_lock():
         if _module is not None:
             return
         if os.name == "posix":
@@ -120,4 +127,22 @@ def _call(name: str, *args: int) -> None:
     ctypes.CFUNCTYPE(None, *(ctypes.c_int64 for _ in args))(_module.address(name))(*args)
 
 
+def _address() -> int:
+    """The address of ``jc_parallel``, which is compiled where it is not yet."""
+    _make()
+    assert _module is not None
+    return _module.address("jc_parallel")
+
+
+@cache
+def _make_late() -> tuple[CompiledModule, Any]:
+    """Compile ``jc_parallel_if_large``; gives what has to be kept."""
+    # To import jitcore is enough for the number of threads.
+    late_workers = import_module("jitcore.codegen.runtime.late_workers")
+    module, kept = late_workers.compile_late_workers(_address)
+    add_symbol("jc_parallel_if_large", module.address("jc_parallel_if_large"))
+    return module, kept
+
+
 add_maker("jc_parallel", _make)
+add_maker("jc_parallel_if_large", _make_late)

@@ -6,6 +6,8 @@
                                                         it, on this thread and on the workers
 ======================================================= ==========================================
 
+``jc_parallel_if_large``, of the same parameters, is a module of its own (``late_workers.py``).
+
 ``work`` is an estimate of all that is done, in operations on one element.  Little work is done by
 the caller alone, as is everything where another thread's loop has the workers, and where a body
 starts a loop itself.  So there is nothing to wait for in a circle, and no call waits for another.

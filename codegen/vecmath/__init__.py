@@ -37,6 +37,7 @@ _FLOAT: Final = {
     "cos_anywhere": "trigonometry.cos",
     "cos_moderate": "trigonometry.cos_moderate",
     "cosh": "exponential.cosh",
+    "divide": "float_division.divide",
     "erf": "error.erf",
     "erfc": "error.erfc",
     "erfcx": "error.erfcx",
@@ -119,12 +120,16 @@ class Branch:
         The names of both functions.  The second gives the same values below the bound, too.
     of_quotient : bool
         Not the arguments but the first divided by the second is below the bound.
+    one_by_one : bool
+        So few programs have finite arguments from the bound on that these are not worth a vector,
+        which takes long to compile.  Of what is not finite the first function gives NaN, too.
     """
 
     bound: float
     moderate: str
     anywhere: str
     of_quotient: bool = False
+    one_by_one: bool = False
 
 
 _DIVISIONS: Final = ("floor_divide", "fmod", "remainder")
@@ -277,7 +282,9 @@ def branch(name: str, dtype: str) -> Branch | None:
     angle = name.removesuffix("_single") if dtype == "float32" else name
     if angle not in _ANGLES:
         return None
-    return Branch(_read("trigonometry.MODERATE")[dtype], f"{angle}_moderate", f"{name}_anywhere")
+    bound = _read("trigonometry.MODERATE")[dtype]
+    names = f"{angle}_moderate", f"{name}_anywhere"
+    return Branch(bound, *names, one_by_one=dtype == "float64")
 
 
 def _branching(name: str, dtype: str, between: Branch) -> loops.Function:

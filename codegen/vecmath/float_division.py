@@ -1,4 +1,4 @@
-"""Quotients rounded down and remainders of floats, for ``scalar.function`` to compile.
+"""Quotients and remainders of floats, for ``scalar.function`` to compile.
 
 These give NumPy's own results to the last bit.  ``frem`` is C's ``fmod``, which subtracts one bit
 of the quotient after the other.  Where the quotient is below `MODERATE`, the division rounds it to
@@ -15,6 +15,7 @@ from jitcore.codegen.scalar.vocabulary import Scalar, copysign, floor, fma, frem
 
 __all__ = [
     "MODERATE",
+    "divide",
     "floor_divide",
     "floor_divide_moderate",
     "fmod",
@@ -27,6 +28,11 @@ __all__ = [
 
 MODERATE: Final = {"float32": 2.0**22, "float64": 2.0**51}
 """Integers below it and the next ones are floats."""
+
+
+def divide(x: Scalar, y: Scalar, inverse: Scalar) -> Scalar:
+    """The quotient by a number whose inverse is given: `printers.vector_branches` needs that."""
+    return x / y
 
 
 def fmod(x: Scalar, y: Scalar) -> Scalar:

@@ -11,7 +11,9 @@ import numpy as np
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.effects import is_immutable, node_effects
 from jitcore.ir.graph import LOOPS, Block, Graph, Node, SourceRange, Value
+from jitcore.ir.nesting import block_of, enclosing
 from jitcore.ir.ops import TABLE
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import (
     BOOL,
     DTYPE,
@@ -26,17 +28,14 @@ from jitcore.ir.types import (
     TupleType,
     Type,
     UnionType,
+    is_ndarray,
     scalar_type,
 )
 
 __all__ = [
     "Activity",
     "NotDifferentiable",
-    "block_of",
     "dtype_of",
-    "enclosing",
-    "extents_of",
-    "is_array",
     "is_differentiable",
     "is_view",
     "rank_of",
@@ -73,19 +72,9 @@ class NotDifferentiable(Exception):
         self.in_python = in_python
 
 
-def is_array(value: Value) -> bool:
-    """Whether this is an ``ndarray``, and no NumPy scalar."""
-    return isinstance(value.type, TensorType) and not value.type.scalar
-
-
-def extents_of(value: Value) -> tuple[int | str, ...]:
-    """The extents of an array; ``()`` for numbers."""
-    return value.type.dims or () if isinstance(value.type, TensorType) else ()
-
-
 def rank_of(value: Value) -> int:
     """The number of axes of an array; 0 for numbers."""
-    return len(extents_of(value))
+    return len(dims_of(value))
 
 
 _DTYPES = {INT: np.dtype("int64"), FLOAT: np.dtype("float64"), BOOL: np.dtype("bool")}
@@ -121,7 +110,7 @@ def is_differentiable(type_: Type) -> bool:
 def is_view(node: Node) -> bool:
     """Whether a node gives an array in the memory of its first operand."""
     row = TABLE.get(node.kind)
-    return row is not None and row.view and bool(node.inputs) and is_array(node.inputs[0])
+    return row is not None and row.view and bool(node.inputs) and is_ndarray(node.inputs[0].type)
 
 
 def root_of(value: Value) -> Value:
@@ -137,21 +126,6 @@ def _handed_on(node: Node) -> list[Value]:
     has_memory = not all(is_immutable(one.type) for one in node.outputs)
     handed = {*effects.aliases, *effects.keeps} if has_memory else set[int]()
     return [node.inputs[number] for number in {*handed, *effects.stores}]
-
-
-def block_of(value: Value) -> Block:
-    """The block that a value is defined in."""
-    if value.block is not None:
-        return value.block
-    assert value.node is not None and value.node.block is not None
-    return value.node.block
-
-
-def enclosing(block: Block | None) -> Iterator[Block]:
-    """A block, and those around it from the inside."""
-    while block is not None:
-        yield block
-        block = None if block.owner is None else block.owner.block
 
 
 class Activity:
@@ -172,7 +146,7 @@ class Activity:
         self.writes: dict[Value, list[Node]] = {}
         for node in graph.nodes():
             for number in node_effects(node).writes:
-                if is_array(node.inputs[number]):
+                if is_ndarray(node.inputs[number].type):
                     self.writes.setdefault(root_of(node.inputs[number]), []).append(node)
         self._known_writers: dict[Value, list[Node]] = {}
         self._positions: dict[Node, int] = {node: n for n, node in enumerate(graph.nodes())}
@@ -209,7 +183,7 @@ class Activity:
 
     def is_written(self, value: Value) -> bool:
         """Whether anything writes to an array, or to memory that it may share."""
-        return is_array(value) and bool(self._writers(value))
+        return is_ndarray(value.type) and bool(self._writers(value))
 
     def _writers(self, value: Value) -> list[Node]:
         # Views that others write to are of the same memory, whatever has handed it on.
@@ -219,7 +193,7 @@ class Activity:
 
     def is_overwritten(self, value: Value, reader: Node) -> bool:
         """Whether an array may hold something else, after the program, than what a node reads."""
-        if not is_array(value) or not self._writers(value):
+        if not is_ndarray(value.type) or not self._writers(value):
             return False
         root = root_of(value)
         life = set(enclosing(block_of(root)))
@@ -298,5 +272,5 @@ class Activity:
             if not node.blocks and not is_view(node):
                 columns.append(_handed_on(node))
             for value in (one for column in columns for one in column):
-                if is_array(value) and root_of(value) is root:
+                if is_ndarray(value.type) and root_of(value) is root:
                     yield node, value

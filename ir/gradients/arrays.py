@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitcore.ir.gradients.activity import NotDifferentiable, dtype_of, extents_of, rank_of
+from jitcore.ir.gradients.activity import NotDifferentiable, dtype_of, rank_of
 from jitcore.ir.gradients.expressions import Expression, Operand
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.reference import IndexOperand, parse_index
+from jitcore.ir.shapes import dims_of
 
 if TYPE_CHECKING:
     from jitcore.ir.gradients.reverse import Reverse
@@ -57,10 +59,10 @@ def _broadcast(r: Reverse, node: Node, g: Expression) -> None:
 
 def _concatenate(r: Reverse, node: Node, g: Expression) -> None:
     axis, start = node.attributes["axis"], r.constant(0)
-    parts = [":"] * len(extents_of(node.output))
+    parts = [":"] * rank_of(node.output)
     parts[axis] = "$0:$1"
     for value in node.inputs:
-        stop = r.emit("prim::add", [start, r.extents(value)[axis]])
+        stop = r.emit("prim::add", [start, r.extent(value, axis)])
         part = g.apply("np::view", g, start, stop, index=", ".join(parts))
         r.contribute(value, part)
         start = stop
@@ -72,7 +74,7 @@ def _windows(r: Reverse, node: Node, g: Expression) -> None:
     axes, shape = node.attributes["axis"], node.attributes["window_shape"]
     rank = rank_of(x)
     total = r.zeros(x)
-    positions = [r.emit("prim::size", [g.value], {"dim": axis}) for axis in range(rank)]
+    positions = _sizes(r, g.value, rank)
     with ExitStack() as loops:
         places = [loops.enter_context(r.loop(r.constant(count))) for count in shape]
         index, operands = [], list[Value]()
@@ -93,7 +95,7 @@ def _windows(r: Reverse, node: Node, g: Expression) -> None:
 
 def _diagonal(r: Reverse, node: Node, g: Expression) -> None:
     x, offset = node.inputs[0], node.attributes["offset"]
-    if len(extents_of(x)) != 2:
+    if rank_of(x) != 2:
         raise r.refusal(node)
     axes = node.attributes["axis1"], node.attributes["axis2"]
     offset = offset if axes == (0, 1) else -offset
@@ -104,10 +106,6 @@ def _diagonal(r: Reverse, node: Node, g: Expression) -> None:
     total = r.zeros(x)
     r.emit("np::scatter", [total, rows.value, columns.value, g.value], {"index": "$0, $1"})
     r.contribute(x, total)
-
-
-def _full(r: Reverse, node: Node, g: Expression) -> None:
-    r.contribute_broadcast(node.inputs[0], g, node.output)
 
 
 def _compress(r: Reverse, node: Node, g: Expression) -> None:
@@ -127,9 +125,9 @@ def _gather(r: Reverse, node: Node, g: Expression) -> None:
     whole = all(isinstance(one, IndexOperand) or _is_whole(one) for one in parts)
     if not whole or axes != list(range(axes[0], axes[0] + len(axes))) or len(axes) > 2:
         raise r.refusal(node)
-    rank, count = len(extents_of(x)), len(axes)
-    index_rank = max(len(extents_of(one)) for one in operands)
-    if any(len(extents_of(one)) != index_rank for one in operands):
+    rank, count = rank_of(x), len(axes)
+    index_rank = max(rank_of(one) for one in operands)
+    if any(rank_of(one) != index_rank for one in operands):
         raise r.refusal(node)
     order = (*axes, *(axis for axis in range(rank) if axis not in axes))
     target = r.emit("np::transpose", [buffer], {"axes": order})
@@ -146,11 +144,17 @@ def _gather(r: Reverse, node: Node, g: Expression) -> None:
 
 def _flat(r: Reverse, value: Value, rank: int, rest: int) -> Value:
     """An array whose first axes are one."""
-    total = r.constant(1)
-    for axis in range(rank):
-        total = r.emit("prim::mul", [total, r.emit("prim::size", [value], {"dim": axis})])
-    sizes = [r.emit("prim::size", [value], {"dim": rank + axis}) for axis in range(rest)]
-    return r.emit("np::reshape", [value, total, *sizes])
+    sizes = _sizes(r, value, rank + rest)
+    return r.emit("np::reshape", [value, _product(r, sizes[:rank]), *sizes[rank:]])
+
+
+def _sizes(r: Reverse, value: Value, rank: int) -> list[Value]:
+    """The extents of a value of the backward part."""
+    return [r.emit("prim::size", [value], {"dim": axis}) for axis in range(rank)]
+
+
+def _product(r: Reverse, numbers: Sequence[Value]) -> Value:
+    return reduce(lambda one, two: r.emit("prim::mul", [one, two]), numbers, r.constant(1))
 
 
 def _is_whole(part: Any) -> bool:
@@ -199,7 +203,7 @@ def _store(r: Reverse, node: Node, _: Any) -> None:
     """What was written gets the derivative with respect to the target, whose old value had none."""
     target, value = node.inputs
     buffer = r.buffer(target)
-    taken = r.emit("np::copy", [buffer]) if extents_of(target) else r.emit("np::item", [buffer])
+    taken = r.emit("np::copy", [buffer]) if dims_of(target) else r.emit("np::item", [buffer])
     r.emit("np::store", [buffer, r.constant(_zero(target))])
     r.contribute_broadcast(value, taken, target)
 
@@ -215,11 +219,11 @@ def _put_mask(r: Reverse, node: Node, _: Any) -> None:
     r.emit("np::put_mask", [buffer, holds, r.constant(_zero(target))])
     if not r.activity.is_active(value):
         return
-    rank = len(extents_of(target)) - len(extents_of(mask)) + 1
-    if not extents_of(value):
+    rank = rank_of(target) - rank_of(mask) + 1
+    if not dims_of(value):
         axes = {"axis": tuple(range(rank)), "keepdims": False}
         r.contribute(value, r.emit("np::sum", [taken], axes))
-    elif len(extents_of(value)) == rank:
+    elif rank_of(value) == rank:
         r.contribute(value, taken)
     else:
         raise r.refusal(node)
@@ -239,18 +243,14 @@ def _scatter(r: Reverse, node: Node, _: Any) -> None:
         r.emit("np::scatter", [writers, *places, numbers], index)
         last = r.emit("np::equal", [r.emit("np::gather", [writers, *places], index), numbers])
         mine = r.apply("np::where", last, taken, r.constant(_zero(target)))
-        shape = node.attributes.get("result")
-        r.contribute(value, _as_written(r, mine, value, node, shape))
+        r.contribute(value, _as_written(mine, value, node))
 
 
 def _numbered(r: Reverse, like: Value, node: Node) -> Value:
     """An array of the shape of another one whose elements are all different ints."""
-    rank = _gathered_rank(node)
-    sizes = [r.emit("prim::size", [like], {"dim": axis}) for axis in range(rank)]
-    total = r.constant(1)
-    for one in sizes:
-        total = r.emit("prim::mul", [total, one])
-    flat = r.emit("np::iota", [r.constant(0), r.constant(1), total], {"dtype": _INT64})
+    sizes = _sizes(r, like, _gathered_rank(node))
+    count = _product(r, sizes)
+    flat = r.emit("np::iota", [r.constant(0), r.constant(1), count], {"dtype": _INT64})
     return r.emit("np::reshape", [flat, *sizes])
 
 
@@ -259,17 +259,16 @@ def _gathered_rank(node: Node) -> int:
     target, *operands, _ = node.inputs
     parts = parse_index(node.attributes["index"])
     chosen = sum(isinstance(one, IndexOperand) for one in parts)
-    ranks = [len(extents_of(one)) for one in operands]
-    return len(extents_of(target)) - chosen + max(ranks, default=0)
+    ranks = [rank_of(one) for one in operands]
+    return rank_of(target) - chosen + max(ranks, default=0)
 
 
-def _as_written(
-    r: Reverse, term: Expression, value: Value, node: Node, shape: Any
-) -> Expression | Value:
-    if not extents_of(value):
+def _as_written(term: Expression, value: Value, node: Node) -> Expression:
+    """What a value of an assignment to selected elements gets of the term for these."""
+    if not dims_of(value):
         axes = tuple(range(_gathered_rank(node)))
         return term.apply("np::sum", term, axis=axes, keepdims=False)
-    if len(extents_of(value)) != _gathered_rank(node) or 1 in extents_of(value):
+    if rank_of(value) != _gathered_rank(node) or 1 in dims_of(value):
         raise NotDifferentiable(
             "there is no gradient of an assignment that broadcasts to selected elements",
             node.source,
@@ -295,7 +294,7 @@ RULES = {
     "np::concatenate": _concatenate,
     "np::sliding_window_view": _windows,
     "np::diagonal": _diagonal,
-    "np::full": _full,
+    "np::full": _broadcast,
     "np::compress": _compress,
     "np::gather": _gather,
     "prim::UnionConstruct": _union,

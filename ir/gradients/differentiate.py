@@ -6,19 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitcore.ir.effects import node_effects
-from jitcore.ir.gradients.activity import (
-    Activity,
-    NotDifferentiable,
-    dtype_of,
-    extents_of,
-    is_array,
-)
+from jitcore.ir.gradients.activity import Activity, NotDifferentiable, dtype_of
 from jitcore.ir.gradients.reverse import Reverse
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import TABLE
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.specialize.skeletons import UNINITIALIZED
 from jitcore.ir.specialize.typed_builder import is_known_dict
-from jitcore.ir.types import ANY, FLOAT, TensorType, TupleType, Type
+from jitcore.ir.types import ANY, FLOAT, TensorType, TupleType, Type, is_ndarray
 
 __all__ = ["differentiate"]
 
@@ -151,7 +146,7 @@ def _require_float(graph: Graph, result: Value) -> None:
     if result.type == ANY:
         _raise_for_python(graph, result)
     dtype = dtype_of(result)
-    if dtype is None or dtype.kind != "f" or extents_of(result):
+    if dtype is None or dtype.kind != "f" or dims_of(result):
         raise NotDifferentiable(
             f"'{graph.name}' has to return one float to be differentiated; it returns "
             f"{result.type}",
@@ -228,9 +223,9 @@ def _gradient(reverse: Reverse, leaves: _Leaves, given: set[Value], forward: set
         found = reverse.zeros(leaves)
     if leaves.type == FLOAT:
         return reverse.emit("prim::float", [found])
-    if not is_array(leaves):
+    if not is_ndarray(leaves.type):
         return reverse.emit("np::positive", [found])
-    if not extents_of(leaves):
+    if not dims_of(leaves):
         return reverse.emit("np::full", [found], {"dtype": dtype_of(leaves)})
     node = found.node
     is_new = node is not None and node not in forward and not _may_be_view(node)

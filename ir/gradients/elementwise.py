@@ -155,10 +155,7 @@ _SPECIAL: dict[str, tuple[Partial | None, ...]] = {
     "xlog1py": (lambda g, y, a, b: g * log1p(b), lambda g, y, a, b: g * a / (1.0 + b)),
     "rel_entr": (lambda g, y, a, b: g * (log(a / b) + 1.0), lambda g, y, a, b: -g * a / b),
     "exp10": (lambda g, y, x: g * y * _LN10,),
-    "exp2": (lambda g, y, x: g * y * _LN2,),
-    "expm1": (lambda g, y, x: g * (y + 1.0),),
-    "log1p": (lambda g, y, x: g / (x + 1.0),),
-    "cbrt": (lambda g, y, x: g / (3.0 * y * y),),
+    **{name: (_ONE_OPERAND[name],) for name in ("exp2", "expm1", "log1p", "cbrt")},
 }
 
 _OF_PYTHON: dict[str, str] = {

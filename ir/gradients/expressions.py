@@ -66,12 +66,6 @@ class Expression:
     def __neg__(self) -> Expression:
         return self.apply("np::negative", self)
 
-    def __lt__(self, other: Term) -> Expression:
-        return self.apply("np::less", self, other)
-
-    def __gt__(self, other: Term) -> Expression:
-        return self.apply("np::greater", self, other)
-
     def equals(self, other: Term) -> Expression:
         """Where two arrays are equal."""
         return self.apply("np::equal", self, other)

@@ -11,17 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jitcore.ir.gradients.activity import (
-    NotDifferentiable,
-    block_of,
-    dtype_of,
-    enclosing,
-    extents_of,
-    is_view,
-    rank_of,
-)
+from jitcore.ir.gradients.activity import NotDifferentiable, dtype_of, is_view, rank_of
 from jitcore.ir.gradients.tapes import GrowingTape, IndexedTape, Tape, is_before
 from jitcore.ir.graph import Block, Node, Value
+from jitcore.ir.nesting import block_of, enclosing
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import ANY, INT, is_number
 
 if TYPE_CHECKING:
@@ -155,7 +149,7 @@ class Primals:
 
     def _extent_before(self, value: Value, axis: int, loop: Node) -> Value:
         """An extent of an array in a loop, known before the loop."""
-        dim = extents_of(value)[axis]
+        dim = dims_of(value)[axis]
         if isinstance(dim, int):
             return loop.value_before("prim::Constant", [], INT, {"value": dim})
         found = self.reverse.with_extent(dim, loop)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jitcore.ir.gradients.activity import extents_of, rank_of
+from jitcore.ir.gradients.activity import rank_of
 from jitcore.ir.gradients.expressions import Expression, Operand
 from jitcore.ir.graph import Node
+from jitcore.ir.shapes import dims_of
 
 if TYPE_CHECKING:
     from jitcore.ir.gradients.reverse import Reverse
@@ -35,7 +36,7 @@ def _row(x: Expression, rank: int) -> Expression:
 
 def _summed(r: Reverse, term: Expression, node: Node, operand: Operand) -> Expression:
     """A stack of matrices summed to the stack that an operand was broadcast from."""
-    source = (*extents_of(node.output)[:-2], *extents_of(operand.forward)[-2:])
+    source = (*dims_of(node.output)[:-2], *dims_of(operand.forward)[-2:])
     return r.summed(term, source, operand.forward)
 
 
@@ -47,9 +48,9 @@ def _matmul(r: Reverse, node: Node, g: Expression) -> None:
         _add(r, x, lambda: g * y)
         _add(r, y, lambda: g * x)
     elif ranks[1] == 1:
-        _matrix_by_vector(r, node, g, x, y)
+        _matrix_by_vector(r, g, x, y)
     elif ranks[0] == 1:
-        _vector_by_matrix(r, node, g, x, y)
+        _vector_by_matrix(r, g, x, y)
     else:
         _add(r, x, lambda: _summed(r, g.apply("np::matmul", g, _transposed(y, ranks[1])), node, x))
         _add(r, y, lambda: _summed(r, g.apply("np::matmul", _transposed(x, ranks[0]), g), node, y))
@@ -60,7 +61,7 @@ def _add(r: Reverse, operand: Operand, term: Callable[[], Expression]) -> None:
         r.contribute(operand.forward, term())
 
 
-def _matrix_by_vector(r: Reverse, node: Node, g: Expression, x: Operand, y: Operand) -> None:
+def _matrix_by_vector(r: Reverse, g: Expression, x: Operand, y: Operand) -> None:
     rank = rank_of(x.forward)
     _add(r, x, lambda: _column(g, rank - 1) * y)
     if rank == 2:
@@ -70,7 +71,7 @@ def _matrix_by_vector(r: Reverse, node: Node, g: Expression, x: Operand, y: Oper
         _add(r, y, lambda: g.apply("np::sum", _column(g, rank - 1) * x, **axes))
 
 
-def _vector_by_matrix(r: Reverse, node: Node, g: Expression, x: Operand, y: Operand) -> None:
+def _vector_by_matrix(r: Reverse, g: Expression, x: Operand, y: Operand) -> None:
     rank = rank_of(y.forward)
     _add(r, y, lambda: _row(g, rank - 1) * _column(x, 1))
     if rank == 2:

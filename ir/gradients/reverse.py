@@ -20,11 +20,7 @@ from jitcore.ir.gradients.activity import (
     ZERO_GRADIENTS,
     Activity,
     NotDifferentiable,
-    block_of,
     dtype_of,
-    enclosing,
-    extents_of,
-    is_array,
     is_view,
     rank_of,
 )
@@ -33,8 +29,11 @@ from jitcore.ir.gradients.expressions import Expression, Operand
 from jitcore.ir.gradients.primals import Primals
 from jitcore.ir.gradients.rules import PARTIALS, RULES
 from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value
+from jitcore.ir.names import all_values
+from jitcore.ir.nesting import block_of, enclosing, place_in
 from jitcore.ir.ops import TABLE
-from jitcore.ir.types import ANY, INT, NONE, Dim, Type, type_of_constant
+from jitcore.ir.shapes import dims_of
+from jitcore.ir.types import ANY, INT, NONE, Dim, Type, is_ndarray, type_of_constant
 
 __all__ = ["Reverse", "Scope"]
 
@@ -56,6 +55,8 @@ class Scope:
         Values of the forward part, and what they are here.
     contributions : dict
         What has been found of the derivatives with respect to values.
+    buffers : dict
+        The buffers of arrays, and the parts of them that belong to views.
     """
 
     forward: Block
@@ -172,18 +173,19 @@ class Reverse:
     def with_extent(self, dim: str, before: Node | None = None) -> tuple[Value, int] | None:
         """An array, known where a node stands or at the end, that has an extent; and the axis."""
         around = set(enclosing(self.graph.block if before is None else before.block))
-        for value in _values(self.graph):
-            if dim in extents_of(value) and block_of(value) in around:
+        for value in all_values(self.graph.block):
+            if dim in dims_of(value) and block_of(value) in around:
                 if before is None or _stands_before(value, before):
-                    return value, extents_of(value).index(dim)
+                    return value, dims_of(value).index(dim)
         return None
 
     def extents(self, value: Value) -> list[Value]:
         """The extents of an array of the forward part, at the place of emission."""
-        return [self._extent(value, axis) for axis in range(len(extents_of(value)))]
+        return [self.extent(value, axis) for axis in range(rank_of(value))]
 
-    def _extent(self, value: Value, axis: int) -> Value:
-        dim = extents_of(value)[axis]
+    def extent(self, value: Value, axis: int) -> Value:
+        """The same of one axis."""
+        dim = dims_of(value)[axis]
         if isinstance(dim, int):
             return self.constant(dim)
         found = self.with_extent(dim)
@@ -204,7 +206,7 @@ class Reverse:
         """Zeros of the extents and the dtype of a value of the forward part."""
         dtype = dtype_of(value)
         zero = self.constant(dtype.type(0))
-        if not extents_of(value):
+        if not dims_of(value):
             return zero
         return self.emit("np::full", [zero, *self.extents(value)], {"dtype": dtype})
 
@@ -243,7 +245,7 @@ class Reverse:
 
     def in_memory(self, value: Value) -> bool:
         """Whether an array's derivative has a buffer."""
-        if not is_array(value):
+        if not is_ndarray(value.type):
             return False
         base = self.base_of(value)
         if base not in self._in_memory:
@@ -285,7 +287,8 @@ class Reverse:
         if not self.activity.is_active(value):
             return
         given = self.value(term)
-        if not is_array(value) and given.node is not None and given.node.kind in _MAYBE_ARRAYS:
+        may_be_array = given.node is not None and given.node.kind in _MAYBE_ARRAYS
+        if may_be_array and not is_ndarray(value.type):
             given = self.emit("np::item", [given])
         if self.in_memory(value):
             buffer = self.buffer(value)
@@ -297,11 +300,11 @@ class Reverse:
     def contribute_broadcast(self, value: Value, term: Any, like: Value) -> None:
         """The same for a term of the extents of ``like``, to which the value was broadcast."""
         if self.activity.is_active(value):
-            self.contribute(value, self.summed(term, extents_of(like), value))
+            self.contribute(value, self.summed(term, dims_of(like), value))
 
     def summed(self, term: Any, source: tuple[Dim, ...], value: Value) -> Expression:
         """A term of some extents, summed to those that a value had before it was broadcast."""
-        total, dims = self.expression(self.value(term)), extents_of(value)
+        total, dims = self.expression(self.value(term)), dims_of(value)
         if source == dims:
             return total
         if not dims:
@@ -320,9 +323,9 @@ class Reverse:
 
     def _summed_if_one(self, term: Expression, value: Value, axis: int) -> Expression:
         """A sum along an axis of which only a run tells whether it was broadcast."""
-        if isinstance(extents_of(value)[axis], int):
+        if isinstance(dims_of(value)[axis], int):
             return term
-        is_one = self.emit("prim::eq", [self._extent(value, axis), self.constant(1)])
+        is_one = self.emit("prim::eq", [self.extent(value, axis), self.constant(1)])
         made = self.scope.block.append("prim::If", [is_one], outputs=())
         summed, whole = made.add_block(), made.add_block()
         total = summed.append("np::sum", [term.value], {"axis": (axis,), "keepdims": True})
@@ -530,22 +533,12 @@ class Reverse:
             self.contribute(value, result)
 
 
-def _values(graph: Graph) -> Iterator[Value]:
-    yield from graph.inputs
-    for node in graph.nodes():
-        yield from node.outputs
-
-
 def _stands_before(value: Value, node: Node) -> bool:
     """Whether a value, of a block around a node, is known where the node stands."""
     own = value.node
     if own is None or own.block is None:
         return True
-    nodes, inner = own.block.nodes, node
-    while inner.block is not own.block:
-        assert inner.block is not None and inner.block.owner is not None
-        inner = inner.block.owner
-    return nodes.index(own) < nodes.index(inner)
+    return own.block.nodes.index(own) < place_in(own.block, node)
 
 
 def name_of(node: Node) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitcore.ir.gradients.activity import block_of, enclosing, is_array, rank_of
+from jitcore.ir.gradients.activity import rank_of
 from jitcore.ir.graph import Block, Node, Value
-from jitcore.ir.types import BOOL, INT, NONE, TensorType, Type
+from jitcore.ir.nesting import block_of, enclosing
+from jitcore.ir.types import BOOL, INT, NONE, TensorType, Type, is_ndarray
 
 if TYPE_CHECKING:
     from jitcore.ir.gradients.primals import Primals
@@ -199,7 +200,7 @@ def _element(primals: Primals, array: Value, places: Sequence[Value], value: Val
     """One place of a tape, as the value that was written there."""
     reverse = primals.reverse
     found = reverse.emit("np::view", [array, *places], {"index": _index(places, value)})
-    if is_array(value):
+    if is_ndarray(value.type):
         return found
     found = reverse.emit("np::item", [found])
     if value.type in (INT, BOOL):

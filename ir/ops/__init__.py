@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from jitcore.ir.graph import Node
 from jitcore.ir.ops import (
     arrangements,
     assigning,
@@ -50,7 +51,7 @@ from jitcore.ir.ops.op import Op
 from jitcore.ir.ops.special import special_kind
 from jitcore.ir.types import type_of_constant
 
-__all__ = ["METHODS", "TABLE", "Op", "kind_of", "type_of_constant"]
+__all__ = ["METHODS", "TABLE", "Op", "is_cheap", "is_elementwise", "kind_of", "type_of_constant"]
 
 _ROWS: tuple[Op, ...] = (
     *operators.OPS,
@@ -98,6 +99,19 @@ METHODS: dict[str, tuple[Op, str | None]] = {
 """The ndarray methods that are ops, with their parameters after the array."""
 
 _KINDS: dict[Hashable, str] = {function: op.kind for op in _ROWS for function in op.functions}
+
+_CHEAP = frozenset({"np::absolute", "np::add", "np::multiply", "np::negative", "np::subtract"})
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether each element of a node's result comes from the elements at the same place."""
+    op = TABLE.get(node.kind)
+    return op is not None and op.scalar is not None and bool(node.outputs)
+
+
+def is_cheap(node: Node) -> bool:
+    """Whether an element takes less time to compute than to be written and read again."""
+    return node.kind in _CHEAP
 
 
 def kind_of(function: Any) -> str | None:

@@ -11,16 +11,11 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor, tensor_dims
-from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
+from jitcore.ir.ops.shaping import array_operand, checked_axis, index_along, rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.types import INT, Dim, ListType, TensorType, TupleType
 
 __all__ = ["OPS"]
-
-
-def _along(rank: int, axis: int, entry: str) -> str:
-    """An index that is ``entry`` at one axis and takes all of the others."""
-    return ", ".join(entry if number == axis else ":" for number in range(rank))
 
 
 def _is_extent(value: Value) -> bool:
@@ -37,14 +32,14 @@ def _take_rule(b: Builder, call: Call) -> Value:
         x, axis = b.op("np::ravel", x), 0
     axis = checked_axis(axis, rank_of(x))
     if indices.type == INT:
-        taken = b.op("np::view", x, indices, index=_along(rank_of(x), axis, "$0"))
+        taken = b.op("np::view", x, indices, index=index_along(rank_of(x), axis, "$0"))
         return b.op("np::item", taken) if rank_of(x) == 1 else b.op("np::copy", taken, order="C")
     type_ = tensor(indices)
     if type_.dtype is None or type_.dtype.kind not in "iu" or not type_.dims:
         raise Untypable("np.take of indices that are no array of integers")
     index = b.op("np::cast", indices, dtype=np.dtype(np.int64))
     # The function gives its results in C order, which indexing does not.
-    return b.op("np::gather", x, index, index=_along(rank_of(x), axis, "$0"), order="C")
+    return b.op("np::gather", x, index, index=index_along(rank_of(x), axis, "$0"), order="C")
 
 
 def _repeated(b: Builder, x: Value, counts: Sequence[Value], *, inner: bool) -> Value:
@@ -311,7 +306,7 @@ def _equal_parts(b: Builder, x: Value, axis: int, count: int) -> Value:
     parts = []
     for number in range(count):
         start, stop = b.op("prim::mul", size, number), b.op("prim::mul", size, number + 1)
-        part = b.op("np::view", x, start, stop, index=_along(rank_of(x), axis, "$0:$1"))
+        part = b.op("np::view", x, start, stop, index=index_along(rank_of(x), axis, "$0:$1"))
         part.type = TensorType(tensor(x).dtype, dims)
         parts.append(part)
     return b.op("prim::ListConstruct", *parts)
@@ -327,7 +322,7 @@ def _split(b: Builder, call: Call, axis: Any, *, uneven: bool = False, name: str
     parts = []
     for start, stop in _cuts(sections, tensor_dims(x)[axis], uneven=uneven):
         entry = f"{start or 0}:{'' if stop is None else stop}"
-        parts.append(b.op("np::view", x, index=_along(rank_of(x), axis, entry)))
+        parts.append(b.op("np::view", x, index=index_along(rank_of(x), axis, entry)))
     return b.op("prim::ListConstruct", *parts)
 
 

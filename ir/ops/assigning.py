@@ -34,7 +34,7 @@ from jitcore.ir.types import (
     is_number,
 )
 
-__all__ = ["OPS"]
+__all__ = ["OPS", "goes_without_error"]
 
 
 def _setitem_rule(b: Builder, call: Call) -> Value:
@@ -76,14 +76,14 @@ def _write_each(b: Builder, x: Value, index: Value, value: Value) -> Value:
         raise Untypable("several numbers go where one does")
     if row.node.kind != "np::view" or tensor(row).dims != (len(numbers),):
         raise Untypable("several numbers go into something else than a row of as many")
-    if not all(_goes_without_error(one, dtype) for one in numbers):
+    if not all(goes_without_error(one, dtype) for one in numbers):
         raise Untypable(f"{value.type} goes into {dtype}")
     for place, one in enumerate(numbers):
         b.op("prim::setitem", row, b.constant(place), one)
     return b.constant(None)
 
 
-def _goes_without_error(value: Value, dtype: np.dtype[Any] | None) -> bool:
+def goes_without_error(value: Value, dtype: np.dtype[Any] | None) -> bool:
     """Whether every number of this type is one of the dtype, or is rounded to one."""
     if dtype is None:
         return False

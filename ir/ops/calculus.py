@@ -10,18 +10,13 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array, default_dtype
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
-from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
+from jitcore.ir.ops.shaping import array_operand, checked_axis, index_along, rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.types import FLOAT, INT, SUPPORTED, ListType, TensorType, TupleType, is_number
 
 __all__ = ["OPS"]
 
 _DOUBLE = np.dtype(np.float64)
-
-
-def _along(rank: int, axis: int, entry: str) -> str:
-    """An index that is ``entry`` at one axis and takes all of the others."""
-    return ", ".join(entry if number == axis else ":" for number in range(rank))
 
 
 # Differences ------------------------------------------------------------------------------
@@ -41,8 +36,8 @@ def _diff_rule(b: Builder, call: Call) -> Value:
         x = b.op("np::concatenate", *given, axis=axis)
     kind = "np::not_equal" if tensor(x).dtype == np.dtype(bool) else "np::subtract"
     for _ in range(count):
-        later = b.op("np::view", x, index=_along(rank_of(x), axis, "1:"))
-        earlier = b.op("np::view", x, index=_along(rank_of(x), axis, ":-1"))
+        later = b.op("np::view", x, index=index_along(rank_of(x), axis, "1:"))
+        earlier = b.op("np::view", x, index=index_along(rank_of(x), axis, ":-1"))
         x = b.op(kind, later, earlier)
     return x
 

@@ -27,7 +27,7 @@ from jitcore.ir.types import (
     is_scalar_tensor,
 )
 
-__all__ = ["OPS", "as_array", "check_scalar_fits", "default_dtype"]
+__all__ = ["OPS", "as_array", "check_scalar_fits", "default_dtype", "stored_dtype"]
 
 _NUMBERS = {INT: np.int64, FLOAT: np.float64, COMPLEX: np.complex128, BOOL: np.bool_}
 
@@ -41,7 +41,8 @@ def default_dtype(value: Value) -> np.dtype[Any]:
     return dtype
 
 
-def _checked(dtype: Any) -> np.dtype[Any]:
+def stored_dtype(dtype: Any) -> np.dtype[Any]:
+    """A dtype that compiled code stores."""
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
@@ -138,7 +139,7 @@ def _of_list(b: Builder, value: Value, dtype: Any) -> Value:
         raise Untypable("an array of a long list")
     natural: np.dtype[Any] = np.dtype(bool if leaves else np.float64)
     natural = reduce(common_dtype, _leaf_dtypes(leaves), natural)
-    asked = _checked(natural if dtype is None else dtype)
+    asked = stored_dtype(natural if dtype is None else dtype)
     if not np.can_cast(natural, asked, "same_kind"):
         raise Untypable(f"an array of {asked} of numbers of {natural}")
     return _filled(b, shape, leaves, asked)
@@ -165,7 +166,7 @@ def _array_rule(b: Builder, call: Call) -> Value:
     if isinstance(x.type, (TupleType, ListType)):
         return _of_list(b, x, dtype)
     natural = default_dtype(x)
-    asked = natural if dtype is None else _checked(dtype)
+    asked = natural if dtype is None else stored_dtype(dtype)
     if isinstance(x.type, TensorType) and not x.type.scalar:
         converted = x if asked == natural else b.op("np::cast", x, dtype=asked)
         if asked == natural or order == "C":
@@ -173,7 +174,7 @@ def _array_rule(b: Builder, call: Call) -> Value:
         return converted
     if not np.can_cast(natural, asked, "same_kind"):
         raise Untypable(f"an array of {asked} of a number of {natural}")
-    return b.op("np::full", cast_to(b, x, _checked(asked)), dtype=asked)
+    return b.op("np::full", cast_to(b, x, stored_dtype(asked)), dtype=asked)
 
 
 def _asarray_rule(b: Builder, call: Call) -> Value:
@@ -184,7 +185,7 @@ def _asarray_rule(b: Builder, call: Call) -> Value:
         return b.op("np::array", x, dtype=dtype)
     if dtype is None or np.dtype(dtype) == x.type.dtype:
         return x
-    return b.op("np::cast", x, dtype=_checked(dtype))
+    return b.op("np::cast", x, dtype=stored_dtype(dtype))
 
 
 def _at_least_rule(rank: int) -> Any:

@@ -8,25 +8,16 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
-from jitcore.ir.bfloat16 import computed_in, is_stored
+from jitcore.ir.bfloat16 import computed_in
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.conversion import stored_dtype
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor, tensor_dtype
 from jitcore.ir.ops.shaping import dims_of_values, shape_values
 from jitcore.ir.reference import require
 from jitcore.ir.types import FLOAT, INT, SUPPORTED, TensorType, is_number, is_scalar_tensor
 
 __all__ = ["OPS"]
-
-
-def _dtype(value: Any) -> np.dtype[Any]:
-    try:
-        dtype: np.dtype[Any] = np.dtype(value)
-    except TypeError as error:
-        raise Untypable(str(error)) from None
-    if not is_stored(dtype):
-        raise Untypable(f"dtype {dtype} is not compiled")
-    return dtype
 
 
 def _filled(
@@ -60,7 +51,7 @@ def _shape_rule(number: Any) -> Rule:
             raise Untypable("creation in another order than C")
         dtype = call.static("dtype")
         extents = shape_values(b, call.value("shape"))
-        return _filled(b, number, _dtype(float if dtype is None else dtype), extents)
+        return _filled(b, number, stored_dtype(float if dtype is None else dtype), extents)
 
     return rule
 
@@ -77,7 +68,7 @@ def _like_rule(number: Any, name: str = "a") -> Rule:
         extents = [b.size(x, axis) for axis in range(len(type_.dims or ()))]
         if call.optional("shape") is not None:
             extents = shape_values(b, call.value("shape"))
-        return _filled(b, number, _dtype(type_.dtype if dtype is None else dtype), extents, x)
+        return _filled(b, number, stored_dtype(type_.dtype if dtype is None else dtype), extents, x)
 
     return rule
 
@@ -104,21 +95,15 @@ def _fill_value(b: Builder, value: Value, dtype: np.dtype[Any] | None) -> Value:
         value = b.op("np::item", value)
     if value.type == FLOAT and dtype.kind in "iub" and value.constant is not None:
         raise Untypable("a float fills an integer array")
-    return cast_to(b, value, _dtype(dtype))
+    return cast_to(b, value, stored_dtype(dtype))
 
 
 def _full_rule(b: Builder, call: Call) -> Value:
     if call.static("order") != "C":
         raise Untypable("creation in another order than C")
     asked = call.static("dtype")
-    value = _fill_value(b, call.value("fill_value"), None if asked is None else _dtype(asked))
-    return _filled(b, value, _value_dtype(value), shape_values(b, call.value("shape")))
-
-
-def _value_dtype(value: Value) -> np.dtype[Any]:
-    dtype = tensor(value).dtype
-    assert dtype is not None
-    return dtype
+    value = _fill_value(b, call.value("fill_value"), None if asked is None else stored_dtype(asked))
+    return _filled(b, value, tensor_dtype(value), shape_values(b, call.value("shape")))
 
 
 def _full_like_rule(b: Builder, call: Call) -> Value:
@@ -128,19 +113,19 @@ def _full_like_rule(b: Builder, call: Call) -> Value:
         raise Untypable("an array like a NumPy scalar")
     asked = call.static("dtype")
     value = _fill_value(
-        b, call.value("fill_value"), _dtype(type_.dtype if asked is None else asked)
+        b, call.value("fill_value"), stored_dtype(type_.dtype if asked is None else asked)
     )
     extents = [b.size(x, axis) for axis in range(len(type_.dims or ()))]
-    return _filled(b, value, _value_dtype(value), extents, x)
+    return _filled(b, value, tensor_dtype(value), extents, x)
 
 
 def _typed_empty_rule(b: Builder, call: Call) -> Value:
-    dtype, like = _dtype(call.static("dtype")), call.optional("like")
+    dtype, like = stored_dtype(call.static("dtype")), call.optional("like")
     return _filled(b, None, dtype, call.bound["extents"], like, call.static("order"))
 
 
 def _typed_full_rule(b: Builder, call: Call) -> Value:
-    dtype = _dtype(call.static("dtype"))
+    dtype = stored_dtype(call.static("dtype"))
     value, like = cast_to(b, call.value("value"), dtype), call.optional("like")
     order = call.static("order")
     return _filled(b, value, dtype, call.bound["extents"], like, order)
@@ -158,7 +143,7 @@ def _arange_rule(b: Builder, call: Call) -> Value:
         values.append(b.constant(1))
     dtype = call.static("dtype")
     if all(value.type == INT for value in values):
-        return _integer_arange(b, values, _dtype(np.int64 if dtype is None else dtype))
+        return _integer_arange(b, values, stored_dtype(np.int64 if dtype is None else dtype))
     known = [
         None if value.constant is None else value.constant.attributes["value"] for value in values
     ]
@@ -245,7 +230,7 @@ def _iota(b: Builder, start: Value, step: Value, count: Value, dtype: np.dtype[A
 
 def _iota_rule(b: Builder, call: Call) -> Value:
     values = [call.value(name) for name in ("start", "step", "count")]
-    return _iota(b, values[0], values[1], values[2], _dtype(call.static("dtype")))
+    return _iota(b, values[0], values[1], values[2], stored_dtype(call.static("dtype")))
 
 
 def _eye_rule(b: Builder, call: Call) -> Value:
@@ -253,14 +238,14 @@ def _eye_rule(b: Builder, call: Call) -> Value:
     columns = call.optional("M") or rows
     dtype = call.static("dtype")
     return _diagonal_ones(
-        b, rows, columns, call.static("k"), _dtype(float if dtype is None else dtype)
+        b, rows, columns, call.static("k"), stored_dtype(float if dtype is None else dtype)
     )
 
 
 def _identity_rule(b: Builder, call: Call) -> Value:
     n = call.value("n")
     dtype = call.static("dtype")
-    return _diagonal_ones(b, n, n, 0, _dtype(float if dtype is None else dtype))
+    return _diagonal_ones(b, n, n, 0, stored_dtype(float if dtype is None else dtype))
 
 
 def _diagonal_ones(b: Builder, rows: Value, columns: Value, k: int, dtype: np.dtype[Any]) -> Value:

@@ -38,6 +38,7 @@ __all__ = [
     "UFUNC_PARAMETERS",
     "cast_to",
     "elementwise_result",
+    "in_array",
     "operand_dims",
     "operand_dtype",
     "ufunc_rule",
@@ -167,7 +168,7 @@ def ufunc_rule(
     name = kind.partition("::")[2]
 
     def rule(b: Builder, call: Call) -> Value:
-        values = [_in_array(b, call.value(operand)) for operand in names]
+        values = [in_array(b, call.value(operand)) for operand in names]
         if name in _WHERE_NEGATIVE:
             values = [_any_int(b, value, values) for value in values]
         asked = call.static("dtype")
@@ -190,8 +191,8 @@ def ufunc_rule(
     return with_output(rule)
 
 
-def _in_array(b: Builder, value: Value) -> Value:
-    """Tuples and lists of numbers are arrays to a ufunc."""
+def in_array(b: Builder, value: Value) -> Value:
+    """Tuples and lists of numbers are arrays to a ufunc and to a reduction."""
     is_sequence = isinstance(value.type, TupleType | ListType)
     return b.op("np::asarray", value) if is_sequence else value
 

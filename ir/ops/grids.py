@@ -1,4 +1,4 @@
-"""Arrays of places: ``linspace``, ``mgrid``, ``indices``."""
+"""Arrays of places: ``linspace``, ``mgrid``, ``indices``; places and their numbers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir.graph import Value
+from jitcore.ir.ops.conversion import default_dtype
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable
 from jitcore.ir.reference import require
-from jitcore.ir.types import FLOAT, INT, SUPPORTED, TensorType
+from jitcore.ir.types import FLOAT, INT, SUPPORTED, TensorType, is_scalar_tensor
 
 __all__ = ["OPS", "grid", "grid_of_one"]
 
 _DOUBLE = np.dtype(np.float64)
 _SINGLE = np.dtype(np.float32)
 _LONG = np.dtype(np.int64)
+_PLACE = np.dtype(np.intp)
+_OUT_OF_BOUNDS = "index {} is out of bounds for array with size {}"
 
 
 # Lines ------------------------------------------------------------------------------------
@@ -128,6 +131,61 @@ def _integers(
     return start, stop, step
 
 
+# Places and their numbers -----------------------------------------------------------------
+
+
+def _unravel_rule(b: Builder, call: Call) -> Value:
+    number = _place(b, call.value("indices"))
+    return b.define(_place_of_number, number, _extents(b, call))
+
+
+def _ravel_rule(b: Builder, call: Call) -> Value:
+    place = [_place(b, one) for one in b.elements(call.value("multi_index"))]
+    extents = _extents(b, call)
+    if not place or len(place) != len(b.elements(extents)):
+        raise Untypable("places along other axes than there are")
+    return b.define(_number_of_place, b.make_tuple(place), extents)
+
+
+def _extents(b: Builder, call: Call) -> Value:
+    extents = b.elements(call.value("shape" if "shape" in call.bound else "dims"))
+    if call.static("order") != "C" or any(one.type != INT for one in extents):
+        raise Untypable("places in another order than C, or along axes whose extents are no ints")
+    return b.make_tuple(extents)
+
+
+def _place(b: Builder, value: Value) -> Value:
+    """A single place as NumPy counts them; those in an array it gives as views of one array."""
+    is_single = value.type == INT or is_scalar_tensor(value.type)
+    if not (is_single and np.can_cast(default_dtype(value), _PLACE)):
+        raise Untypable(f"a place of type {value.type}")
+    return cast_to(b, value, _PLACE)
+
+
+def _place_of_number(number: Any, extents: Any) -> Any:
+    size = 1
+    for extent in extents:
+        size *= extent
+    require(0 <= number < size, "ValueError", _OUT_OF_BOUNDS, number, size)
+    place: tuple[Any, ...] = ()
+    for extent in reversed(extents):
+        place = (number % extent,) + place  # noqa: RUF005  # a display with a star is a list
+        number = number // extent
+    return place
+
+
+def _number_of_place(place: Any, extents: Any) -> Any:
+    size = 1
+    for extent in extents:
+        size *= extent
+    require(size != 0, "ValueError", "cannot unravel if shape has zero entries (is empty).")
+    number = np.intp(0)
+    for one, extent in zip(place, extents, strict=True):
+        require(0 <= one < extent, "ValueError", "invalid entry in coordinates array")
+        number = number * extent + one
+    return number
+
+
 OPS: tuple[Op, ...] = (
     Op(
         "np::linspace",
@@ -144,5 +202,23 @@ OPS: tuple[Op, ...] = (
         "dimensions, dtype=int, sparse!=False",
         functions=(np.indices,),
         doc="The places along each axis of an array of this shape.",
+    ),
+    Op(
+        "np::unravel_index",
+        np.unravel_index,
+        _unravel_rule,
+        "indices, shape, order='C'",
+        functions=(np.unravel_index,),
+        sampled=True,
+        doc="The place along each axis of the element with this number.",
+    ),
+    Op(
+        "np::ravel_multi_index",
+        np.ravel_multi_index,
+        _ravel_rule,
+        "multi_index, dims, mode!='raise', order='C'",
+        functions=(np.ravel_multi_index,),
+        sampled=True,
+        doc="The number of the element at this place along each axis.",
     ),
 )

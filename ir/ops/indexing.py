@@ -18,6 +18,7 @@ from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.grids import grid, grid_of_one
 from jitcore.ir.ops.op import Builder, Call, NeedsConstant, Op, Untypable, static_value, tensor
 from jitcore.ir.shapes import BroadcastError, slice_length
+from jitcore.ir.structured import VoidType, field_type, is_structured
 from jitcore.ir.types import (
     ANY,
     BOOL,
@@ -57,6 +58,7 @@ TYPED_VIEWS = frozenset(
         "np::sliding_window_view",
         "np::real",
         "np::imag",
+        "np::field",
     ]
 )
 """The kinds of typed graphs that give other forms of their operand's memory."""
@@ -257,7 +259,8 @@ def read(b: Builder, x: Value, index: Value) -> Value:
     )
     has_ellipsis = isinstance(index.type, TupleType) and any(map(_is_ellipsis, b.elements(index)))
     if built.dims == [] and asked_for_scalar and not has_ellipsis and not _is_ellipsis(index):
-        return b.emit("np::item", [view], {}, TensorType(type_.dtype, (), True))
+        kind = "np::record" if is_structured(x.type) else "np::item"
+        return b.op(kind, view)
     # An array without axes is a place as an int is, but what it chooses is a copy.
     return b.op("np::copy", view, order="K") if any(map(_is_0d_array, entries)) else view
 
@@ -377,6 +380,21 @@ def _item_rule(b: Builder, call: Call) -> Value:
     return b.emit("np::item", [call.value("x")], {}, TensorType(type_.dtype, (), True))
 
 
+def _field_rule(b: Builder, call: Call) -> Value:
+    x, name = call.value("x"), call.static("name")
+    type_ = field_type(tensor(x), name)
+    if type_ is None:
+        raise Untypable(f"compiled code does not read a field {name!r} of {x.type}")
+    return b.emit("np::field", [x], {"name": name}, type_)
+
+
+def _record_rule(b: Builder, call: Call) -> Value:
+    type_ = tensor(call.value("x"))
+    if type_.dims != () or type_.dtype is None:
+        raise Untypable("np::record of an array with axes")
+    return b.emit("np::record", [call.value("x")], {}, VoidType(type_.dtype))
+
+
 def _getitem_rule(b: Builder, call: Call) -> Value:
     x, index = call.value("x"), call.value("index")
     if x.type == ANY or index.type == ANY:
@@ -456,6 +474,22 @@ OPS: tuple[Op, ...] = (
         "x, *operands, index=''",
         view=True,
         doc="Basic indexing, always a view.",
+    ),
+    Op(
+        "np::field",
+        reference.field,
+        _field_rule,
+        "x, name",
+        view=True,
+        doc="A field of a structured array, always a view.",
+    ),
+    Op(
+        "np::record",
+        reference.record,
+        _record_rule,
+        "x",
+        view=True,
+        doc="The record in a structured array without axes.",
     ),
     Op("np::item", reference.item, _item_rule, "x", doc="The scalar in a 0-d array."),
     Op(

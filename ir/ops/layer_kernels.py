@@ -27,6 +27,7 @@ from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor, tensor
 from jitcore.ir.types import BOOL, Dim, TensorType
 
 __all__ = [
+    "LINEARS",
     "MAX_TAPS",
     "NO_LIMITS",
     "OPS",
@@ -35,6 +36,9 @@ __all__ = [
     "transposed_excess",
     "window_count",
 ]
+
+LINEARS = ("nn::linear", "nn::transposed_linear", "nn::matmul")
+"""Linear maps, whose second operand is a matrix of weights."""
 
 MAX_TAPS = 4096
 """The kernels take windows of so many elements at most."""

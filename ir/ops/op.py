@@ -299,8 +299,6 @@ class Op:
     methods : mapping
         The ndarray methods that mean this op, with their own parameters after the array
         (None: those of ``parameters`` without the first).
-    attributes : mapping
-        The ndarray attributes that mean this op, likewise.
     functions : tuple
         The Python callables a call of which becomes this op.
     view : bool
@@ -313,6 +311,9 @@ class Op:
         No effect and the same result for the same operands.
     hosted : bool
         Only NumPy computes it: there is no native form.
+    sampled : bool
+        Arguments the rule has no form for get the type that NumPy's results for samples of them
+        have, as in calls of functions without a row.
     definition : Definition or None
         What is inlined where the rule has no form for a call.
     for_processors : bool
@@ -333,6 +334,7 @@ class Op:
     writes_if: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pure: bool = True
     hosted: bool = False
+    sampled: bool = False
     definition: Definition | None = None
     for_processors: bool = False
     doc: str = ""
@@ -359,6 +361,13 @@ def tensor(value: Value, what: str = "operand") -> TensorType:
     if not type_.is_complete:
         raise Untypable(f"the dtype or rank of {what} is not known")
     return type_
+
+
+def tensor_dtype(value: Value) -> np.dtype[Any]:
+    """The dtype of an array or NumPy scalar with dtype and rank known."""
+    dtype = tensor(value).dtype
+    assert dtype is not None
+    return dtype
 
 
 def tensor_dims(value: Value) -> tuple[Dim, ...]:

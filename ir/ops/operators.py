@@ -325,7 +325,7 @@ def _is_new(value: Value) -> bool:
     return node.kind in _NEW or node.kind.startswith("math::")
 
 
-def _inplace_rule(name: str, numpy_name: str) -> Rule:
+def _inplace_rule(name: str) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x, y = call.value("x"), call.value("y")
         known_types(x, y)
@@ -478,7 +478,7 @@ OPS: tuple[Op, ...] = (
         Op(
             f"prim::i{name}",
             getattr(operator, f"i{name.rstrip('_')}"),
-            _inplace_rule(name, numpy_name),
+            _inplace_rule(name),
             "x, y",
             view=True,
             writes=(0,),

@@ -258,13 +258,9 @@ def _is_shared(value: Value) -> bool:
     return value.node is None or value.node.kind != "prim::ListConstruct"
 
 
-def _sequence_rule(kind: str) -> Rule:
+def _to_tuple_rule(b: Builder, call: Call) -> Value:
     """``tuple(x)`` of something whose elements are known."""
-
-    def rule(b: Builder, call: Call) -> Value:
-        return b.make_tuple(b.elements(call.value("x")))
-
-    return rule
+    return b.make_tuple(b.elements(call.value("x")))
 
 
 def _tuple_rule(b: Builder, call: Call) -> Value:
@@ -325,10 +321,15 @@ def _same_rule(b: Builder, call: Call) -> Value:
     return call.value("x")
 
 
+def _require(condition: Any, *numbers: Any, exception: str, message: str) -> None:
+    reference.require(condition, exception, message, *numbers)
+
+
 def _require_rule(b: Builder, call: Call) -> Value:
     condition = b.op("prim::bool", call.value("condition"))
     attributes = {name: call.static(name) for name in ("exception", "message")}
-    return b.emit("prim::require", [condition], attributes, NONE)
+    numbers = [b.op("prim::int", one) for one in call.bound.get("numbers", ())]
+    return b.emit("prim::require", [condition, *numbers], attributes, NONE)
 
 
 def _require_shape_rule(b: Builder, call: Call) -> Value:
@@ -348,9 +349,9 @@ OPS: tuple[Op, ...] = (
     ),
     Op(
         "prim::require",
-        reference.require,
+        _require,
         _require_rule,
-        "condition, exception, message",
+        "condition, exception, message, *numbers",
         functions=(reference.require,),
         doc="What the definition of an op raises where a condition does not hold.",
     ),
@@ -479,7 +480,7 @@ OPS: tuple[Op, ...] = (
     Op(
         "prim::tuple",
         builtins.tuple,
-        _sequence_rule("tuple"),
+        _to_tuple_rule,
         "x",
         functions=(builtins.tuple,),
         doc="A tuple of a sequence's elements.",

@@ -10,8 +10,8 @@ import numpy as np
 
 from jitcore.ir.bfloat16 import computed_in, is_bfloat16
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor
+from jitcore.ir.ops.elementwise import cast_to, in_array
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor, tensor_dtype
 from jitcore.ir.ops.partial_reductions import (
     chosen,
     extreme_identity,
@@ -46,6 +46,15 @@ def _array(b: Builder, call: Call) -> Value:
     if type_.dtype.char not in SUPPORTED or not type_.dtype.isnative:
         raise Untypable(f"dtype {type_.dtype} is not compiled")
     return value
+
+
+def _of_array(rule: Rule) -> Rule:
+    """A rule that takes a tuple or a list of numbers for the array that NumPy makes of it."""
+
+    def reduced(b: Builder, call: Call) -> Value:
+        return rule(b, replace(call, bound={**call.bound, "a": in_array(b, call.value("a"))}))
+
+    return reduced
 
 
 def _in_float32(rule: Rule) -> Rule:
@@ -381,16 +390,10 @@ def _scan_rule(name: str, function: Callable[..., Any]) -> Rule:
                 raise Untypable(f"{name} of a NumPy scalar")
             x = x if len(tensor(x).dims or ()) == 1 else b.op("np::reshape", x, -1)
             axis = 0
-        dtype = _accumulator(call, function, _dtype(x))
+        dtype = _accumulator(call, function, tensor_dtype(x))
         return _scan(b, x, axis, dtype, name, _stated(function, dtype))
 
     return rule
-
-
-def _dtype(x: Value) -> np.dtype[Any]:
-    dtype = tensor(x).dtype
-    assert dtype is not None
-    return dtype
 
 
 def _scan(
@@ -411,7 +414,7 @@ def _scan(
 def _extremum_scan_rule(name: str) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x, axis, asked = _array(b, call), call.static("axis"), call.static("dtype")
-        dtype = _dtype(x) if asked is None else np.dtype(asked)
+        dtype = tensor_dtype(x) if asked is None else np.dtype(asked)
         if dtype.kind == "c" or not isinstance(axis, int):
             raise Untypable(f"{name} of complex numbers or along no axis")
         return _scan(b, x, axis, dtype, name, {})
@@ -434,7 +437,7 @@ def _row(
         f"np::{name}",
         reference or function,
         # Each step of a running sum is rounded.
-        rule if parameters == _SCAN else _in_float32(rule),
+        _of_array(rule if parameters == _SCAN else _in_float32(rule)),
         f"a, {parameters}",
         methods={name: None} if method is None else method,
         functions=(function, *aliases),

@@ -12,11 +12,27 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array, default_dtype
-from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, common_dtype, tensor
+from jitcore.ir.ops.elementwise import cast_to, in_array
+from jitcore.ir.ops.op import (
+    Builder,
+    Call,
+    Op,
+    Rule,
+    Untypable,
+    common_dtype,
+    tensor,
+    tensor_dtype,
+)
 from jitcore.ir.ops.shaping import array_operand, rank_of, row
 from jitcore.ir.reference import require
-from jitcore.ir.types import FLOAT, INT, SUPPORTED, ListType, TensorType, TupleType
+from jitcore.ir.types import (
+    FLOAT,
+    INT,
+    SUPPORTED,
+    ListType,
+    TupleType,
+    is_scalar_tensor,
+)
 
 __all__ = ["OPS"]
 
@@ -179,19 +195,18 @@ def _direction(bins: Any) -> Any:
     return sign
 
 
-def _digitized(x: Any, bins: Any, doubles: Any, side: Any, other: Any) -> Any:
+def _digitized(x: Any, bins: Any, doubles: Any, side: Any) -> Any:
     if _direction(doubles) > 0:
         return np.searchsorted(bins, x, side)
     return len(bins) - np.searchsorted(bins[::-1], x, side)
 
 
 def _digitize_rule(b: Builder, call: Call) -> Value:
-    x, bins = as_array(b, call.value("x")), as_array(b, call.value("bins"))
-    dtype = tensor(bins).dtype
-    if rank_of(bins) != 1 or dtype is None or dtype.kind == "c" or tensor(x).dtype.kind == "c":  # type: ignore[union-attr]
+    x, bins = in_array(b, call.value("x")), as_array(b, call.value("bins"))
+    if rank_of(bins) != 1 or "c" in (tensor_dtype(bins).kind, default_dtype(x).kind):
         raise Untypable("np.digitize of complex numbers, or in a matrix of bins")
     side = "left" if call.static("right") else "right"
-    return b.define(_digitized, x, bins, cast_to(b, bins, _DOUBLE), side, None)
+    return b.define(_digitized, x, bins, cast_to(b, bins, _DOUBLE), side)
 
 
 # Counting and interpolation ---------------------------------------------------------------
@@ -335,15 +350,11 @@ def _interp_rule(b: Builder, call: Call) -> Value:
     ends: list[Any] = []
     for name in ("left", "right"):
         end = call.optional(name)
-        if end is not None and not (end.type in (INT, FLOAT) or _is_scalar(end)):
+        if end is not None and not (end.type in (INT, FLOAT) or is_scalar_tensor(end.type)):
             raise Untypable(f"np.interp with a {name} that is no number")
         ends.append(None if end is None else cast_to(b, end, _DOUBLE))
     found = b.define(_interpolated, _with_axis(b, x), xp, fp, *ends)
     return found if tensor(x).dims else _only(b, found)
-
-
-def _is_scalar(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.scalar
 
 
 def _search_row(name: str, rule: Rule, parameters: str, doc: str, **more: Any) -> Op:

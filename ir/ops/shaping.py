@@ -37,6 +37,11 @@ def checked_axis(axis: Any, rank: int) -> int:
         raise Untypable(str(error)) from None
 
 
+def index_along(rank: int, axis: int, entry: str) -> str:
+    """An index that is ``entry`` at one axis and takes all of the others."""
+    return ", ".join(entry if number == axis else ":" for number in range(rank))
+
+
 def shape_values(b: Builder, shape: Value) -> list[Value]:
     """The extents in a shape argument (an int or a tuple of ints) as ``int`` values."""
     if isinstance(shape.type, TupleType | ListType):
@@ -148,7 +153,9 @@ def _reshape_rule(b: Builder, call: Call) -> Value:
 def _resolve_unknown(b: Builder, x: Value, extents: list[Value]) -> list[Value]:
     """Replace the -1 of a reshape by the extent that is left."""
     unknown = [
-        n for n, one in enumerate(extents) if _constant(one) is not None and _constant(one) < 0
+        n
+        for n, one in enumerate(extents)
+        if one.constant_value is not None and one.constant_value < 0
     ]
     if not unknown:
         return extents
@@ -161,15 +168,15 @@ def _resolve_unknown(b: Builder, x: Value, extents: list[Value]) -> list[Value]:
         total = b.op("prim::mul", total, b.size(x, axis))
     for one in known:
         others = b.op("prim::mul", others, one)
-    if _constant(others) == 0:
+    if others.constant_value == 0:
         raise Untypable("cannot reshape into an unknown dimension")
     left = _cancelled(b, x, remaining, known)
-    if _constant(others) is None or (left is None and _constant(total) is None):
+    if others.constant_value is None or (left is None and total.constant_value is None):
         # NumPy refuses to find an extent beside one of 0, and says so where the others do not fit.
         b.emit("np::check_reshape", [x, *extents], {}, NONE)
     if left is None:
-        if _constant(total) is not None and _constant(others) is not None:
-            if _constant(total) % _constant(others):
+        if total.constant_value is not None and others.constant_value is not None:
+            if total.constant_value % others.constant_value:
                 raise Untypable("cannot reshape array")
         left = b.op("prim::floordiv", total, others)
     extents = list(extents)
@@ -190,10 +197,6 @@ def _cancelled(b: Builder, x: Value, dims: list[Dim], known: list[Value]) -> Val
     for axis in axes:
         result = b.op("prim::mul", result, b.size(x, axis))
     return result
-
-
-def _constant(value: Value) -> Any:
-    return None if value.constant is None else value.constant.attributes["value"]
 
 
 def _reshape_to(b: Builder, x: Value, extents: list[Value]) -> Value:

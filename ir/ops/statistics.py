@@ -9,7 +9,7 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import cast_to
-from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, common_dtype, tensor
+from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, common_dtype, tensor, tensor_dtype
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.shapes import BroadcastError, normalize_axes
@@ -17,12 +17,6 @@ from jitcore.ir.shapes import BroadcastError, normalize_axes
 __all__ = ["OPS"]
 
 _DOUBLE = np.dtype(np.float64)
-
-
-def _dtype(value: Value) -> np.dtype[Any]:
-    dtype = tensor(value).dtype
-    assert dtype is not None
-    return dtype
 
 
 # Averages ---------------------------------------------------------------------------------
@@ -66,8 +60,8 @@ def _average_rule(b: Builder, call: Call) -> Value:
             b.op("prim::require", some, exception="ZeroDivisionError", message=message)
         return result
     weights = as_array(b, weights)
-    wide = (_DOUBLE,) if _dtype(a).kind in "iub" else ()
-    dtype = common_dtype(_dtype(a), _dtype(weights), *wide)
+    wide = (_DOUBLE,) if tensor_dtype(a).kind in "iub" else ()
+    dtype = common_dtype(tensor_dtype(a), tensor_dtype(weights), *wide)
     weights = _fitted(b, a, weights, axis)
     operands = (cast_to(b, one, dtype) for one in (a, weights))
     return b.define(_weighted, *operands, axis, keepdims)
@@ -130,9 +124,9 @@ def _variables(b: Builder, call: Call, name: str, ddof: int) -> Value:
     by_row = bool(call.static("rowvar"))
     first, other = as_array(b, call.value(name)), call.optional("y")
     operands = [first] if other is None else [first, as_array(b, other)]
-    if any(_dtype(one).kind not in "biuf" or rank_of(one) not in (1, 2) for one in operands):
+    if any(tensor_dtype(one).kind not in "biuf" or rank_of(one) not in (1, 2) for one in operands):
         raise Untypable("covariances of anything but real vectors and matrices")
-    dtype = common_dtype(*map(_dtype, operands), _DOUBLE)
+    dtype = common_dtype(*map(tensor_dtype, operands), _DOUBLE)
     rows = [
         b.op("np::view", one, index="None, :") if rank_of(one) == 1 else one for one in operands
     ]
@@ -172,7 +166,7 @@ def _sum_of_sizes(x: Any, axis: Any, keepdims: Any) -> Any:
 def _norm_rule(b: Builder, call: Call) -> Value:
     x = as_array(b, call.value("x"))
     order, axis, keepdims = call.static("ord"), call.static("axis"), call.static("keepdims")
-    if _dtype(x).kind not in "fc":
+    if tensor_dtype(x).kind not in "fc":
         x = cast_to(b, x, _DOUBLE)
     axes = axis if isinstance(axis, tuple) else (axis,)
     count = rank_of(x) if axis is None else len(axes)
@@ -182,7 +176,7 @@ def _norm_rule(b: Builder, call: Call) -> Value:
     if axis is None and order is not None and count > 2:
         raise Untypable("a norm over so many axes")
     if any(order is one or (one is not None and order == one) for one in euclidean):
-        definition = _complex_length if _dtype(x).kind == "c" else _length
+        definition = _complex_length if tensor_dtype(x).kind == "c" else _length
     elif order == 1 and count == 1:
         definition = _sum_of_sizes
     else:
@@ -195,7 +189,7 @@ def _norm_rule(b: Builder, call: Call) -> Value:
 
 def _real_array(call: Call) -> Value:
     x = array_operand(call.value("a"))
-    if _dtype(x).kind == "c":
+    if tensor_dtype(x).kind == "c":
         raise Untypable("NaN reductions of complex numbers")
     return x
 
@@ -248,7 +242,7 @@ def _nan_search_rule(kind: str, definition: Any) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x, axis = _real_array(call), call.static("axis")
         keepdims = call.static("keepdims") is True
-        if _dtype(x).kind != "f":
+        if tensor_dtype(x).kind != "f":
             return b.op(kind, x, axis=axis, keepdims=keepdims)
         return b.define(definition, x, axis, keepdims)
 
@@ -258,7 +252,7 @@ def _nan_search_rule(kind: str, definition: Any) -> Rule:
 def _nan_scan_rule(kind: str, fill: int) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         x = _real_array(call)
-        if _dtype(x).kind == "f":
+        if tensor_dtype(x).kind == "f":
             x = b.op("np::where", b.op("np::isnan", x), fill, x)
         return b.op(kind, x, axis=call.static("axis"), dtype=call.static("dtype"))
 
@@ -276,7 +270,7 @@ def _reduce_rule(kind: str) -> Rule:
         elif call.static("dtype") is not None:
             raise Untypable("a reduction in a given dtype")
         over |= {name: call.bound[name] for name in ("initial", "where") if name in call.bound}
-        if kind in ("np::all", "np::any") and _dtype(call.value("array")).kind != "b":
+        if kind in ("np::all", "np::any") and tensor_dtype(call.value("array")).kind != "b":
             raise Untypable("a logical reduction of numbers")
         return b.op(kind, array_operand(call.value("array")), **over)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.nesting import lies_in
 from jitcore.ir.ops import TABLE
 from jitcore.ir.shapes import known_dims
 from jitcore.ir.types import INT, NONE, TensorType
@@ -180,15 +181,7 @@ def _is_unchanged(analysis: AliasAnalysis, reshape: Node, node: Node) -> bool:
     if not writers:
         return True
     between = block.nodes[block.nodes.index(reshape) : block.nodes.index(node)]
-    return not any(_lies_in(writer, one) for writer in writers for one in between)
-
-
-def _lies_in(node: Node, other: Node) -> bool:
-    """Whether a node is another one, or stands in one of its blocks."""
-    one: Node | None = node
-    while one is not None and one is not other:
-        one = None if one.block is None else one.block.owner
-    return one is other
+    return not any(lies_in(writer, one) for writer in writers for one in between)
 
 
 def _rewrite(node: Node, reshapes: Sequence[Node]) -> None:

@@ -8,14 +8,11 @@ from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.may_raise import may_raise
-from jitcore.ir.ops import TABLE
+from jitcore.ir.ops import is_cheap, is_elementwise
 from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["compute_parts"]
-
-_CHEAP = frozenset({"np::add", "np::subtract", "np::multiply", "np::negative", "np::absolute"})
-"""What takes less time than to write its result to memory and to read it again."""
 
 _REDUCTIONS = frozenset(f"np::{name}" for name in ("sum", "mean", "min", "max", "var", "std"))
 
@@ -55,7 +52,7 @@ def compute_parts(graph: Graph) -> bool:
     read as a whole, by what computes or reduces it in loops of its own.
     """
     # The last ones first: what reads parts of operands then makes parts of those be read.
-    waiting = [node for block in graph.blocks() for node in block.nodes if _is_elementwise(node)]
+    waiting = [node for block in graph.blocks() for node in block.nodes if _computes_elements(node)]
     if not any(map(_views, waiting)):
         return False
     analysis = AliasAnalysis(graph, distinct_inputs=True)
@@ -75,9 +72,8 @@ def compute_parts(graph: Graph) -> bool:
     return bool(made)
 
 
-def _is_elementwise(node: Node) -> bool:
-    op = TABLE.get(node.kind)
-    return op is not None and op.scalar is not None and op.pure and bool(dims_of(node.outputs[0]))
+def _computes_elements(node: Node) -> bool:
+    return is_elementwise(node) and bool(dims_of(node.output))
 
 
 def _views(node: Node) -> list[Node]:
@@ -91,15 +87,15 @@ def _views(node: Node) -> list[Node]:
         users = _users(view.output)
         if not users:
             return []
-        waiting += [one for one in users if one is None or not _is_elementwise(one)]
+        waiting += [one for one in users if one is None or not _computes_elements(one)]
     return [view for view in found if view is not None]
 
 
 def _reads_whole(user: Node | None, node: Node) -> bool:
     """Whether a node computes with all elements of something cheap."""
-    if user is None or node.kind not in _CHEAP:
+    if user is None or not is_cheap(node):
         return False
-    return user.kind in _REDUCTIONS or _is_elementwise(user)
+    return user.kind in _REDUCTIONS or _computes_elements(user)
 
 
 def _users(value: Value) -> list[Node | None]:
@@ -128,7 +124,7 @@ def _is_gain(node: Node, views: Sequence[Node]) -> bool:
         return False
     often = sum(_share(view, node) for view in views)
     often += any(_reads_whole(user, node) for user in _users(node.output))
-    return often <= 1 or (often <= _MOST_OFTEN and node.kind in _CHEAP)
+    return often <= 1 or (often <= _MOST_OFTEN and is_cheap(node))
 
 
 def _fits(value: Value, node: Node) -> bool:

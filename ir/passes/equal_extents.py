@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.names import all_values
+from jitcore.ir.nesting import place_in
 from jitcore.ir.ops import TABLE
 from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, TensorType, TupleType, Type
@@ -43,7 +45,7 @@ def join_equal_extents(graph: Graph) -> bool:
     names = {dim: found.representative(dim) for dim in found.joined}
     if not names:
         return False
-    for value in _values(graph.block):
+    for value in all_values(graph.block):
         value.type = _renamed(value.type, names)
     return True
 
@@ -155,7 +157,7 @@ class _Extents:
         block = node.block
         assert block is not None
         position = block.nodes.index(node)
-        places = (_place(writer, block) for writer in self.analysis.writers(node.inputs[1]))
+        places = (place_in(block, writer) for writer in self.analysis.writers(node.inputs[1]))
         return block, frozenset(place for place in places if 0 <= place < position)
 
     def loop(self, node: Node) -> None:
@@ -204,23 +206,6 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
     """The same number for equal keys."""
     found: dict[Hashable, int] = {}
     return [found.setdefault(key, len(found)) for key in keys]
-
-
-def _place(node: Node, block: Block) -> int:
-    """The place in a block of the node that a node is, or lies in; -1 where there is none."""
-    one: Node | None = node
-    while one is not None and one.block is not block:
-        one = None if one.block is None else one.block.owner
-    return -1 if one is None else block.nodes.index(one)
-
-
-def _values(block: Block) -> Iterator[Value]:
-    """The parameters and outputs of a block and of those inside."""
-    yield from block.params
-    for node in block.nodes:
-        yield from node.outputs
-        for inner in node.blocks:
-            yield from _values(inner)
 
 
 def _renamed(type_: Type, names: dict[Dim, Dim]) -> Type:

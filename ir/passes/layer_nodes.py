@@ -18,6 +18,7 @@ __all__ = [
     "constant",
     "copied",
     "insert",
+    "known_extents",
     "none",
     "packed_matrix",
     "packed_weights",
@@ -54,6 +55,11 @@ class Geometry:
     @property
     def has_kernel(self) -> bool:
         return math.prod(self.kernel) <= MAX_TAPS
+
+
+def known_extents(dims: Sequence[Dim]) -> Sizes:
+    """Those of some extents that are numbers."""
+    return tuple(extent for extent in dims if isinstance(extent, int))
 
 
 def insert(

@@ -7,8 +7,6 @@ array work of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from jitcore.ir import log
@@ -16,16 +14,16 @@ from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops.layer_kernels import window_count
 from jitcore.ir.passes.layer_nodes import (
     Geometry,
-    Sizes,
     constant,
     insert,
+    known_extents,
     none,
     require_extent_of,
     size_of,
     with_bias,
 )
 from jitcore.ir.shapes import dims_of
-from jitcore.ir.types import BOOL, INT, NONE, Dim, TensorType
+from jitcore.ir.types import BOOL, INT, NONE, TensorType
 
 __all__ = ["LIBRARY_CONVOLUTION", "has_convolutions", "use_library_convolutions"]
 
@@ -96,7 +94,7 @@ def _is_known(node: Node) -> bool:
 
 def _asked(node: Node) -> Value:
     (x, weight, bias), attributes = node.inputs[:3], node.attributes
-    columns, channels, *kernel = _numbers(dims_of(weight))
+    columns, channels, *kernel = known_extents(dims_of(weight))
     frame = tuple((one, one) for one in attributes["padding"])
     geometry = Geometry(tuple(kernel), attributes["stride"], frame, attributes["dilation"])
     dims = dims_of(node.output)
@@ -142,7 +140,3 @@ def _positions(node: Node, geometry: Geometry, number: int) -> Value:
     more = constant(node, sum(frame) - span + stride, INT)
     room = node.value_before("prim::add", [size_of(node, x, axis), more], INT)
     return node.value_before("prim::floordiv", [room, constant(node, stride, INT)], INT)
-
-
-def _numbers(dims: Sequence[Dim]) -> Sizes:
-    return tuple(extent for extent in dims if isinstance(extent, int))

@@ -8,6 +8,7 @@ from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.nesting import block_of, lies_in
 from jitcore.ir.types import INT, TensorType, Type
 
 __all__ = ["LEAST_TERMS", "MOST_BYTES", "multiply_before_loops"]
@@ -188,18 +189,8 @@ def _parts(view: Node | None) -> list[str]:
 
 def _stays(matrix: Value, loop: Node, analysis: AliasAnalysis) -> bool:
     """Whether a matrix is there before a loop, which does not write to it."""
-    block = matrix.block if matrix.node is None else matrix.node.block
-    return not _is_inside(block, loop) and not any(
-        _is_inside(writer.block, loop) for writer in analysis.writers(matrix)
-    )
-
-
-def _is_inside(block: Block | None, loop: Node) -> bool:
-    while block is not None and block.owner is not None:
-        if block.owner is loop:
-            return True
-        block = block.owner.block
-    return False
+    places: list[Node | Block] = [block_of(matrix), *analysis.writers(matrix)]
+    return not any(lies_in(one, loop) for one in places)
 
 
 def _is_worth_it(product: _Product, trips: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node
-from jitcore.ir.ops import TABLE
+from jitcore.ir.ops import is_elementwise
 from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import TensorType
 
@@ -62,10 +62,5 @@ def _is_narrow(node: Node) -> bool:
 
 def _is_read_by_element(node: Node) -> bool:
     users = [use.user for use in node.output.uses]
-    return any(isinstance(one, Node) and _is_elementwise(one, node) for one in users)
-
-
-def _is_elementwise(user: Node, node: Node) -> bool:
-    op = TABLE.get(user.kind)
-    is_by_element = op is not None and op.scalar is not None
-    return is_by_element and dims_of(user.output) == dims_of(node.output)
+    nodes = (one for one in users if isinstance(one, Node) and is_elementwise(one))
+    return any(dims_of(one.output) == dims_of(node.output) for one in nodes)

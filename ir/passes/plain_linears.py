@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.ops.layer_kernels import LINEARS
 from jitcore.ir.passes.layer_nodes import insert, transposed
 from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import NONE
 
 __all__ = ["use_plain_linears"]
-
-_LINEARS = ("nn::linear", "nn::transposed_linear", "nn::matmul")
 
 
 def use_plain_linears(graph: Graph) -> bool:
@@ -33,7 +32,7 @@ def use_plain_linears(graph: Graph) -> bool:
     """
     found = [
         node
-        for kind in _LINEARS
+        for kind in LINEARS
         for node in graph.find_all_nodes(kind)
         if len(dims_of(node.inputs[1])) == 2
     ]

@@ -23,6 +23,7 @@ from jitcore.ir.passes.layer_nodes import (
     constant,
     copied,
     insert,
+    known_extents,
     require_extent,
     reshaped,
     size_of,
@@ -98,7 +99,7 @@ def _convolution(node: Node) -> Value | None:
     shape, out = dims_of(weight), dims_of(node.output)
     if not (_are_known(shape) and _are_known(out[1:2])):
         return None
-    kernel = _numbers(shape[2:])
+    kernel = known_extents(shape[2:])
     dilation = node.attributes["dilation"]
     geometry = Geometry(kernel, node.attributes["stride"], _around(node, kernel), dilation)
     return _product(node, _windows(node, x, geometry, 0.0), weight, bias)
@@ -111,7 +112,7 @@ def _transposed_convolution(node: Node) -> Value | None:
     if not (_are_known(shape) and _are_known(extents)):
         return None
     rank, groups, dilation = _rank(node), node.attributes["groups"], node.attributes["dilation"]
-    kernel = _numbers(shape[2:])
+    kernel = known_extents(shape[2:])
     spans = (d * (k - 1) for k, d in zip(kernel, dilation, strict=True))
     before = [span - cut for span, cut in zip(spans, node.attributes["padding"], strict=True)]
     extra = node.attributes["output_padding"]
@@ -126,7 +127,7 @@ def _transposed_convolution(node: Node) -> Value | None:
 
 def _turned(node: Node, weight: Value, groups: int) -> Value:
     """The weights of the convolution that a transposed one is: output channels first, mirrored."""
-    inside, out, *kernel = _numbers(dims_of(weight))
+    inside, out, *kernel = known_extents(dims_of(weight))
     spatial = range(3, 3 + len(kernel))
     split = reshaped(node, weight, (groups, inside // groups, out, *kernel))
     swapped = transposed(node, split, (0, 2, 1, *spatial))
@@ -140,8 +141,8 @@ def _product(node: Node, windows: Value, weight: Value, bias: Value) -> Value:
     rank, groups = _rank(node), node.attributes["groups"]
     inside = (1, *range(2 + rank, 2 + 2 * rank))
     columns = transposed(node, windows, (0, *inside, *range(2, 2 + rank)))
-    terms = math.prod(_numbers(shape[1:]))
-    channels, positions = _numbers(shape[:1])[0], _positions(node, windows)
+    terms = math.prod(known_extents(shape[1:]))
+    channels, positions = known_extents(shape[:1])[0], _positions(node, windows)
     if groups == 1:
         columns = _reshaped(node, columns, (terms, positions))
         rows = reshaped(node, weight, (channels, terms))
@@ -211,7 +212,8 @@ def _adaptive(node: Node) -> Value | None:
         return insert(node, "np::mean", [x], whole, x, dims_of(node.output))
     if not _are_known(dims_of(x)[1:]):
         return None
-    pairs = list(zip(_numbers(dims_of(x)[2:]), _numbers(dims_of(node.output)[2:]), strict=True))
+    inner, outer = (known_extents(dims_of(one)[2:]) for one in (x, node.output))
+    pairs = list(zip(inner, outer, strict=True))
     if any(count < 1 or extent % count for extent, count in pairs):
         return None
     box = tuple(extent // count for extent, count in pairs)
@@ -313,10 +315,6 @@ def _scalar(node: Node, like: Value, value: float) -> Value:
     assert isinstance(like.type, TensorType) and like.type.dtype is not None
     dtype = like.type.dtype
     return constant(node, dtype.type(value), TensorType(dtype, (), scalar=True))
-
-
-def _numbers(dims: Sequence[Dim]) -> Sizes:
-    return tuple(extent for extent in dims if isinstance(extent, int))
 
 
 def _extent(node: Node, x: Value, axis: int) -> Extent:

@@ -8,7 +8,7 @@ from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value
-from jitcore.ir.ops import TABLE
+from jitcore.ir.ops import is_elementwise
 from jitcore.ir.types import TensorType, Type
 
 __all__ = ["read_rolled_arrays"]
@@ -121,8 +121,7 @@ def _dims(type_: Type) -> tuple[int, ...]:
 def _is_read_by_element(node: Node) -> bool:
     """Whether something reads an array element by element."""
     users = (use.user for use in node.output.uses)
-    ops = (TABLE.get(one.kind) for one in users if isinstance(one, Node))
-    return any(op is not None and op.scalar is not None for op in ops)
+    return any(isinstance(one, Node) and is_elementwise(one) for one in users)
 
 
 def _stay(analysis: AliasAnalysis, inner: Rolled, outer: Rolled) -> bool:

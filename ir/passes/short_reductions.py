@@ -10,8 +10,8 @@ from math import prod
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.ops import TABLE
-from jitcore.ir.shapes import dims_of
+from jitcore.ir.ops import is_elementwise
+from jitcore.ir.shapes import dims_of, is_respaced
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = ["expand_short_reductions"]
@@ -35,8 +35,6 @@ _STEPS = {
     "np::all": ("np::logical_and", "b"),
 }
 """What joins two elements, and the kinds of dtypes for which it does."""
-
-_RESPACING = frozenset({":", "None", "0"})
 
 
 def expand_short_reductions(graph: Graph) -> bool:
@@ -114,7 +112,7 @@ class _Expansion:
         """Whether nothing is computed twice, or read in another way than row by row."""
         operand = self.node.inputs[0]
         is_inside = operand.node in self.inside
-        if not is_inside and operand.node is not None and _is_elementwise(operand.node):
+        if not is_inside and operand.node is not None and is_elementwise(operand.node):
             return False
         count = prod(int(self.dims[axis]) for axis in self.axes)
         return (2 * len(self.inside) + 2) * count <= _MOST_NODES and not self.are_rows_read_again()
@@ -133,7 +131,7 @@ class _Expansion:
 
     def may_be_repeated(self, node: Node) -> bool:
         """Whether a node can be computed at the reduction, an element at a time."""
-        if node.block is not self.node.block or not _is_elementwise(node):
+        if node.block is not self.node.block or not is_elementwise(node):
             return False
         arrays = [value for value in node.inputs if dims_of(value)]
         return not any(map(self.analysis.has_writers, arrays))
@@ -249,13 +247,6 @@ class _Expansion:
         return {axis - missing: number for axis, number in pairs if axis >= missing}
 
 
-def _is_elementwise(node: Node) -> bool:
-    op = TABLE.get(node.kind)
-    return op is not None and op.scalar is not None and op.pure and len(node.outputs) == 1
-
-
 def _goes_on(node: Node) -> bool:
     """Whether the elements of a node's result are those of its operands, or computed of them."""
-    if node.kind == "np::view":
-        return set(node.attributes["index"].split(", ")) <= _RESPACING
-    return _is_elementwise(node)
+    return is_respaced(node) or is_elementwise(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jitcore.ir import log
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
-from jitcore.ir.ops import TABLE
+from jitcore.ir.ops import is_elementwise
 from jitcore.ir.types import BOOL, INT, TensorType
 
 __all__ = ["MAX_UNROLLED", "unroll_array_loops"]
@@ -71,14 +71,9 @@ def _is_worth_it(block: Block, trips: int) -> bool:
     computed = [node for node in block.nodes if node.kind != "prim::Constant"]
     if len(computed) * trips > MAX_UNROLLED:
         return False
-    if not all(_is_elementwise(node) or _reads_outside(node, block) for node in computed):
+    if not all(is_elementwise(node) or _reads_outside(node, block) for node in computed):
         return False
     return any(_is_array(value) for node in block.nodes for value in node.outputs)
-
-
-def _is_elementwise(node: Node) -> bool:
-    op = TABLE.get(node.kind)
-    return op is not None and op.scalar is not None and op.pure and len(node.outputs) == 1
 
 
 def _reads_outside(node: Node, block: Block) -> bool:

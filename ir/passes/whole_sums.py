@@ -9,7 +9,7 @@ import numpy as np
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.ops import TABLE
+from jitcore.ir.ops import is_elementwise
 from jitcore.ir.shapes import known_dims
 from jitcore.ir.types import INT, TensorType, scalar_type
 
@@ -116,12 +116,7 @@ def _count(node: Node, terms: Value) -> Value:
 def _same_extents(value: Value) -> Value | None:
     """An array of the same extents that is not computed from others."""
     found: Value | None = value
-    while found is not None and found.node is not None and _is_elementwise(found.node):
+    while found is not None and found.node is not None and is_elementwise(found.node):
         operands = found.node.inputs
         found = next((one for one in operands if known_dims(one) == known_dims(value)), None)
     return found
-
-
-def _is_elementwise(node: Node) -> bool:
-    op = TABLE.get(node.kind)
-    return op is not None and op.scalar is not None and op.pure

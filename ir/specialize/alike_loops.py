@@ -25,8 +25,8 @@ from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops import array_lists
 from jitcore.ir.ops.array_lists import rank_in
 from jitcore.ir.ops.op import Untypable
+from jitcore.ir.specialize import lists as list_values
 from jitcore.ir.specialize.branches import BranchBuilder
-from jitcore.ir.specialize.lists.list_parts import array_like, item_of
 from jitcore.ir.specialize.visited_items import Items, count_nodes, counted_items
 from jitcore.ir.types import LocalListType, is_array
 
@@ -99,12 +99,12 @@ def _alike(worker: BranchBuilder, iterable: Value) -> tuple[Value, Items] | None
     parts = {value: counted_items(worker, value) for value in values}
 
     def item(i: Value) -> Value:
-        leader, row = item_of(worker, first, i), list[Value]()
+        leader, row = list_values.list_parts.item_of(worker, first, i), list[Value]()
         for value in values:
             if value is first:
                 row.append(leader)
             elif value in others:
-                row.append(array_like(worker, value, i, leader))
+                row.append(list_values.list_parts.array_like(worker, value, i, leader))
             else:
                 row.append(parts[value].item(i))
         return worker.make_tuple(row)

@@ -8,6 +8,7 @@ from functools import partial
 
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.held_lists import HeldListType
+from jitcore.ir.nesting import enclosing, with_inner
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.objects.object_builder import ObjectBuilder
 from jitcore.ir.specialize.objects.object_states import Field
@@ -151,7 +152,7 @@ class BranchBuilder(ObjectBuilder):
         if condition.constant is not None:
             taken = node.blocks[0 if condition.constant.attributes["value"] else 1]
             values = self.walk(taken, 0, environment)
-            if self.ends_in_raise(taken):
+            if taken.raises:
                 return [self.uninitialized() for _ in rest[0].returns]
             environment.update(zip(node.outputs, values, strict=True))
             return None
@@ -212,11 +213,6 @@ class BranchBuilder(ObjectBuilder):
         environment.update(zip(node.outputs, values, strict=True))
         return True
 
-    @staticmethod
-    def ends_in_raise(block: Block) -> bool:
-        """Whether this block surely raises."""
-        return any(node.kind == "prim::Raise" for node in block.nodes)
-
     def absorb(
         self,
         made: Node,
@@ -228,7 +224,7 @@ class BranchBuilder(ObjectBuilder):
     ) -> list[Value] | None:
         """Specialize the rest of the block in each branch, or merge what conflicts as ``Any``."""
         block, start = rest
-        cost = 1 + sum(1 for _ in _nodes_after(block, start))
+        cost = 1 + sum(1 for _ in with_inner(block.nodes[start:]))
         if cost > min(self.budget, MAX_DUPLICATE):
             environment.update(zip(node.outputs, self.merge_as_any(made, branches), strict=True))
             return None
@@ -239,7 +235,7 @@ class BranchBuilder(ObjectBuilder):
             def run() -> list[Value]:
                 local = dict(environment)
                 values = self.walk(inner, 0, local)
-                if self.ends_in_raise(inner):
+                if inner.raises:
                     return [self.uninitialized() for _ in block.returns]
                 local.update(zip(node.outputs, values, strict=True))
                 return self.walk(block, start, local)
@@ -365,12 +361,8 @@ class BranchBuilder(ObjectBuilder):
     @staticmethod
     def is_outer(value: Value, made: Node) -> bool:
         """Whether a value was made outside this node."""
-        block: Block | None = value.node.block if value.node is not None else value.block
-        while block is not None:
-            if block.owner is made:
-                return False
-            block = block.owner.block if block.owner is not None else None
-        return True
+        block = value.block if value.node is None else value.node.block
+        return all(one.owner is not made for one in enclosing(block))
 
     def rebuild(self, skeleton: Skeleton, leaves: Iterator[Value]) -> Value:
         """Put leaves back into the tuples and unions they came from."""
@@ -484,16 +476,6 @@ class BranchBuilder(ObjectBuilder):
 
 
 _QUIET = ("ignore", "warn")
-
-
-def _nodes_after(block: Block, start: int) -> Iterator[Node]:
-    def walk(nodes: Sequence[Node]) -> Iterator[Node]:
-        for node in nodes:
-            yield node
-            for inner in node.blocks:
-                yield from walk(inner.nodes)
-
-    return walk(block.nodes[start:])
 
 
 def _given_name(values: Sequence[Value]) -> str:

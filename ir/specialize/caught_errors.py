@@ -44,7 +44,8 @@ from typing import Any
 from jitcore.ir import reference
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Block, Graph, Node, Use, Value, copy_node
+from jitcore.ir.graph import LOOPS, Block, Graph, Node, Use, Value, copy_node
+from jitcore.ir.nesting import with_inner
 from jitcore.ir.types import ANY, BOOL, INT, NONE
 
 __all__ = ["DIVISIONS", "RAISED", "with_branches_for_errors"]
@@ -469,18 +470,13 @@ def _nodes(block: Block) -> Iterator[Node]:
     """The nodes of a block that run at most once: not those in loops inside it."""
     for node in block.nodes:
         yield node
-        if node.kind not in ("prim::Loop", "prim::For"):
+        if node.kind not in LOOPS:
             for inner in node.blocks:
                 yield from _nodes(inner)
 
 
 def _all_nodes(block: Block) -> list[Node]:
-    found = []
-    for node in block.nodes:
-        found.append(node)
-        for inner in node.blocks:
-            found += _all_nodes(inner)
-    return found
+    return list(with_inner(block.nodes))
 
 
 def _asked_classes(node: Node) -> tuple[type[BaseException], ...] | None:

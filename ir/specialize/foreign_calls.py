@@ -27,13 +27,15 @@ from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops.op import Untypable, tensor
+from jitcore.ir.specialize.branches import BranchBuilder
+from jitcore.ir.specialize.by_value import made_generator
+from jitcore.ir.specialize.drawing import draw
 from jitcore.ir.specialize.typed_builder import TypedBuilder
 from jitcore.ir.types import (
     BOOL,
     COMPLEX,
     FLOAT,
     GENERATOR,
-    GENERATORS,
     INT,
     NONE,
     RANDOM_STATE,
@@ -46,7 +48,7 @@ from jitcore.ir.types import (
     type_of_constant,
 )
 
-__all__ = ["NO_ROW", "foreign_result", "is_foreign"]
+__all__ = ["NO_ROW", "call_foreign", "foreign_result"]
 
 NO_ROW = "NumPy's own function runs, as there is no row for it in the op table"
 """Why such a call is in the host program."""
@@ -101,19 +103,16 @@ _MOST_ELEMENTS = 2**20
 _ERRORS = (ValueError, TypeError, IndexError, ArithmeticError, AttributeError, MemoryError)
 
 
-def is_foreign(node: Node, inputs: Sequence[Value]) -> bool:
-    """Whether a node calls a function of NumPy without a row, or draws random numbers."""
-    if node.kind == "prim::Call":
-        return _made(inputs) is not None
-    is_draw = node.kind == "prim::CallMethod" and inputs[0].type in GENERATORS.values()
-    return node.kind == "np::call" or is_draw
-
-
-def _made(inputs: Sequence[Value]) -> Type | None:
-    """The type of the generator that a call makes, or None."""
-    node = inputs[0].constant
-    held = None if node is None else node.attributes["value"]
-    return GENERATORS.get(held) if isinstance(held, type) else None
+def call_foreign(b: BranchBuilder, node: Node, inputs: Sequence[Value]) -> Value:
+    """Draw a random number, or keep a call of NumPy's own function with the type of its result."""
+    drawn = draw(b, node, inputs)
+    if drawn is not None:
+        return drawn
+    type_ = foreign_result(b, node, inputs)
+    result = b.emit(node.kind, inputs, node.attributes, type_, node.keywords)
+    assert result.node is not None
+    result.node.host_reason = NO_ROW
+    return b.opened(result)
 
 
 def foreign_result(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Type:
@@ -124,7 +123,7 @@ def foreign_result(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Type
     Untypable
         It is known only when the program runs.
     """
-    made = _made(inputs) if node.kind == "prim::Call" else None
+    made = made_generator(inputs) if node.kind == "prim::Call" else None
     if made is not None:
         return made
     function = _function(node, inputs)

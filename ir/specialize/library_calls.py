@@ -7,6 +7,7 @@ from typing import Any
 from jitcore.ir.classes import bind_arguments
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops.library_functions import DEFINITIONS
+from jitcore.ir.specialize.keyed_calls import call_with_key, keyed_definition
 from jitcore.ir.specialize.typed_builder import CompileFunction
 
 __all__ = ["with_definitions"]
@@ -26,29 +27,61 @@ def with_definitions(graph: Graph, compile_function: CompileFunction) -> Graph:
 
     Python's own functions are faster where Python runs the program.
     """
-    return _rewritten(graph, compile_function, {})
+    return _Definitions(graph, compile_function).rewritten(graph)
 
 
-def _rewritten(graph: Graph, compile_function: CompileFunction, known: dict[Graph, Graph]) -> Graph:
-    if graph in known:
-        return known[graph]
-    known[graph] = graph  # what calls itself is Python's
-    called = {
-        node.attributes["graph"]
-        for node in graph.nodes()
-        if node.kind == "prim::CallFunction" and isinstance(node.attributes.get("graph"), Graph)
-    }
-    changed = {one for one in called if _rewritten(one, compile_function, known) is not one}
-    if not changed and not any(map(_definition, graph.nodes())):
-        return graph
-    twin = known[graph] = graph.copy()
-    for node in list(twin.nodes()):
-        held = node.attributes.get("graph")
-        if isinstance(held, Graph) and held in changed:
-            node.attributes["graph"] = known[held]
-        elif _definition(node) is not None:
-            _call(node, compile_function)
-    return twin
+class _Definitions:
+    """Makes copies of graphs, each once."""
+
+    def __init__(self, root: Graph, compile_function: CompileFunction) -> None:
+        self._compile_function = compile_function
+        self._known: dict[Graph, Graph] = {}
+        self._catches = _catches(root)
+
+    def rewritten(self, graph: Graph) -> Graph:
+        """A graph with calls of definitions, in those that it calls, too."""
+        if graph in self._known:
+            return self._known[graph]
+        self._known[graph] = graph  # what calls itself is Python's
+        changed = {one for one in _called(graph) if self.rewritten(one) is not one}
+        if not changed and not any(map(self._has_definition, graph.nodes())):
+            return graph
+        twin = self._known[graph] = graph.copy()
+        for node in list(twin.nodes()):
+            held = node.attributes.get("graph")
+            if isinstance(held, Graph) and held in changed:
+                node.attributes["graph"] = self._known[held]
+            elif _definition(node) is not None:
+                _call(node, self._compile_function)
+            elif self._has_definition(node):
+                call_with_key(node, self._compile_function)
+        return twin
+
+    def _has_definition(self, node: Node) -> bool:
+        if _definition(node) is not None:
+            return True
+        # Where an exception is caught, Python has given a list its elements back.
+        is_open = node.kind == "prim::CallMethod" and self._catches
+        return not is_open and keyed_definition(node) is not None
+
+
+def _called(graph: Graph) -> set[Graph]:
+    held = (
+        one.attributes.get("graph") for one in graph.nodes() if one.kind == "prim::CallFunction"
+    )
+    return {one for one in held if isinstance(one, Graph)}
+
+
+def _catches(root: Graph) -> bool:
+    """Whether a graph, or one that it calls, catches exceptions."""
+    waiting, seen = [root], {root}
+    while waiting:
+        graph = waiting.pop()
+        if any(node.kind == "prim::Try" for node in graph.nodes()):
+            return True
+        waiting += _called(graph) - seen
+        seen |= _called(graph)
+    return False
 
 
 def _definition(node: Node) -> Any:

@@ -7,9 +7,9 @@ from functools import partial
 
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
+from jitcore.ir.specialize import lists
 from jitcore.ir.specialize.alike_loops import chosen_by_extents
 from jitcore.ir.specialize.branches import MAX_DUPLICATE, BranchBuilder, Environment
-from jitcore.ir.specialize.lists.mixed_elements import is_mixed
 from jitcore.ir.specialize.objects.object_states import Field, attributes_of
 from jitcore.ir.specialize.python_parts import is_surely_native
 from jitcore.ir.specialize.skeletons import (
@@ -398,7 +398,7 @@ def _peeling_helps(
     return not all(
         without_origins(one) == without_origins(two)
         or (one == ListSkeleton(None) and isinstance(two, ListSkeleton))
-        or (isinstance(two, ListSkeleton) and is_mixed(two.element))
+        or (isinstance(two, ListSkeleton) and lists.mixed_elements.is_mixed(two.element))
         or (isinstance(two, UnionSkeleton) and _kinds(start) <= _kinds(end))
         for start, one, end, two in zip(carried, before, returned, after, strict=True)
     )

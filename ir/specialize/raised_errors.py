@@ -12,8 +12,9 @@ import numpy as np
 
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.specialize.branches import BranchBuilder
+from jitcore.ir.specialize.by_value import is_shared
 from jitcore.ir.specialize.caught_errors import DIVISIONS
-from jitcore.ir.specialize.lists.list_heap import is_shared, shared_length
+from jitcore.ir.specialize.lists.list_heap import shared_length
 from jitcore.ir.specialize.lists.list_parts import is_list, length_of
 from jitcore.ir.types import COMPLEX, INT, TensorType, TupleType, is_number, is_scalar_tensor
 

@@ -14,12 +14,7 @@ import numpy as np
 
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Value
-from jitcore.ir.specialize.lists.listed_arrays import common_element, new_buffer, put_number
-from jitcore.ir.specialize.lists.mixed_elements import (
-    mixed_numbers,
-    translated_tag,
-    widened_buffers,
-)
+from jitcore.ir.specialize import lists
 from jitcore.ir.specialize.value_kinds import (
     MAX_ALTERNATIVES,
     alternatives_of,
@@ -263,7 +258,7 @@ def _list_skeleton(values: Sequence[Value]) -> Skeleton | None:
             elements.add(value.type.element)
     if ANY in elements:
         raise ListsAreNotValues("a list of several types")
-    element = common_element(elements) if elements else None
+    element = lists.listed_arrays.common_element(elements) if elements else None
     if elements and element is None:
         one, other, *_ = sorted(elements, key=str)
         if isinstance(one, SharedListType) and isinstance(other, SharedListType):
@@ -480,7 +475,7 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
     elif value.type.element is None:
         for dtype in LocalListType(skeleton.element).dtypes:
             capacity = block.constant(FIRST_CAPACITY, INT)
-            yield new_buffer(block, capacity, dtype, FIRST_CAPACITY)
+            yield lists.listed_arrays.new_buffer(block, capacity, dtype, FIRST_CAPACITY)
         yield block.constant(0, INT)
     elif value.type.count is not None:
         assert value.node is not None
@@ -488,7 +483,7 @@ def _list_leaves(value: Value, skeleton: ListSkeleton, block: Block) -> Iterator
     else:
         assert value.node is not None
         *buffers, length = value.node.inputs
-        yield from widened_buffers(block, buffers, value.type.element, wanted)
+        yield from lists.mixed_elements.widened_buffers(block, buffers, value.type.element, wanted)
         yield length
 
 
@@ -509,7 +504,7 @@ def place_of_shared(value: Value) -> Value:
 def numbers_in(item: Value, element: Type, block: Block) -> Iterator[Value]:
     """The numbers that an element of a list is made of, whose elements have this type."""
     if isinstance(element, UnionType):
-        yield from mixed_numbers(item, element, block)
+        yield from lists.mixed_elements.mixed_numbers(item, element, block)
         return
     if isinstance(item.type, SharedListType):
         yield place_of_shared(item)
@@ -542,9 +537,9 @@ def _stored(items: Sequence[Value], type_: LocalListType, block: Block) -> Itera
 
 
 def _array_of(numbers: Sequence[Value], dtype: np.dtype[Any], capacity: int, block: Block) -> Value:
-    buffer = new_buffer(block, block.constant(capacity, INT), dtype, capacity)
+    buffer = lists.listed_arrays.new_buffer(block, block.constant(capacity, INT), dtype, capacity)
     for place, number in enumerate(numbers):
-        put_number(block, buffer, block.constant(place, INT), number)
+        lists.listed_arrays.put_number(block, buffer, block.constant(place, INT), number)
     return buffer
 
 
@@ -582,7 +577,7 @@ def _union_leaves(value: Value, skeleton: UnionSkeleton, block: Block) -> Iterat
         numbers = [kinds.index(str(kind)) for kind in held]
         if isinstance(value.type, UnionType):
             assert value.node is not None
-            yield translated_tag(value.node.inputs[0], numbers, block)
+            yield lists.mixed_elements.translated_tag(value.node.inputs[0], numbers, block)
         else:
             yield block.constant(numbers[0], INT)
     by_dtype = {dtype_of_number(one.type): one for one in held.values()}

@@ -26,34 +26,21 @@ variable has type ``Any`` and its users run in the host program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Value
 from jitcore.ir.held_lists import holds_held
+from jitcore.ir.specialize import lists, objects
 from jitcore.ir.specialize.branches import Environment
-from jitcore.ir.specialize.caught_errors import with_branches_for_errors
 from jitcore.ir.specialize.library_calls import with_definitions
-from jitcore.ir.specialize.lists.changing_lists import forget_names
-from jitcore.ir.specialize.lists.list_arguments import is_value_argument
-from jitcore.ir.specialize.lists.list_results import list_results
-from jitcore.ir.specialize.lists.list_states import (
-    remove_list_states,
-)
-from jitcore.ir.specialize.lists.local_lists import ListMode, with_local_lists
-from jitcore.ir.specialize.lists.shared_arguments import is_nested, start_heap
-from jitcore.ir.specialize.lists.shared_lists import MoreIsKnown, SharedLists
-from jitcore.ir.specialize.lists.shared_results import give_shared
 from jitcore.ir.specialize.metadata import changing_arrays
-from jitcore.ir.specialize.objects.local_records import Methods
-from jitcore.ir.specialize.objects.objects import OBJECT_TYPES, object_inputs
-from jitcore.ir.specialize.objects.record_results import return_objects
-from jitcore.ir.specialize.objects.records import remove_record_states
 from jitcore.ir.specialize.python_parts import is_surely_native, leaves_to_python, python_s_part
 from jitcore.ir.specialize.set_shapes import NotTheOnlyName, with_set_shapes
 from jitcore.ir.specialize.skeletons import (
@@ -63,6 +50,7 @@ from jitcore.ir.specialize.skeletons import (
 from jitcore.ir.specialize.specializer import Specializer
 from jitcore.ir.specialize.typed_builder import CompileFunction, LayerFunctions
 from jitcore.ir.specialize.union_operands import has_wide_unions
+from jitcore.ir.specialize.value_kinds import OBJECT_TYPES, object_inputs
 from jitcore.ir.types import (
     ANY,
     INT,
@@ -72,7 +60,12 @@ from jitcore.ir.types import (
     symbols_in,
 )
 
-__all__ = ["CompileFunction", "LayerFunctions", "specialize"]
+if TYPE_CHECKING:
+    from jitcore.ir.specialize.lists.local_lists import ListMode
+    from jitcore.ir.specialize.lists.shared_lists import SharedLists
+    from jitcore.ir.specialize.objects.local_records import Methods
+
+__all__ = ["CompileFunction", "LayerFunctions", "list_results", "specialize"]
 
 
 def specialize(
@@ -129,7 +122,9 @@ def specialize(
         refusals=refusals,
     )
     if is_native and compile_function is not None:
-        defined = with_branches_for_errors(with_definitions(graph, compile_function))
+        defined = with_definitions(graph, compile_function)
+        if _has_nodes(defined, {"prim::Try"}):
+            defined = import_module(_CAUGHT_ERRORS).with_branches_for_errors(defined)
         typed = _with_shapes(defined, attempt) if defined is not graph else None
         if typed is not None and _may_be_native(typed):
             # A host program calls the functions themselves.
@@ -142,6 +137,12 @@ def _may_be_native(typed: Graph) -> bool:
     if typed.must_be_native or is_surely_native(typed.block):
         return True
     return list_results(typed) and is_surely_native(typed.block)
+
+
+def list_results(graph: Graph) -> bool:
+    """Have compiled code make the lists that are returned."""
+    makes_some = any(node.kind in _MAKERS for node in graph.block.nodes)
+    return makes_some and lists.list_results.list_results(graph)
 
 
 def _with_shapes(graph: Graph, attempt: Callable[[Graph], Graph]) -> Graph:
@@ -167,29 +168,37 @@ def _specialized_with_values(
     """The typed graph, with lists and objects as values where they may be."""
     if not is_native:
         types = [ANY if isinstance(one, (ListType, *OBJECT_TYPES)) else one for one in types]
-    lists = tuple(number for number, one in enumerate(types) if isinstance(one, ListType))
+    given = tuple(number for number, one in enumerate(types) if isinstance(one, ListType))
     methods: Methods | None = None
-    if is_native and compile_function is not None:
-        methods = Methods(compile_function, notes_attributes=notes_attributes)
-    objects = methods.function(graph, object_inputs(types)) if methods is not None else None
-    graphs = (graph,) if objects is None else (objects, graph)
+    with_objects: Graph | None = None
+    has_objects = object_inputs(types)
+    makes_some = _has_nodes(graph, _MAKERS)
+    may_have_objects = has_objects or (makes_some and _has_nodes(graph, {"prim::Call"}))
+    if is_native and compile_function is not None and may_have_objects:
+        methods = objects.local_records.Methods(compile_function, notes_attributes=notes_attributes)
+        with_objects = methods.function(graph, has_objects)
+    graphs = (graph,) if with_objects is None else (with_objects, graph)
     modes = _LIST_MODES if is_native else _LIST_MODES[1:]
-    are_nested = any(isinstance(one, ListType) and is_nested(one) for one in types)
+    has_lists = makes_some or bool(given) or with_objects is not None
+    are_nested = any(
+        isinstance(one, ListType) and lists.shared_arguments.is_nested(one) for one in types
+    )
     has_held = any(map(holds_held, types))
-    for original, arguments, mode in product(graphs, (lists, ()) if lists else ((),), modes):
-        promoted = with_local_lists(
+    attempts = product(graphs, (given, ()) if given else ((),), modes if has_lists else ())
+    for original, arguments, mode in attempts:
+        promoted = lists.local_lists.with_local_lists(
             original,
             mode,
             arguments,
             are_nested=(are_nested or has_held) and bool(arguments),
-            has_heap=original is objects,
+            has_heap=original is with_objects,
         )
         if promoted is None:
             if mode != "local" or original is graph:
                 continue
             promoted = original
-        known = _known_types(promoted, types, has_objects=original is objects)
-        shared = SharedLists() if mode == "shared" else None
+        known = _known_types(promoted, types, has_objects=original is with_objects)
+        shared = lists.shared_lists.SharedLists() if mode == "shared" else None
         try:
             return _with_shared_lists(
                 shared,
@@ -202,7 +211,7 @@ def _specialized_with_values(
                     wanted,
                     layer_functions,
                     is_native=is_native,
-                    methods=methods if original is objects else None,
+                    methods=methods if original is with_objects else None,
                     shared=shared,
                 ),
             )
@@ -222,6 +231,17 @@ def _specialized_with_values(
 
 _LIST_MODES: tuple[ListMode, ...] = ("shared", "local", "written")
 
+_CAUGHT_ERRORS = "jitcore.ir.specialize.caught_errors"
+"""Few programs have a ``try``."""
+
+_MAKERS = frozenset({"prim::ListConstruct", "prim::Call"})
+"""What makes lists and objects: displays, and calls of what is no function with a row."""
+
+_OBJECTS = frozenset({"prim::RecordState", "prim::ObjectList", "prim::ObjectElement"})
+
+_ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
+"""What is left of a loop that reads a list by itself."""
+
 MAX_ATTEMPTS = 30
 """How often a graph is begun anew because more is known of its lists."""
 
@@ -231,12 +251,12 @@ def _with_shared_lists(shared: SharedLists | None, attempt: Callable[[], Graph])
     for _ in range(MAX_ATTEMPTS):
         try:
             return attempt()
-        except MoreIsKnown:
+        except lists.shared_lists.MoreIsKnown:
             continue
         except SharedListsDiffer as found:
             if shared is None:
                 raise
-            with suppress(MoreIsKnown):
+            with suppress(lists.shared_lists.MoreIsKnown):
                 shared.unify(*found.types)
     raise ListsAreNotValues("lists of which one attempt after another finds out more")
 
@@ -247,10 +267,32 @@ def _known_types(graph: Graph, types: Sequence[Type], *, has_objects: bool) -> l
     def is_known(value: Value, type_: Type) -> bool:
         if isinstance(type_, OBJECT_TYPES):
             return has_objects
-        return not isinstance(type_, ListType) or is_value_argument(value)
+        return not isinstance(type_, ListType) or lists.list_arguments.is_value_argument(value)
 
     pairs = zip(graph.inputs, types, strict=True)
     return [type_ if is_known(value, type_) else ANY for value, type_ in pairs]
+
+
+def _has_nodes(graph: Graph, kinds: Collection[str]) -> bool:
+    """Whether a function, or one that it calls, has a node of one of these kinds."""
+    waiting, seen = [graph], {graph}
+    while waiting:
+        for node in waiting.pop().nodes():
+            if node.kind in kinds:
+                return True
+            callee = node.attributes.get("graph")
+            if isinstance(callee, Graph) and callee not in seen:
+                seen.add(callee)
+                waiting.append(callee)
+    return False
+
+
+def _has_list_nodes(graph: Graph) -> bool:
+    """Whether something in a typed graph may be, or read, a list that is a value."""
+    return any(
+        node.kind.startswith(("prim::List", "prim::SharedList")) or node.kind in _ITERATORS
+        for node in graph.nodes()
+    )
 
 
 def _log_lists(graph: Graph, reason: ListsAreNotValues) -> None:
@@ -291,28 +333,41 @@ def _specialized(
     if shared is not None:
         worker.shared = shared
         worker.keeps_ints = True
-        start_heap(worker, graph, inputs)
+        lists.shared_arguments.start_heap(worker, graph, inputs)
     environment = _opened(worker, inputs, known)
-    values = return_objects(worker, worker.walk(graph.block, 0, environment))
+    values = _walked(worker, graph, environment)
     if shared is not None:
         shared.settle(INT)
-        values = give_shared(worker, values)
+        values = lists.shared_results.give_shared(worker, values)
     for value in values:
         target.block.add_return(worker.known_to_python(value))
-    remove_record_states(target)
+    if _has_objects(worker):
+        objects.records.remove_record_states(target)
     if methods is not None and wanted is not None:
         # What would make this native has to be known also where it is given up.
         wanted.update(_input_numbers(target, worker.wanted))
     _require_native(worker, target, is_native=is_native)
-    if remove_list_states(target):
+    if _has_list_nodes(target) and lists.list_states.remove_list_states(target):
         if not is_native:
             raise ListsAreNotValues("lists of arrays where not all of the function is native")
         target.must_be_native = True
     if layer_functions == "kept":
-        forget_names(target)
+        lists.changing_lists.forget_names(target)
     if wanted is not None:
         wanted.update(_input_numbers(target, worker.wanted))
     return target
+
+
+def _walked(worker: Specializer, graph: Graph, environment: Environment) -> list[Value]:
+    """The results of a graph, after its nodes have been specialized."""
+    values = worker.walk(graph.block, 0, environment)
+    return objects.record_results.return_objects(worker, values) if _has_objects(worker) else values
+
+
+def _has_objects(worker: Specializer) -> bool:
+    """Whether something in a typed graph may be an object that is a value, or a text."""
+    nodes = worker.block.graph.nodes()
+    return worker.methods is not None or any(node.kind in _OBJECTS for node in nodes)
 
 
 def _opened(

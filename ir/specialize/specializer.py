@@ -4,35 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
-from jitcore.ir.graph import Block, Graph, Node, Value
+from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.ops.op import Call, NeedsConstant, Op, Untypable, bind
+from jitcore.ir.specialize import lists
 from jitcore.ir.specialize.branches import BranchBuilder, Environment
-from jitcore.ir.specialize.characters import apply_to_character
+from jitcore.ir.specialize.by_value import (
+    apply_by_value,
+    apply_to_mixed,
+    call_foreign,
+    concerns_lists,
+    is_foreign,
+    is_shared,
+    without_row,
+)
 from jitcore.ir.specialize.chosen_elements import chosen_element
-from jitcore.ir.specialize.drawing import draw
-from jitcore.ir.specialize.foreign_calls import NO_ROW, foreign_result, is_foreign
-from jitcore.ir.specialize.known_dicts import apply_to_known_dict
-from jitcore.ir.specialize.known_lists import apply_to_known_list
-from jitcore.ir.specialize.lists.changing_lists import is_changing
-from jitcore.ir.specialize.lists.list_heap import is_shared
-from jitcore.ir.specialize.lists.list_states import (
-    apply_to_list,
-    pop_from_list,
-    python_list,
-)
-from jitcore.ir.specialize.lists.shared_states import (
-    apply_to_shared,
-    apply_to_stored,
-    keeps_mixed,
-    unpacked_list,
-)
 from jitcore.ir.specialize.loops import visit_loop
-from jitcore.ir.specialize.mixed_numbers import apply_to_mixed
-from jitcore.ir.specialize.objects.objects import apply_to_object
-from jitcore.ir.specialize.raised_errors import ask_first
 from jitcore.ir.specialize.set_shapes import set_shape
 from jitcore.ir.specialize.skeletons import (
     UNINITIALIZED,
@@ -40,6 +30,7 @@ from jitcore.ir.specialize.skeletons import (
 from jitcore.ir.specialize.special_methods import special_method
 from jitcore.ir.specialize.typed_builder import unpacked
 from jitcore.ir.specialize.union_operands import for_each_alternative
+from jitcore.ir.structured import is_structured
 from jitcore.ir.types import (
     ANY,
     INT,
@@ -70,7 +61,9 @@ class Specializer(BranchBuilder):
 
     def known_to_python(self, value: Value) -> Value:
         """A value that leaves the part of the program that knows it for a local list."""
-        return python_list(self, value) if isinstance(value.type, LocalListType) else value
+        if isinstance(value.type, LocalListType):
+            return lists.list_states.python_list(self, value)
+        return value
 
     def walk(self, block: Block, start: int, environment: Environment) -> list[Value]:
         """Specialize a block's nodes from number ``start``; gives what the block returns."""
@@ -96,7 +89,7 @@ class Specializer(BranchBuilder):
                 absorbed = self.visit_if(node, environment, (block, number + 1))
                 if absorbed is not None:
                     return absorbed
-            elif node.kind in ("prim::Loop", "prim::For"):
+            elif node.kind in LOOPS:
                 absorbed = self.visit_loop(node, environment, (block, number + 1))
                 if absorbed is not None:
                     return absorbed
@@ -123,7 +116,9 @@ class Specializer(BranchBuilder):
             set_shape(self, node, environment)
             return
         if node.kind == "prim::ListPop":
-            environment.update(zip(node.outputs, pop_from_list(self, inputs), strict=True))
+            environment.update(
+                zip(node.outputs, lists.list_states.pop_from_list(self, inputs), strict=True)
+            )
             return
         if self.methods is not None and node.kind.startswith("prim::List"):
             # Copies of objects are kept in lists.
@@ -131,7 +126,7 @@ class Specializer(BranchBuilder):
             for value in inputs:
                 self.object_states.freeze(value)
         if node.kind == "prim::Unpack" and is_shared(inputs[0]) and "star" not in node.attributes:
-            parts = unpacked_list(self, inputs[0], len(node.outputs))
+            parts = lists.shared_states.unpacked_list(self, inputs[0], len(node.outputs))
             environment.update(zip(node.outputs, parts, strict=True))
             return
         if node.kind == "prim::Unpack":
@@ -159,7 +154,7 @@ class Specializer(BranchBuilder):
     def without_elements(self, value: Value, original: Value) -> Value:
         """A list display that may change, as a list of which nothing is known."""
         is_display = value.node is not None and value.node.kind == "prim::ListConstruct"
-        if not is_display or not is_changing(original):
+        if not is_display or not lists.changing_lists.is_changing(original):
             return value
         made = self.block.append("prim::same", [value], outputs=(value.type,), source=self.source)
         made.host_reason = "a list that the program may change"
@@ -177,19 +172,22 @@ class Specializer(BranchBuilder):
         def apply(changed: list[Value]) -> list[Value]:
             return [self.apply_or_keep(node, changed)]
 
-        apply_to_stored(self, node, inputs)
+        has_lists = concerns_lists(self, node, inputs)
+        if has_lists:
+            lists.shared_states.apply_to_stored(self, node, inputs)
         from_mixed = apply_to_mixed(self, node, inputs)
         if from_mixed is not None:
             return from_mixed
         for number, value in enumerate(inputs):
-            if isinstance(value.type, UnionType) and not _keeps_union(node, inputs, number):
+            if not isinstance(value.type, UnionType) or node.kind in _UNION_KEEPERS:
+                continue
+            if not (has_lists and lists.shared_states.keeps_mixed(node, inputs, number)):
                 if self.budget < 0:
                     return self.generic(node, inputs, "values of several types in a long program")
                 return for_each_alternative(self, node, inputs, number, apply)[0]
-        for apply_to in _BY_VALUE:
-            found = apply_to(self, node, inputs)
-            if found is not None:
-                return found
+        found = _apply_to_structured(self, node, inputs) or apply_by_value(self, node, inputs)
+        if found is not None:
+            return found
         try:
             if node.kind == "prim::getitem" and _is_choice(*inputs):
                 elements = self.elements(inputs[0])
@@ -232,7 +230,7 @@ class Specializer(BranchBuilder):
         if node.kind == "prim::Uninitialized":
             return self.emit(node.kind, [], node.attributes, UNINITIALIZED)
         if is_foreign(node, inputs):
-            return draw(self, node, inputs) or self.call_foreign(node, inputs)
+            return call_foreign(self, node, inputs)
         op = TABLE.get(node.kind)
         if op is None:
             raise Untypable(_FOREIGN.get(node.kind, "compiled code has no form of it"))
@@ -254,7 +252,12 @@ class Specializer(BranchBuilder):
         call = Call(node.kind, bound, op.signature, node.source)
         if op.definition is not None:
             return self.layer_function(op, call, node.attributes.get("layers", ()))
-        result = op.rule(self, call)
+        try:
+            result = op.rule(self, call)
+        except Untypable:
+            if not op.sampled:
+                raise
+            return call_foreign(self, without_row(node), inputs)
         return self.opened(result) if op.hosted else result
 
     def layer_function(self, op: Op, call: Call, layers: Sequence[Any]) -> Value:
@@ -302,14 +305,6 @@ class Specializer(BranchBuilder):
         result = self.inline(node.attributes["graph"], inputs)
         self.layers = self.layers[: len(self.layers) - (layer is not None)]
         return result
-
-    def call_foreign(self, node: Node, inputs: Sequence[Value]) -> Value:
-        """Keep a call of NumPy's own function, with the type of its result."""
-        type_ = foreign_result(self, node, inputs)
-        result = self.emit(node.kind, inputs, node.attributes, type_, node.keywords)
-        assert result.node is not None
-        result.node.host_reason = NO_ROW
-        return self.opened(result)
 
     def noted(self, exception: Value) -> Value:
         """An exception with a note for each layer around, as eager calls add them."""
@@ -367,21 +362,17 @@ _FOREIGN = dict.fromkeys(
 """Why there is no row for some kinds."""
 
 
-def _keeps_union(node: Node, inputs: Sequence[Value], number: int) -> bool:
-    """Whether an operand of several types is not taken apart here."""
-    return node.kind in _UNION_KEEPERS or keeps_mixed(node, inputs, number)
+def _apply_to_structured(worker: Specializer, node: Node, inputs: list[Value]) -> Value | None:
+    if node.kind == "prim::raises" or not any(is_structured(value.type) for value in inputs):
+        return None
+    # Few programs have such arrays.
+    rules = import_module("jitcore.ir.specialize.structured_arrays")
+    try:
+        found: Value | None = rules.apply_to_structured(worker, node, inputs)
+    except Untypable as reason:
+        return worker.generic(node, inputs, str(reason))
+    return found
 
-
-_BY_VALUE = (
-    ask_first,
-    apply_to_shared,
-    apply_to_character,
-    apply_to_object,
-    apply_to_list,
-    apply_to_known_dict,
-    apply_to_known_list,
-)
-"""What is done with values that are more than their types say."""
 
 _NOTES = frozenset({"caller", "starred", "scope", "layers"})
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from jitcore.ir.classes import bind_arguments, class_attribute, class_captures
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Block, Capture, Graph, Node, SourceRange, Value
+from jitcore.ir.graph import Block, Capture, Graph, SourceRange, Value
+from jitcore.ir.nesting import with_inner
 from jitcore.ir.ops import METHODS, TABLE, kind_of, type_of_constant
 from jitcore.ir.ops.op import Call, Op, Untypable, bind
 from jitcore.ir.shapes import broadcast_dims
-from jitcore.ir.specialize.lists.shared_lists import SharedLists, TakenLists
-from jitcore.ir.specialize.objects.local_records import Methods
 from jitcore.ir.specialize.objects.object_states import ObjectStates, States
 from jitcore.ir.types import (
     INT,
@@ -29,6 +28,10 @@ from jitcore.ir.types import (
     Type,
     is_named_tuple,
 )
+
+if TYPE_CHECKING:
+    from jitcore.ir.specialize.lists.shared_lists import SharedLists, TakenLists
+    from jitcore.ir.specialize.objects.local_records import Methods
 
 __all__ = [
     "CompileFunction",
@@ -53,13 +56,6 @@ LayerFunctions = Literal["kept", "kernels", "definitions"]
 def _definition(compile_function: CompileFunction, function: Any) -> Graph | None:
     """The generic graph of an op's definition; these are the same for all programs."""
     return compile_function(function)
-
-
-def _with_inner(nodes: Sequence[Node]) -> Iterator[Node]:
-    for node in nodes:
-        yield node
-        for block in node.blocks:
-            yield from _with_inner(block.nodes)
 
 
 def is_known_dict(value: Value) -> bool:
@@ -320,9 +316,9 @@ class TypedBuilder:
         result = self.inline(graph, values)
         self.source = source
         made = self.block.nodes[start.position :]
-        for node in _with_inner(made):
+        for node in with_inner(made):
             node.source = source
-        reason = next(filter(None, (node.host_reason for node in _with_inner(made))), None)
+        reason = next(filter(None, (node.host_reason for node in with_inner(made))), None)
         if reason is None:
             return result
         given = [unpacked(value) for value in values]

@@ -70,9 +70,9 @@ class UnionFacts:
     def _if_merged(self, condition: Value, then: Value, orelse: Value, *, holds: bool) -> _Possible:
         """What follows where the output of an ``If`` is true, or where it is false."""
         excluded = not holds
-        if _is_known(orelse, excluded):
+        if orelse.constant_value is excluded:
             return self._both(self._if(condition, True), self._if(then, holds))
-        if _is_known(then, excluded):
+        if then.constant_value is excluded:
             return self._both(self._if(condition, False), self._if(orelse, holds))
         return _NOTHING
 
@@ -97,8 +97,3 @@ class UnionFacts:
     def close_scope(self) -> None:
         """Go back to the block around."""
         self._possible = self._outer.pop()
-
-
-def _is_known(value: Value, expected: bool) -> bool:
-    node = value.constant
-    return node is not None and node.attributes["value"] is expected

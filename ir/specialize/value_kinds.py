@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from jitcore.ir.dtype_names import dtype_name
 from jitcore.ir.graph import Block, Value
 from jitcore.ir.types import (
     BOOL,
@@ -17,12 +18,12 @@ from jitcore.ir.types import (
     NONE,
     STR,
     LocalListType,
+    ObjectListType,
     RecordType,
     TensorType,
     TupleType,
     Type,
     UnionType,
-    dtype_name,
     is_number,
     is_scalar_tensor,
     is_tracked,
@@ -30,6 +31,7 @@ from jitcore.ir.types import (
 
 __all__ = [
     "MAX_ALTERNATIVES",
+    "OBJECT_TYPES",
     "alternatives_of",
     "converted",
     "dtype_of_number",
@@ -37,11 +39,15 @@ __all__ = [
     "is_single",
     "kind_of_value",
     "mixed_type",
+    "object_inputs",
     "parts_of",
 ]
 
 MAX_ALTERNATIVES = 4
 """A loop may give an array another rank, or a tuple another element, in each iteration."""
+
+OBJECT_TYPES = (RecordType, ObjectListType)
+"""The types of inputs that only exist where compiled code has objects."""
 
 _NUMBERS: dict[Type, tuple[type, str]] = {
     BOOL: (np.bool_, "prim::bool"),
@@ -50,6 +56,15 @@ _NUMBERS: dict[Type, tuple[type, str]] = {
     COMPLEX: (np.complex128, "prim::complex"),
 }
 """The dtypes of Python's numbers, and what makes such numbers."""
+
+
+def object_inputs(types: Sequence[Type]) -> dict[int, Any]:
+    """The numbers of inputs that are, or have in them, objects; the classes of such as are one."""
+    return {
+        number: one.class_ if isinstance(one, RecordType) else None
+        for number, one in enumerate(types)
+        if isinstance(one, OBJECT_TYPES)
+    }
 
 
 def alternatives_of(value: Value) -> list[Value]:

@@ -10,12 +10,9 @@ from typing import Any
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.ops.op import Untypable
+from jitcore.ir.specialize import lists, objects
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.chosen_elements import chosen_element, require_choice
-from jitcore.ir.specialize.lists.list_heap import shared_item, shared_length, visited_item
-from jitcore.ir.specialize.lists.list_parts import item_of, length_of
-from jitcore.ir.specialize.lists.shared_lists import is_open
-from jitcore.ir.specialize.objects.object_lists import element_at, length_of_objects
 from jitcore.ir.specialize.typed_builder import is_known_dict
 from jitcore.ir.types import (
     ANY,
@@ -142,11 +139,13 @@ def counted_items(worker: BranchBuilder, iterable: Value) -> Items:
         require_choice(elements)
         return Items(worker.constant(len(elements)), partial(_chosen, worker, elements))
     if isinstance(iterable.type, LocalListType):
-        return Items(length_of(worker, iterable), lambda i: item_of(worker, iterable, i))
+        length = lists.list_parts.length_of(worker, iterable)
+        return Items(length, partial(lists.list_parts.item_of, worker, iterable))
     if isinstance(iterable.type, SharedListType):
         return _shared(worker, iterable)
     if isinstance(iterable.type, ObjectListType):
-        return Items(length_of_objects(iterable), partial(element_at, worker, iterable))
+        length = objects.object_lists.length_of_objects(iterable)
+        return Items(length, partial(objects.object_lists.element_at, worker, iterable))
     if node is None or iterable.type == ANY:
         raise Untypable(f"{iterable.type} is iterated")
     if kind == "prim::range":
@@ -166,22 +165,22 @@ def counted_items(worker: BranchBuilder, iterable: Value) -> Items:
 
 def _shared(worker: BranchBuilder, reference: Value) -> Items:
     """A list that the loop itself may change: its length counts before each iteration."""
-    if is_open(reference.type):
+    if lists.shared_lists.is_open(reference.type):
         # Nothing has been put into it in any code so far.
         return Items(worker.constant(0), lambda i: worker.uninitialized())
 
     def is_there(i: Value) -> Value:
-        return worker.op("prim::lt", i, shared_length(worker, reference))
+        return worker.op("prim::lt", i, lists.list_heap.shared_length(worker, reference))
 
-    item = partial(shared_item, worker, reference)
+    item = partial(lists.list_heap.shared_item, worker, reference)
     return Items(worker.constant(ENDLESS), item, is_there)
 
 
 def _reversed(worker: BranchBuilder, iterable: Value) -> Items:
     visited = counted_items(worker, iterable)
     if isinstance(iterable.type, SharedListType):
-        length = shared_length(worker, iterable)
-        visited = Items(length, partial(visited_item, worker, iterable))
+        length = lists.list_heap.shared_length(worker, iterable)
+        visited = Items(length, partial(lists.list_heap.visited_item, worker, iterable))
     last = worker.op("prim::sub", visited.trip, 1)
     return Items(visited.trip, lambda i: visited.item(worker.op("prim::sub", last, i)))
 

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from jitcore.codegen.cuda import cublas, cublaslt, cudnn, driver
 from jitcore.codegen.cuda.callbacks import definitions, is_callback
 from jitcore.codegen.cuda.compiler import Image, compile_kernel
-from jitcore.codegen.cuda.direct import ensure_direct
+from jitcore.codegen.cuda.direct_runtime import ensure_direct
 from jitcore.codegen.cuda.kernels import Kernel as DeviceKernel
 from jitcore.codegen.cuda.launching import fill, launching_text
 from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries

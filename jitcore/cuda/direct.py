@@ -1,15 +1,12 @@
 """Direct entries of what was compiled for a device: calls that need no Python on their way.
 
-They stand in the chain of entries of the executor on the host, behind its own, and take calls with
-jitcore's own arrays (`jitcore.codegen.cuda.direct`).
+They stand in the chain of entries of the executor on the host, behind its own
+(`jitcore.codegen.cuda.direct`).
 """
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from jitcore.codegen.cuda.callbacks import has_direct
 from jitcore.codegen.cuda.direct import DirectEntry, Place, make_direct_entry
@@ -28,8 +25,7 @@ from jitcore.codegen.entries.signature import (
 )
 from jitcore.cuda.array import Array
 from jitcore.cuda.compile import DeviceCode
-from jitcore.cuda.pool import Block, pool_of, scratch_pool_of
-from jitcore.cuda.results import new_array, with_replaced
+from jitcore.cuda.pool import Block, pool_of
 from jitcore.executor import Specialization, capture_guard, guards_of
 from jitcore.plans import NativePlan
 
@@ -51,7 +47,7 @@ def direct_entry(executor: DeviceExecutor, found: Specialization) -> DirectEntry
     return make_direct_entry(
         plan.signature,
         kernel.module.address(kernel.lowered.function.name),
-        _place(executor.device),
+        Place(Array, Block, pool_of(executor.device), executor.borders.functions),
         (driver.context_address, driver.context(executor.device)),
         name=kernel.name,
         captures=(*executor.host.captures, *guards_of(found.assumed, found.code)),
@@ -82,25 +78,13 @@ def _may_be_called(symbol: str) -> bool:
 def _is_simple(param: Param) -> bool:
     if isinstance(param, TupleParam):
         return all(map(_is_simple, param.elements))
-    return isinstance(param, ArrayParam | ScalarParam | ConstantParam)
+    if isinstance(param, ArrayParam):
+        # What a native function may return is the array itself, of which it would have a shadow.
+        return not param.referenced
+    return isinstance(param, ScalarParam | ConstantParam)
 
 
 def _is_plain(result: Result) -> bool:
     if isinstance(result, TupleResult):
         return all(map(_is_plain, result.elements))
     return isinstance(result, ArrayResult | ScalarResult | ConstantResult | InputResult)
-
-
-def _place(device: int) -> Place:
-    pool, scratch = pool_of(device), scratch_pool_of(device)
-
-    def take_back(address: int) -> None:
-        (pool if pool.has_lent(address) else scratch).take_back(address)
-
-    functions = (pool.take, pool.lend, scratch.lend, take_back)
-    make = functools.partial(new_array, device)
-
-    def adopt(value: Any) -> Any:
-        return make(value) if type(value) is np.ndarray else with_replaced(value, np.ndarray, make)
-
-    return Place(Array, Block, pool, functions, adopt)

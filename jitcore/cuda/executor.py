@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jitcore.codegen.cuda import driver
-from jitcore.codegen.cuda.calls import Allocator, Call, begin, end
+from jitcore.codegen.cuda.calls import Call, begin, end
 from jitcore.codegen.cuda.direct import DirectEntry
 from jitcore.codegen.cuda.memory import array_of, ensure_memory, make_shadow
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
@@ -28,6 +28,7 @@ from jitcore.codegen.host.places import at_place
 from jitcore.codegen.lower import NotNative
 from jitcore.compilation import region
 from jitcore.cuda.array import Array, from_numpy
+from jitcore.cuda.borders import Borders
 from jitcore.cuda.compile import compile_device
 from jitcore.cuda.direct import direct_entry
 from jitcore.cuda.libraries import OWN, Library, library_of, row_of
@@ -147,6 +148,7 @@ class _Given:
         if row is None or device is None:
             return self._other(value, number)
         self._place(value, row, device)
+        self._executor.borders.note(type(value), row)
         address, shape, strides, dtype, read_only = row.fields(value)
         return make_shadow(value, address, shape, strides, dtype, read_only)
 
@@ -199,7 +201,7 @@ class DeviceExecutor(Executor):
         self.host = host
         self.device = device
         self.driver = driver.current()
-        self._allocators: dict[tuple[str, int], Allocator] = {}
+        self.borders = Borders(device)
         self._copies: Executor | None = None
         self._reason = ""
         self._sample: tuple[Any, ...] | None = None
@@ -264,11 +266,7 @@ class DeviceExecutor(Executor):
     def _call(self, entry: Callable[..., Any], given: _Given) -> Any:
         """Call an entry; its work goes to the stream of the arguments."""
         entered = self.driver.enter(self.device)
-        key = (given.library.name, given.stream)
-        allocator = self._allocators.get(key)
-        if allocator is None:
-            allocator = self._allocators[key] = given.library.allocator(self.device, given.stream)
-        call = Call(allocator, given.stream)
+        call = Call(self.borders.of(given.library).allocator(given.stream), given.stream)
         try:
             begin(call)
             result = entry(*given.shadows)
@@ -294,7 +292,7 @@ class DeviceExecutor(Executor):
         for one in list(self.specializations):
             self._forget(one)
         self._constants.clear()
-        self._allocators.clear()
+        self.borders = Borders(self.device)
         self.recordings = Replays(self.device)
 
     def placed(self, values: tuple[Any, ...]) -> tuple[Executor, tuple[Any, ...]]:

@@ -51,6 +51,8 @@ class Library:
         Its arrays are jitcore's.
     has_streams : bool
         Each array says which stream its work goes to.
+    has_memory : bool
+        New arrays lie in the library's own memory, not in that of jitcore's pool.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Library:
     takes_negative_strides: bool = True
     is_own: bool = False
     has_streams: bool = False
+    has_memory: bool = False
 
 
 def library_of(value: object) -> Library | None:
@@ -185,7 +188,7 @@ def _torch_device(tensor: Any) -> int | None:
 
 
 def _torch_fields(tensor: Any) -> Fields:
-    torch = _torch()
+    torch = sys.modules["torch"]
     dtype = _torch_dtypes.get(tensor.dtype) or _torch_dtype(tensor.dtype)
     if tensor.layout is not torch.strided or tensor.is_conj() or tensor.is_neg():
         raise TypeError(
@@ -204,37 +207,41 @@ def _torch_fields(tensor: Any) -> Fields:
 
 
 def _torch_stream(_: object, device: int) -> int:
-    torch = _torch()
+    torch = sys.modules["torch"]
     # The public way makes an object of Python first, which takes longer than all the rest.
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     return int(raw(device) if raw else torch.cuda.current_stream(device).cuda_stream)
 
 
-@dataclass(frozen=True, slots=True)
 class _TorchMemory:
-    device: int
-    used_stream: int
+    """PyTorch's own memory."""
+
+    __slots__ = ("_device", "_place", "_stream")
+
+    def __init__(self, device: int, stream: int) -> None:
+        self._device, self._stream = device, stream
+        # Its name is looked through each time.
+        self._place = _torch().device("cuda", device)
 
     def empty(
         self, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None
     ) -> tuple[int, Any]:
-        torch = _torch()
-        place = f"cuda:{self.device}"
+        torch = sys.modules["torch"]
         own = _torch_of.get(dtype) or _dtype_of_torch(dtype)
         if strides is None:
-            made = torch.empty(shape, dtype=own, device=place)
+            made = torch.empty(shape, dtype=own, device=self._place)
         else:
             steps = tuple(stride // dtype.itemsize for stride in strides)
-            made = torch.empty_strided(shape, steps, dtype=own, device=place)
+            made = torch.empty_strided(shape, steps, dtype=own, device=self._place)
         return made.data_ptr(), made
 
     def block(self, size: int) -> tuple[int, Any]:
-        torch = _torch()
-        made = torch.empty(size, dtype=torch.uint8, device=f"cuda:{self.device}")
+        torch = sys.modules["torch"]
+        made = torch.empty(size, dtype=torch.uint8, device=self._place)
         return made.data_ptr(), made
 
     def scratch(self, size: int) -> tuple[int, Any]:
-        return _scratch(size, self.device, self.used_stream)
+        return _scratch(size, self._device, self._stream)
 
 
 def _torch_adopt(array: Array) -> Any:
@@ -245,7 +252,14 @@ def _torch_adopt(array: Array) -> Any:
 
 
 _TORCH = Library(
-    "PyTorch", _torch_device, _torch_fields, _torch_stream, _TorchMemory, _torch_adopt, False
+    "PyTorch",
+    _torch_device,
+    _torch_fields,
+    _torch_stream,
+    _TorchMemory,
+    _torch_adopt,
+    takes_negative_strides=False,
+    has_memory=True,
 )
 
 
@@ -295,10 +309,12 @@ def _cupy_adopt(array: Array) -> Any:
 
 
 def _cupy_device(array: Any) -> int | None:
-    return int(array.device.id)
+    return int(array.data.device_id)
 
 
-_CUPY = Library("CuPy", _cupy_device, _cupy_fields, _cupy_stream, _CupyMemory, _cupy_adopt)
+_CUPY = Library(
+    "CuPy", _cupy_device, _cupy_fields, _cupy_stream, _CupyMemory, _cupy_adopt, has_memory=True
+)
 
 
 # Any other, by CUDA's interface

@@ -72,21 +72,10 @@ class Pool:
         self.device = device
         self._kept: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         self._lock = threading.RLock()
-        self._lent: dict[int, Block] = {}
 
-    def lend(self, size: int) -> int:
-        """The address of memory for work on the default stream, until `take_back`."""
-        block = self.take(max(1, size))
-        self._lent[block.address] = block
-        return block.address
-
-    def has_lent(self, address: int) -> bool:
-        """Whether memory was lent and not taken back yet."""
-        return address in self._lent
-
-    def take_back(self, address: int) -> None:
-        """Let others have what `lend` has given."""
-        del self._lent[address]
+    def is_of(self, block: Block) -> bool:
+        """Whether memory is this pool's, and not that of another device or driver."""
+        return block._pool is self
 
     def take(self, size: int, stream: int = 0) -> Block:
         """Memory of at least this many bytes; MemoryError where there is none."""

@@ -154,7 +154,7 @@ def _key(plan: NativePlan, sample: Sequence[Any]) -> str:
 def _store(key: str, tuning: Tuning) -> None:
     files = current()
     if files is not None:
-        files.store(key, StoredObject(json.dumps(asdict(tuning)).encode(), (), ()))
+        files.store(key, StoredObject((json.dumps(asdict(tuning)).encode(),), (), ()))
 
 
 def _stored(key: str) -> Tuning | None:
@@ -164,7 +164,7 @@ def _stored(key: str) -> Tuning | None:
     if stored is None:
         return None
     try:
-        values = json.loads(stored.object_code)
+        values = json.loads(stored.objects[0])
         is_known = all(values[name] in known for name, known in PARAMETERS.items())
         return Tuning(**values) if is_known else None
     except (ValueError, TypeError, KeyError):

@@ -10,7 +10,7 @@ import numpy as np
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.names import base_name
-from jitcore.ir.ops.layer_kernels import is_depthwise, pack
+from jitcore.ir.ops.layer_kernels import LINEARS, is_depthwise, pack
 from jitcore.ir.ops.recurrence import GATES, WEIGHT
 from jitcore.ir.passes.frozen.arrays import add_array, array_of, number_of
 
@@ -22,7 +22,6 @@ PanelWidth = Callable[[int, str], int]
 """How many columns wide the panels of a matrix of so many are, in a dtype."""
 
 _CONVOLUTIONS = ("nn::conv1d", "nn::conv2d", "nn::conv3d")
-_LINEARS = ("nn::linear", "nn::transposed_linear", "nn::matmul")
 
 
 def pack_weights(graph: Graph, panel_width: PanelWidth) -> bool:
@@ -68,14 +67,14 @@ def _packed_gates(weight: Array, gates: int, panel_width: PanelWidth) -> Array |
 
 
 def _packed(node: Node, panel_width: PanelWidth) -> Array | None:
-    if node.kind not in (*_CONVOLUTIONS, *_LINEARS, *WEIGHT):
+    if node.kind not in (*_CONVOLUTIONS, *LINEARS, *WEIGHT):
         return None
     weight = array_of(_weight(node))
     if weight is None or weight.dtype.char not in "fd" or not weight.size:
         return None
     if node.kind in GATES:
         return _packed_gates(weight, GATES[node.kind], panel_width)
-    if node.kind in _LINEARS:
+    if node.kind in LINEARS:
         if weight.ndim != 2:
             return None
         rows = weight if node.kind == "nn::linear" else weight.T

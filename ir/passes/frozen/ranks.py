@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jitcore.ir.graph import Node, Value
+from jitcore.ir.ops.layer_kernels import LINEARS
 from jitcore.ir.passes.frozen.arrays import array_of, items_of
 from jitcore.ir.types import TensorType
 
@@ -30,7 +31,6 @@ _KEEP_RANK = frozenset(
         *("feature_alpha_dropout", "relu", "gelu", "interpolate", "pad", "grid_sample"),
     )
 )
-_LINEAR = ("nn::linear", "nn::transposed_linear", "nn::matmul")
 _POOLING = tuple(f"nn::{name}pool{k}d" for name in ("max_", "adaptive_max_") for k in (1, 2, 3))
 _AUGMENTED = frozenset(f"prim::i{name}" for name in ("add", "sub", "mul", "truediv"))
 _BINARY = frozenset(
@@ -71,7 +71,7 @@ def keeps_rank(node: Node) -> bool:
 
 def takes_weights(node: Node) -> bool:
     """Whether a function of layers only takes arrays of the dtype that its weights have."""
-    return node.kind in _LINEAR or node.kind.startswith("nn::conv")
+    return node.kind in LINEARS or node.kind.startswith("nn::conv")
 
 
 def is_array(value: Value) -> bool:
@@ -85,7 +85,7 @@ def is_array(value: Value) -> bool:
         return any(map(is_array, node.inputs))
     if is_rearranging(node):
         return is_array(node.inputs[0])
-    return keeps_rank(node) or node.kind in _LINEAR
+    return keeps_rank(node) or node.kind in LINEARS
 
 
 def is_in_place(node: Node) -> bool:
@@ -96,7 +96,7 @@ def is_in_place(node: Node) -> bool:
 def _rank_of_result(node: Node, but: Node | None) -> int | None:
     if keeps_rank(node):
         return rank_of(node.inputs[0], but)
-    if node.kind in _LINEAR:
+    if node.kind in LINEARS:
         weight = array_of(node.inputs[1])
         return rank_of(node.inputs[0], but) if weight is not None and weight.ndim == 2 else None
     if is_rearranging(node):

@@ -32,7 +32,7 @@ from jitcore.ir.specialize.lists.list_parts import (
 )
 from jitcore.ir.specialize.lists.listed_arrays import common_element, has_references, leaf_types
 from jitcore.ir.specialize.skeletons import FIRST_CAPACITY, ListsAreNotValues
-from jitcore.ir.types import BOOL, FLOAT, INT, NONE, TupleType, Type, is_number
+from jitcore.ir.types import BOOL, FLOAT, INT, NONE, TensorType, TupleType, Type
 
 __all__ = ["CHANGES", "found_in_list", "joined_lists", "new_list", "part_of"]
 
@@ -258,11 +258,11 @@ def _sort(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     element, items = element_of(state), elements_as_arrays(worker, state)
     assert element is not None
     for type_, one in zip(leaf_types(element), items, strict=True):
-        if type_ not in (INT, FLOAT, BOOL) or _compares_itself(element):
+        if not _is_ordered(type_) or _compares_itself(element):
             raise ListsAreNotValues(f"elements of type {element} are sorted")
-        if type_ == FLOAT:
+        if type_ not in (INT, BOOL):
             worker.define(list_functions.require_numbers, one)
-    if element in (INT, FLOAT, BOOL):
+    if _is_ordered(element):
         worker.define(list_functions.sort, items[0], is_descending, ())
         return state
     columns = worker.make_tuple(items)
@@ -272,10 +272,17 @@ def _sort(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     return state
 
 
+def _is_ordered(type_: Type) -> bool:
+    """Whether this is a number, Python's or NumPy's, that is not complex."""
+    if isinstance(type_, TensorType):
+        return type_.scalar and type_.dtype is not None and type_.dtype.kind in "biuf"
+    return type_ in (INT, FLOAT, BOOL)
+
+
 def _compares_itself(element: Type) -> bool:
     """Whether there is a named tuple whose class says what is smaller."""
     if not isinstance(element, TupleType):
-        return not is_number(element)
+        return not _is_ordered(element)
     class_ = element.named or tuple
     own = (class_.__eq__, class_.__lt__) != (tuple.__eq__, tuple.__lt__)
     return own or any(map(_compares_itself, element.elements))

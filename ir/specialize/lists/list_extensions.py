@@ -34,7 +34,12 @@ from collections.abc import Iterator
 
 from jitcore.ir.graph import LOOPS, Graph, Node, Value
 from jitcore.ir.passes.dce import dead_code_elimination
-from jitcore.ir.specialize.lists.list_uses import carried_to, is_carried, repeated_display
+from jitcore.ir.specialize.lists.list_uses import (
+    carried_to,
+    is_carried,
+    loop_sources,
+    repeated_display,
+)
 
 __all__ = ["extend_lists_in_place"]
 
@@ -105,15 +110,10 @@ def _sources(value: Value) -> set[Value]:
     """All that a value may be the same object as, where it is one of `_followers`."""
     if value.node is None:
         assert value.block is not None and value.block.owner is not None
-        return _carried_sources(value.block.owner, value.block.params.index(value) - 1)
+        return loop_sources(value.block.owner, value.block.params.index(value) - 1)
     if value.node.kind == "prim::If":
         number = value.node.outputs.index(value)
         return {block.returns[number] for block in value.node.blocks if not block.raises}
     if value.node.kind in LOOPS:
-        return _carried_sources(value.node, value.node.outputs.index(value))
+        return loop_sources(value.node, value.node.outputs.index(value))
     return {value.node.inputs[0]}
-
-
-def _carried_sources(loop: Node, number: int) -> set[Value]:
-    first = 1 if loop.kind == "prim::For" else 2
-    return {loop.inputs[first + number], loop.blocks[0].returns[1 + number]}

@@ -39,7 +39,6 @@ __all__ = [
     "append_shared",
     "close",
     "extend_shared",
-    "is_shared",
     "open_list",
     "set_shared",
     "share",
@@ -53,11 +52,6 @@ _START, _LENGTH, _ROOM = range(3)
 """What the numbers of a list in ``rows`` are."""
 
 _EMPTY = LocalListType(None, 0)
-
-
-def is_shared(value: Value) -> bool:
-    """Whether a value is a reference to a list in the heap."""
-    return isinstance(value.type, SharedListType)
 
 
 class _Part:

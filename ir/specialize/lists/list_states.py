@@ -49,7 +49,7 @@ from jitcore.ir.specialize.lists.list_parts import (
     store,
     widened,
 )
-from jitcore.ir.specialize.lists.list_uses import AS_ARRAY, JOINING_KINDS, is_index
+from jitcore.ir.specialize.lists.list_uses import AS_ARRAY, ITERATORS, JOINING_KINDS, is_index
 from jitcore.ir.specialize.lists.listed_arrays import (
     common_element,
     has_references,
@@ -166,8 +166,7 @@ def apply_change(worker: BranchBuilder, kind: str, inputs: Sequence[Value]) -> V
         raise ListsAreNotValues(str(reason)) from reason
 
 
-_ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
-_FOR_ALL_ELEMENTS = _ITERATORS | {
+_FOR_ALL_ELEMENTS = ITERATORS | {
     f"prim::{name}" for name in ("sum", "min", "max", "any", "all", "in_", "notin")
 }
 """What takes the elements by itself."""
@@ -482,7 +481,7 @@ def remove_list_states(graph: Graph) -> bool:
         Something still reads one.
     """
     for node in reversed(list(graph.nodes())):
-        if node.kind in _ITERATORS and not node.output.uses:
+        if node.kind in ITERATORS and not node.output.uses:
             # The loop that visits the elements reads them by itself.
             node.destroy()
     for node in reversed(list(graph.nodes())):

@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterator
 
 from jitcore.ir.graph import LOOPS, Block, Node, Use, Value
+from jitcore.ir.nesting import lies_in, place_in
 from jitcore.ir.specialize.lists.changing_lists import READERS
 
 __all__ = [
     "AS_ARRAY",
     "CHANGES",
+    "ITERATORS",
     "JOINING_KINDS",
     "MEMBERSHIP",
     "OF_ALL_ELEMENTS",
@@ -29,6 +31,7 @@ __all__ = [
     "is_slice",
     "is_write",
     "kept_uses",
+    "loop_sources",
     "makes_copy",
     "owners",
     "place_of",
@@ -42,7 +45,7 @@ OF_ALL_ELEMENTS = frozenset(
     f"prim::{name}" for name in ("sum", "min", "max", "any", "all", "tuple")
 )
 MEMBERSHIP = frozenset({"prim::in_", "prim::notin"})
-_ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
+ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
 JOINING_KINDS = frozenset(
     f"np::{name}" for name in ("concatenate_function", "stack", "vstack", "hstack", "column_stack")
 )
@@ -55,7 +58,7 @@ AS_ARRAY = frozenset(
 )
 """Kinds whose first input, where it is a list, is an array of its elements to them."""
 
-READING_KINDS = _ITERATORS | JOINING_KINDS | AS_ARRAY
+READING_KINDS = ITERATORS | JOINING_KINDS | AS_ARRAY
 CHANGES = {
     "prim::setitem": "prim::ListSet",
     "prim::delitem": "prim::ListDelete",
@@ -86,12 +89,7 @@ def place_of(use: Use, made: Node) -> int:
     assert made.block is not None
     if use.user is made.block:
         return len(made.block.nodes)
-    node = use.user if isinstance(use.user, Node) else use.user.owner
-    while node is not None and node.block is not made.block:
-        assert node.block is not None
-        node = node.block.owner
-    assert node is not None
-    return made.block.nodes.index(node)
+    return place_in(made.block, use.user)
 
 
 def is_write(use: Use) -> bool:
@@ -127,7 +125,7 @@ def is_read(use: Use, value: Value) -> bool:
         return False
     if node.kind in MEMBERSHIP:
         return use.index == 1
-    if node.kind in _ITERATORS:
+    if node.kind in ITERATORS:
         loops = [one.user for one in node.output.uses]
         return all(_is_loop_over(node.output, loop, value) for loop in loops)
     if use.index != 0 or node.kind == "prim::TupleConstruct":
@@ -188,10 +186,7 @@ def _is_loop_over(iterable: Value, loop: Node | Block, value: Value) -> bool:
     """Whether a loop visits a list that does not change meanwhile: Python sees that it does."""
     if not isinstance(loop, Node) or loop.kind != "prim::For" or loop.inputs[0] is not iterable:
         return False
-    return not any(
-        is_write(other) and isinstance(other.user, Node) and _is_inside(other.user, loop)
-        for other in value.uses
-    )
+    return not any(is_write(other) and lies_in(other.user, loop) for other in value.uses)
 
 
 def is_protected(use: Use, made: Node) -> bool:
@@ -207,14 +202,6 @@ def owners(node: Node, made: Node) -> Iterator[Node]:
         assert node.block is not None and node.block.owner is not None
         node = node.block.owner
         yield node
-
-
-def _is_inside(node: Node, outer: Node) -> bool:
-    while node is not outer:
-        if node.block is None or node.block.owner is None:
-            return False
-        node = node.block.owner
-    return True
 
 
 def is_local(
@@ -344,14 +331,15 @@ def sources_of(value: Value) -> set[Value]:
     """What a variable of a loop or a branch may be the value of."""
     if value.node is None:
         assert value.block is not None and value.block.owner is not None
-        return _loop_sources(value.block.owner, value.block.params.index(value) - 1)
+        return loop_sources(value.block.owner, value.block.params.index(value) - 1)
     number = value.node.outputs.index(value)
     if value.node.kind in LOOPS:
-        return _loop_sources(value.node, number)
+        return loop_sources(value.node, number)
     return {block.returns[number] for block in value.node.blocks if not block.raises}
 
 
-def _loop_sources(loop: Node, number: int) -> set[Value]:
+def loop_sources(loop: Node, number: int) -> set[Value]:
+    """What a variable of a loop may be the value of."""
     first = 1 if loop.kind == "prim::For" else 2
     return {loop.inputs[first + number], loop.blocks[0].returns[1 + number]}
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.specialize.branches import BranchBuilder
-from jitcore.ir.specialize.lists.list_heap import is_shared, share
+from jitcore.ir.specialize.by_value import is_shared
+from jitcore.ir.specialize.lists.list_heap import share
 from jitcore.ir.specialize.lists.list_parts import element_of, is_list, parts_of
 from jitcore.ir.specialize.lists.shared_arguments import part_kinds
 from jitcore.ir.specialize.lists.shared_lists import holds_shared

@@ -8,12 +8,12 @@ from jitcore.ir.graph import Block, Node, Use, Value
 from jitcore.ir.ops import list_functions
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
+from jitcore.ir.specialize.by_value import is_shared
 from jitcore.ir.specialize.lists.list_changes import found_in_list, joined_lists, new_list, part_of
 from jitcore.ir.specialize.lists.list_heap import (
     append_shared,
     close,
     extend_shared,
-    is_shared,
     open_list,
     set_shared,
     share,

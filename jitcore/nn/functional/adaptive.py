@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jitcore.nn.arrays import Array, ArrayOrPair
-from jitcore.nn.functional.checks import check_axes
+from jitcore.nn.functional.checks import IMAGE_FORMS, check_axes
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -19,7 +19,6 @@ __all__ = [
     "adaptive_max_pool3d",
 ]
 
-_FORMS = ("(C, L) or (N, C, L)", "(C, H, W) or (N, C, H, W)", "(C, D, H, W) or (N, C, D, H, W)")
 
 OutputSize = int | Sequence[int | None]
 
@@ -155,7 +154,7 @@ def _adaptive_max(
 
 
 def _output_extents(what: str, rank: int, input: Array, output_size: OutputSize) -> tuple[int, ...]:
-    check_axes(what, input, rank + 1, _FORMS[rank - 1])
+    check_axes(what, input, rank + 1, IMAGE_FORMS[rank - 1])
     if isinstance(output_size, (int, np.integer)):
         asked: Sequence[int | None] = (int(output_size),) * rank
     else:

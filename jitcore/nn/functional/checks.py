@@ -6,7 +6,22 @@ import numpy as np
 
 from jitcore.nn.arrays import Array, Size
 
-__all__ = ["check_axes", "check_channels", "check_dtype", "reduced", "sizes", "written"]
+__all__ = [
+    "IMAGE_FORMS",
+    "check_axes",
+    "check_channels",
+    "check_dtype",
+    "reduced",
+    "sizes",
+    "written",
+]
+
+IMAGE_FORMS = (
+    "(C, L) or (N, C, L)",
+    "(C, H, W) or (N, C, H, W)",
+    "(C, D, H, W) or (N, C, D, H, W)",
+)
+"""The shapes of images with one, two and three spatial axes."""
 
 
 def sizes(value: Size, rank: int, what: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from jitcore.nn.arrays import Array, Size
-from jitcore.nn.functional.checks import check_axes, check_channels, check_dtype, sizes
+from jitcore.nn.functional.checks import IMAGE_FORMS, check_axes, check_channels, check_dtype, sizes
 from jitcore.nn.functional.windows import overlap_add, pad_spatial, windows
 
 __all__ = [
@@ -20,8 +20,6 @@ __all__ = [
     "fold",
     "unfold",
 ]
-
-_FORMS = ("(C, L) or (N, C, L)", "(C, H, W) or (N, C, H, W)", "(C, D, H, W) or (N, C, D, H, W)")
 
 
 def conv1d(
@@ -98,7 +96,7 @@ def _convolution(
     dilation: Size,
     groups: int,
 ) -> Array:
-    batched = check_axes(what, input, rank + 1, _FORMS[rank - 1])
+    batched = check_axes(what, input, rank + 1, IMAGE_FORMS[rank - 1])
     _check_weight(what, rank, input, weight)
     _check_bias(what, input, bias, weight.shape[0])
     check_channels(what, input, input.ndim - rank - 1, weight.shape[1] * groups)
@@ -247,7 +245,7 @@ def _transposed(
     groups: int,
 ) -> Array:
     stride, padding, output_padding, dilation = moves
-    batched = check_axes(what, input, rank + 1, _FORMS[rank - 1])
+    batched = check_axes(what, input, rank + 1, IMAGE_FORMS[rank - 1])
     _check_weight(what, rank, input, weight)
     _check_bias(what, input, bias, weight.shape[1] * groups)
     check_channels(what, input, input.ndim - rank - 1, weight.shape[0])
@@ -298,7 +296,7 @@ def unfold(
     -------
     (N, C * height * width, positions) or (C * height * width, positions) array
     """
-    batched = check_axes("unfold", input, 3, _FORMS[1])
+    batched = check_axes("unfold", input, 3, IMAGE_FORMS[1])
     kernel = sizes(kernel_size, 2, "unfold: kernel_size")
     frame = sizes(padding, 2, "unfold: padding")
     spread = sizes(dilation, 2, "unfold: dilation")

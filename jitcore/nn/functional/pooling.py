@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from jitcore.nn.arrays import Array, ArrayOrPair, Size
-from jitcore.nn.functional.checks import check_axes, sizes
+from jitcore.nn.functional.checks import IMAGE_FORMS, check_axes, sizes
 from jitcore.nn.functional.windows import pad_spatial, windows
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "max_pool3d",
 ]
 
-_FORMS = ("(C, L) or (N, C, L)", "(C, H, W) or (N, C, H, W)", "(C, D, H, W) or (N, C, D, H, W)")
 
 _Sizes = tuple[int, ...]
 
@@ -107,7 +106,7 @@ def _max_pool(
     ceil_mode: bool,
     return_indices: bool,
 ) -> ArrayOrPair:
-    batched = check_axes(what, input, rank + 1, _FORMS[rank - 1])
+    batched = check_axes(what, input, rank + 1, IMAGE_FORMS[rank - 1])
     kernel = sizes(kernel_size, rank, f"{what}: kernel_size")
     steps = _steps(what, stride, kernel)
     frame = sizes(padding, rank, f"{what}: padding")
@@ -299,7 +298,7 @@ def _avg_pool(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Array:
-    batched = check_axes(what, input, rank + 1, _FORMS[rank - 1])
+    batched = check_axes(what, input, rank + 1, IMAGE_FORMS[rank - 1])
     kernel = sizes(kernel_size, rank, f"{what}: kernel_size")
     steps = _steps(what, stride, kernel)
     frame = sizes(padding, rank, f"{what}: padding")

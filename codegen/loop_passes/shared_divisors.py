@@ -1,0 +1,148 @@
+"""Loops that divide by a number again and again multiply by its inverse, and correct the product.
+
+A vector of quotients takes a processor ten to sixteen cycles, and three products with a test half
+of that or less (`printers.vector_branches`).  The quotients are the same.
+
+Before::
+
+    for j in range(0, 512):
+        y[j] = x[j] / s
+
+After::
+
+    inverse = 1.0 / s
+    for j in range(0, 512):
+        y[j] = divide(x[j], s, inverse)
+
+Where a loop divides several numbers by another one of each iteration (`x / r`, `y / r`, `z / r`),
+it does so by its inverse, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from jitcore.codegen.loop_passes.rewriting import (
+    numbered,
+    replaced,
+    with_blocks,
+    with_expressions,
+)
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    expressions,
+    free_variables,
+    known_trips,
+    subexpressions,
+    variables,
+)
+from jitcore.codegen.loops import Binary, Call, Const, Expr, For, Function, Let, Stmt, Var
+from jitcore.codegen.printers.vector_calls import REGISTERS
+from jitcore.codegen.printers.vector_loops import is_vector_loop
+
+__all__ = ["share_divisors"]
+
+
+def share_divisors(function: Function, vector_bits: int) -> Function:
+    """The function with loops over vectors that divide by one number by its inverse.
+
+    Parameters
+    ----------
+    function : Function
+    vector_bits : int
+        The size of a vector register.  Loops are printed as loops over vectors where it is 512.
+    """
+    if vector_bits != 512:
+        return function
+    return replace(function, body=_Sharing(function, vector_bits).block(function.body))
+
+
+class _Sharing:
+    def __init__(self, function: Function, vector_bits: int) -> None:
+        self.vector_bits = vector_bits
+        self.names = bound_names(function.body) | {param.name for param in function.params}
+        self.names |= {var.name for var in free_variables(function.body)}
+
+    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
+        found: list[Stmt] = []
+        for one in statements:
+            if isinstance(one, For) and any(map(_is_quotient, _parts(one))) and is_vector_loop(one):
+                found += self.shared(one)
+            else:
+                found.append(with_blocks(one, self.block))
+        return found
+
+    def shared(self, loop: For) -> list[Stmt]:
+        """The loop, and before it what is the same in all iterations of the divisors."""
+        trips = known_trips(loop)
+        if trips is not None and trips < REGISTERS * self.vector_bits // 32:
+            return [loop]
+        before, loop = _hoisted(loop) if trips else ([], loop)
+        inside = bound_names([loop])
+        inverses: dict[Expr, Expr] = {}
+
+        def inverse(divisor: Expr) -> Expr:
+            if divisor not in inverses:
+                one = Const(1.0, divisor.dtype)
+                var = Var(numbered("inverse", self.names), divisor.dtype)
+                before.append(Let(var, Binary("div", one, divisor, divisor.dtype)))
+                inverses[divisor] = var
+            return inverses[divisor]
+
+        def by_inverse(x: Expr) -> Expr | None:
+            if not isinstance(x, Binary) or not _is_quotient(x):
+                return None
+            if x.y not in inverses and not _is_shared(x.y, inside):
+                return None
+            if x.y in inverses and x.x == Const(1.0, x.dtype):
+                return inverses[x.y]
+            return Call("divide", (replaced(x.x, by_inverse), x.y, inverse(x.y)), x.dtype)
+
+        body: list[Stmt] = []
+        often = _divided_by_often(loop)
+        for one in loop.body:
+            body.append(with_expressions(one, lambda x: replaced(x, by_inverse)))
+            if isinstance(one, Let) and one.var in often:
+                var = Var(numbered("inverse", self.names), one.var.dtype)
+                body.append(Let(var, Binary("div", Const(1.0, var.dtype), one.var, var.dtype)))
+                inverses[one.var] = var
+        return [*before, replace(loop, body=body)]
+
+
+def _parts(loop: For) -> Iterator[Expr]:
+    return (part for one in loop.body for x in expressions(one) for part in subexpressions(x))
+
+
+def _is_quotient(x: Expr) -> bool:
+    return isinstance(x, Binary) and x.op == "div" and x.dtype in ("float32", "float64")
+
+
+def _is_shared(divisor: Expr, inside: set[str]) -> bool:
+    """Whether all iterations divide by the same number, which takes a division."""
+    if isinstance(divisor, Const):
+        value = float(divisor.value)
+        # LLVM multiplies by the inverse of a power of two, which is exact.
+        return 0 < value < math.inf and math.frexp(value)[0] != 0.5
+    return isinstance(divisor, Var) and divisor.name not in inside
+
+
+def _divided_by_often(loop: For) -> set[Expr]:
+    """The variables of a loop that several numbers are divided by."""
+    divisors = Counter(x.y for x in _parts(loop) if isinstance(x, Binary) and _is_quotient(x))
+    return {divisor for divisor, count in divisors.items() if count > 1}
+
+
+def _hoisted(loop: For) -> tuple[list[Stmt], For]:
+    """What a loop binds to the same number in each of its iterations, and the loop after it."""
+    inside = bound_names([loop])
+    before: list[Stmt] = []
+    body: list[Stmt] = []
+    for one in loop.body:
+        is_same = isinstance(one, Let) and inside.isdisjoint(variables(one.value))
+        (before if is_same else body).append(one)
+        if is_same and isinstance(one, Let):
+            inside.discard(one.var.name)
+    return before, replace(loop, body=body)

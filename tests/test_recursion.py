@@ -1,0 +1,157 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Functions that call themselves by their scripted name."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import jitcore
+from jitcore import script
+
+
+@script
+def count(n, step=1, *more, scale=2, **named):
+    """The text."""
+    if n <= 0:
+        return (scale, more, sorted(named))
+    if n % 3 == 0:
+        return count(n - step, step, n, scale=scale + 1, last=n)
+    return count(n - step, *more, **named) if n % 5 else count(n=n - step)
+
+
+def plain_count(n, step=1, *more, scale=2, **named):
+    if n <= 0:
+        return (scale, more, sorted(named))
+    if n % 3 == 0:
+        return plain_count(n - step, step, n, scale=scale + 1, last=n)
+    return plain_count(n - step, *more, **named) if n % 5 else plain_count(n=n - step)
+
+
+@script
+def paths(grid, row, column):
+    if row == len(grid) or column == len(grid[0]) or grid[row][column]:
+        return 0
+    if (row, column) == (len(grid) - 1, len(grid[0]) - 1):
+        return 1
+    return sum(paths(grid, row + one, column + 1 - one) for one in (0, 1))
+
+
+@script
+def depth(n):
+    return 0 if n == 0 else 1 + depth(n - 1)
+
+
+@script
+def failing(n):
+    if n == 0:
+        raise KeyError("the end")
+    return [failing(m - 1) for m in (n,)]
+
+
+def test_arguments_of_all_kinds() -> None:
+    for n in (0, 1, 3, 5, 7, 30):
+        assert count(n) == plain_count(n)
+        assert count(n, 2, scale=4) == plain_count(n, 2, scale=4)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'n'"):
+        count()
+    assert count.__doc__ == "The text."
+
+
+def test_calls_in_generators() -> None:
+    grid = [[0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 0]]
+    assert paths(grid, 0, 0) == 3
+
+
+def test_it_goes_as_deep_as_in_python() -> None:
+    deep = sys.getrecursionlimit() - 150
+    for _ in range(2):
+        assert depth(deep) == deep
+    with pytest.raises(RecursionError):
+        depth(sys.getrecursionlimit() + 50)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        assert depth(50_000) == 50_000
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_places_of_errors() -> None:
+    for _ in range(2):
+        with pytest.raises(KeyError, match="the end") as found:
+            failing(3)
+        frames = traceback.extract_tb(found.value.__traceback__)
+        own = [one for one in frames if one.filename == __file__ and one.name == "failing"]
+        assert own[-1].line == 'raise KeyError("the end")'
+        assert {one.line for one in own[:-1]} == {"return [failing(m - 1) for m in (n,)]"}
+
+
+def made(kind: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """A function of its own for each test, and the names around it."""
+    around: dict[str, Any] = {"seen": []}
+
+    def walk(n):
+        around["seen"].append(n)
+        return n if n == 0 else around["walk"](n - 1) + (walk(n - 2) if n > 1 else 0)
+
+    walk = script(walk)
+    around["walk"] = walk
+    return walk, around
+
+
+def test_a_name_in_a_closure() -> None:
+    walk, around = made("closure")
+    assert walk(4) == 0
+    assert around["seen"][:4] == [4, 3, 2, 1]
+
+
+def twice(n):
+    return 1 if n == 0 else 2 * twice(n - 1)
+
+
+def test_a_name_that_is_bound_to_something_else() -> None:
+    kept = twice
+    try:
+        globals()["twice"] = script(kept)
+        scripted: Any = twice
+        assert scripted(5) == 32 and scripted.is_recursive
+        calls = []
+
+        def other(n):
+            calls.append(n)
+            return 100
+
+        globals()["twice"] = other
+        assert scripted(5) == 200 and calls == [4]
+        globals()["twice"] = functools.lru_cache(scripted)
+        assert scripted(5) == 32
+        del globals()["twice"]
+        with pytest.raises(NameError, match="twice"):
+            scripted(5)
+    finally:
+        globals()["twice"] = kept
+
+
+def test_code_that_is_set_anew() -> None:
+    kept = twice
+    try:
+        globals()["twice"] = script(kept)
+        assert twice(3) == 8
+        code = kept.__code__
+        kept.__code__ = (lambda n: -n).__code__
+        assert twice(3) == -3
+        kept.__code__ = code
+        assert twice(3) == 8
+    finally:
+        globals()["twice"] = kept
+
+
+def test_the_source_stays_what_it_is() -> None:
+    other = script(depth.__wrapped__)
+    assert other(5) == 5 and "depth(" in str(jitcore.script(depth.__wrapped__).code)
