@@ -68,6 +68,8 @@ def limit_threads(count: int) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
     jitcore.set_num_threads(count)
+    # How many threads it starts was read at import.
+    numba.config.reload_config()  # type: ignore[no-untyped-call]
     numba.set_num_threads(count)
 
 

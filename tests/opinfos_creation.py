@@ -159,6 +159,7 @@ def _ranges_rows() -> Iterator[OpInfo]:
         "np.unravel_index(i, [4])",
         "np.unravel_index(i, (0, 2))",
         "np.unravel_index(i, (2, -3))",
+        "np.unravel_index(i, (-2, -3))",
         "np.unravel_index(i, ())",
         "np.unravel_index(i, 4)",
         "np.unravel_index(i, (3, 4), order='F')",

@@ -35,3 +35,19 @@ def test_special_values(dtype: str) -> None:
     x, y = (one.ravel().astype(dtype) for one in np.meshgrid(SPECIAL, SPECIAL))
     check(remainders, x, y)
     check(by_constants, x, y)
+
+
+def by_one_of_two_constants(x):
+    return np.where(x > 0, x % 3.7, x % 5.1)
+
+
+def by_the_largest_constants(x):
+    return x % 3e38, x % 1e35, x % -1e-45
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", [by_one_of_two_constants, by_the_largest_constants])
+def test_other_constants(function, dtype):
+    x = np.random.default_rng(9).normal(size=1000) * 100
+    for scale in (1, 1e36):
+        check(function, np.append(x * scale, SPECIAL).astype(dtype))

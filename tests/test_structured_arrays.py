@@ -200,6 +200,18 @@ def test_arrays_that_overlap(name: str) -> None:
     check(add, base[::2], base[1::2], np.arange(10.0))
 
 
+def test_fields_without_elements() -> None:
+    dtype = np.dtype([("x", "f8"), ("v", "f4"), ("n", "i4"), ("flag", "?"), ("p", "f8", 0)])
+    dtype = np.dtype([*dtype.descr, ("k", "i8")])
+
+    def summed(a, i):
+        a["p"] *= 2
+        return a["p"].sum(axis=-1) + i, a["p"].shape, a["x"] + a["k"]
+
+    for shape in (5, (4, 3), 0):
+        check(summed, records(dtype, shape), 2)
+
+
 def test_records_that_run_into_each_other() -> None:
     def shift(a):
         a["x"] = a["k"] + 1

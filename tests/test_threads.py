@@ -236,6 +236,30 @@ def test_the_environment_sets_the_number(text: str, code: int) -> None:
         assert b"JITCORE_NUM_THREADS is a positive integer" in ended.stderr
 
 
+WRONG_NUMBER = """
+import linecache
+import numpy as np, jitcore
+source = "def f(x):\\n    x += 1\\n    return x * 2\\n"
+linecache.cache["p.py"] = (len(source), None, source.splitlines(True), "p.py")
+names = {}
+exec(compile(source, "p.py", "exec"), names)
+x = np.zeros(2_000_000)
+try:
+    jitcore.script(names["f"])(x)
+except ValueError as error:
+    assert "JITCORE_NUM_THREADS" in str(error)
+else:
+    raise AssertionError("the number is not looked at")
+assert not x.any()
+"""
+
+
+def test_a_wrong_number_is_found_before_anything_is_written() -> None:
+    environment = {**os.environ, "JITCORE_NUM_THREADS": "0"}
+    command = [sys.executable, "-c", WRONG_NUMBER]
+    subprocess.run(command, env=environment, check=True, timeout=60)
+
+
 SHARED_CORE = """
 import os, time
 import numpy as np

@@ -407,7 +407,7 @@ def test_bits_are_those_of_numpy(name: str, dtype: str) -> None:
     with np.errstate(all="ignore"):
         expected = NUMPY_EXACT[name](x, y)
     got = run(name, dtype, x, y)
-    if name in ("fmax", "fmin"):
+    if name in ("fmax", "fmin") and dtype != "float16":
         # Which of two zeros NumPy takes depends on where in the array they are.
         expected[(x == 0) & (y == 0)] = got[(x == 0) & (y == 0)]
     assert_same_bits(got, expected, name)

@@ -252,8 +252,8 @@ def _check_array(code: EntryCode, param: ArrayParam, value: str, found: Argument
         found.operands.append(f"ptr {value}")
     symbols = [dim for dim, known in zip(dims, param.dims, strict=True) if known is None]
     found.operands += [f"i64 {dim}" for dim in symbols]
-    size = param.dtype.itemsize
-    found.operands += [f"i64 {code.value(f'sdiv i64 {stride}, {size}')}" for stride in strides]
+    count, _ = _division(param.dtype.itemsize)
+    found.operands += [f"i64 {code.value(count.format(stride))}" for stride in strides]
 
 
 def _check_records(code: EntryCode, dtype: np.dtype[Any], value: str, data: str) -> None:
@@ -307,13 +307,22 @@ def _checked_strides(code: EntryCode, param: ArrayParam, value: str, dims: list[
     table = code.load("ptr", value, layout.ARRAY_STRIDES)
     strides = [code.load("i64", table, 8 * axis) for axis in range(len(dims))]
     used = [s for s, known in zip(strides, param.dims, strict=True) if known != 1]
+    _, rest = _division(param.dtype.itemsize)
     odd = "0"
     for stride in used:
-        # A division by a constant power of two becomes a mask.
-        rest = code.value(f"srem i64 {stride}, {param.dtype.itemsize}")
-        odd = code.value(f"or i64 {odd}, {rest}")
+        odd = code.value(f"or i64 {odd}, {code.value(rest.format(stride))}")
     code.guard(code.any_of([code.same(odd, "0", "i64"), _is_empty(code, dims)]))
     return strides
+
+
+def _division(size: int) -> tuple[str, str]:
+    """The instructions for how many elements of a size some bytes are, and how many are left.
+
+    Entries are not optimized, and a division takes as long as all other checks of an array.
+    """
+    if size & (size - 1):
+        return f"sdiv i64 {{}}, {size}", f"srem i64 {{}}, {size}"
+    return f"ashr i64 {{}}, {size.bit_length() - 1}", f"and i64 {{}}, {size - 1}"
 
 
 def _check_order(

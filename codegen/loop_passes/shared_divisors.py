@@ -34,8 +34,8 @@ from jitcore.codegen.loop_passes.rewriting import (
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     expressions,
-    free_variables,
     known_trips,
+    names_in,
     subexpressions,
     variables,
 )
@@ -63,8 +63,7 @@ def share_divisors(function: Function, vector_bits: int) -> Function:
 class _Sharing:
     def __init__(self, function: Function, vector_bits: int) -> None:
         self.vector_bits = vector_bits
-        self.names = bound_names(function.body) | {param.name for param in function.params}
-        self.names |= {var.name for var in free_variables(function.body)}
+        self.names = names_in(function)
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
         found: list[Stmt] = []

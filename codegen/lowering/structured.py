@@ -27,7 +27,7 @@ def _field(lowering: Lowering, node: Node) -> Operand:
     for axis in reversed(range(len(inside) - 1)):
         inside[axis] = multiply(inside[axis + 1], integer(place.shape[axis + 1]))
     order = base.order
-    if order is not None and 0 not in place.shape:
+    if order is not None:
         # Within a record the axes are in C order, and each step is smaller than all outside.
         count = len(inside)
         own = [0 if extent == 1 else count - n for n, extent in enumerate(place.shape)]

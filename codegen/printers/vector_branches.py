@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from jitcore.codegen import vecmath
 from jitcore.codegen.loops import Call, Const
 from jitcore.codegen.printers.llvm_instructions import BITS, Instructions, constant, register_type
@@ -112,7 +114,9 @@ class VectorBranch:
         vector, divisor = self._code.type(self._dtype), call.args[1]
         branch = vecmath.branch(call.name, self._dtype)
         assert isinstance(divisor, Const) and branch is not None
-        limit = constant(abs(divisor.value) * branch.bound, self._dtype)
+        with np.errstate(over="ignore"):
+            bound = np.dtype(self._dtype).type(abs(divisor.value) * branch.bound)
+        limit = constant(float(bound), self._dtype)
         magnitude = self._code.unary("fabs", known, self._dtype)
         number = register_type(self._dtype)
         width = self._width

@@ -298,7 +298,7 @@ class _Vector(VectorCode):
             divisor = self._around.scalar(x.args[1]) if is_one else ""
             return self._branch(x).quotient(operands, divisor)
         symbol = self._around.twin(x)
-        if symbol and x.name == "remainder_by_constant":
+        if symbol and x.name == "remainder_by_constant" and isinstance(x.args[1], Const):
             return self._branch(x).remainder(operands, x, symbol)
         if not symbol:
             return self._math.call(vecmath.function(x.name, x.dtype), operands)

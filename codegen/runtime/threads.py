@@ -137,6 +137,8 @@ def _address() -> int:
 @cache
 def _make_late() -> tuple[CompiledModule, Any]:
     """Compile ``jc_parallel_if_large``; gives what has to be kept."""
+    # A setting that is wrong is found before anything is written.
+    get_num_threads()
     # To import jitcore is enough for the number of threads.
     late_workers = import_module("jitcore.codegen.runtime.late_workers")
     module, kept = late_workers.compile_late_workers(_address)

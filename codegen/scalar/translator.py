@@ -51,7 +51,7 @@ _OPERATORS: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.BitXor: ("xor", operator.xor),
 }
 _VECMATH_OPERATORS = frozenset({"floor_divide", "remainder", "pow"})
-OF_FLOAT16 = frozenset({"nextafter", "spacing"})
+OF_FLOAT16 = frozenset({"fmax", "fmin", "nextafter", "spacing"})
 """The functions of vector math that exist in float16; the others are computed in float32."""
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {

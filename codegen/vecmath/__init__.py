@@ -189,6 +189,8 @@ _PARAMETERS: Final = {"ldexp": {"n": "int64"}}
 
 # All others are computed in float32 (`scalar`).
 _FLOAT16: Final = {
+    "fmax": "float.fmax",
+    "fmin": "float.fmin",
     "nextafter": "float.nextafter",
     "spacing": "float.spacing_float16",
 }

@@ -42,17 +42,20 @@ def sign(x: Scalar) -> Scalar:
     return select(x > 0, 1, select(x < 0, -1, select(x == 0, 0, x)))
 
 
-def fmax(x: Scalar, y: Scalar) -> Scalar:
+def fmax(x: Scalar, y: Scalar, dtype: str) -> Scalar:
     """The larger number; NaN only where both are NaN.
 
-    Of two zeros it is the second, which NumPy's vector loops take (its scalar ones the first).
+    Of two zeros it is the second, which NumPy's vector loops take (its scalar ones the first).  For
+    float16 NumPy has only a scalar one.
     """
-    return select((x > y) | (y != y), x, y)
+    is_first = x >= y if dtype == "float16" else x > y
+    return select(is_first | (y != y), x, y)
 
 
-def fmin(x: Scalar, y: Scalar) -> Scalar:
-    """The smaller number; NaN only where both are NaN; of two zeros the second."""
-    return select((x < y) | (y != y), x, y)
+def fmin(x: Scalar, y: Scalar, dtype: str) -> Scalar:
+    """The smaller number; NaN only where both are NaN; of two zeros the one that `fmax` takes."""
+    is_first = x <= y if dtype == "float16" else x < y
+    return select(is_first | (y != y), x, y)
 
 
 def heaviside(x: Scalar, at_zero: Scalar) -> Scalar:

@@ -169,8 +169,10 @@ def _place_of_number(number: Any, extents: Any) -> Any:
     require(0 <= number < size, "ValueError", _OUT_OF_BOUNDS, number, size)
     place: tuple[Any, ...] = ()
     for extent in reversed(extents):
-        place = (number % extent,) + place  # noqa: RUF005  # a display with a star is a list
-        number = number // extent
+        # As C divides: NumPy takes an even number of negative extents, too.
+        rest = np.fmod(number, extent)
+        place = (rest,) + place  # noqa: RUF005  # a display with a star is a list
+        number = (number - rest) // extent
     return place
 
 

@@ -116,13 +116,18 @@ def _key_of(function: Value, compile_function: CompileFunction) -> _Key | None:
         return None
     held = dict(zip(notes.captured, node.inputs[3:], strict=True))
     template = OpenFunction.of(make((), {}, *(None for _ in held)))
-    if set(template.variables) != held.keys():
+    names: tuple[str, ...] = template.variables
+    loaded = vars(make).get("__jitcore_program__")
+    if loaded is not None:
+        # It runs a graph, which has the variables for captures.
+        names = ()
+    if set(names) != held.keys():
         return None
-    graph = compile_function(template)
+    graph = compile_function(template) if loaded is None else loaded.graph()
     takes_one = graph is not None and len(graph.inputs) == 1 + len(held)
     if graph is None or not takes_one or any(one.input for one in graph.captures):
         return None
-    return _Key("prim::CallFunction", tuple(held[name] for name in template.variables), graph)
+    return _Key("prim::CallFunction", tuple(held[name] for name in names), graph)
 
 
 def _has_parts(display: Value) -> bool:
