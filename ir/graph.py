@@ -45,6 +45,12 @@ class SourceRange:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
+    @property
+    def place(self) -> str:
+        """The file's name and the line, as comments and saved texts may show them."""
+        name = os.path.basename(self.file)
+        return f"{''.join(c if c.isprintable() else '?' for c in name)}:{self.line}"
+
 
 @dataclass(frozen=True, slots=True)
 class Use:

@@ -7,7 +7,6 @@ body: ``prim::FusionGroup_0(%x)`` with ``with prim::FusionGroup_0 = graph(%x : .
 
 from __future__ import annotations
 
-import os
 import re
 
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
@@ -148,10 +147,7 @@ def _arguments(node: Node) -> str:
 
 
 def _comment(source: SourceRange | None) -> str:
-    if source is None:
-        return ""
-    file = "".join(c if c.isprintable() else "?" for c in os.path.basename(source.file))
-    return f" # {file}:{source.line}:{source.column}"
+    return "" if source is None else f" # {source.place}:{source.column}"
 
 
 def _typed(value: Value) -> str:

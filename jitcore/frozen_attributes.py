@@ -145,7 +145,7 @@ def _changed(root: ScriptModule, flat: Graph) -> Iterator[tuple[tuple[int, str],
         for held in filter(_is_module, map(_constant, block.returns)):
             yield from ((key, reason) for key in _within(root, held))
     for written, node in _written(flat):
-        reason = f"it is written in place by {node.kind} at {node.source}"
+        reason = f"it is written in place by {_asked(node)}"
         yield from ((key, reason) for key in _sharing(root, written))
 
 
@@ -155,11 +155,11 @@ def _used(root: ScriptModule, node: Node, layer: Module) -> Iterator[tuple[tuple
         _form_in_class(layer, str(name)) if node.kind in ("prim::GetAttr", "prim::SetAttr") else ""
     )
     if form:
-        reason = f"its module's {form} {name} is used as a value at {node.source}"
+        reason = f"its module's {form} {name} is used as a value at {_place(node)}"
         yield from ((key, reason) for key in _within(root, layer))
         return
     if node.kind in ("prim::GetAttr", "prim::SetAttr"):
-        reason = f"it may be assigned, and {node.kind} at {node.source} uses it"
+        reason = f"it may be assigned, and {_asked(node)} uses it"
         yield (id(layer.__dict__), str(name)), reason
         held = layer.__dict__.get(str(name))
         if isinstance(held, Module):
@@ -167,8 +167,16 @@ def _used(root: ScriptModule, node: Node, layer: Module) -> Iterator[tuple[tuple
         return
     if node.kind in _ABOUT_OBJECTS or name == "_noted":
         return
-    reason = f"its module is used as a value by {node.kind} at {node.source}"
+    reason = f"its module is used as a value by {_asked(node)}"
     yield from ((key, reason) for key in _within(root, layer))
+
+
+def _asked(node: Node) -> str:
+    return f"{node.kind} at {_place(node)}"
+
+
+def _place(node: Node) -> str:
+    return "an unknown place" if node.source is None else node.source.place
 
 
 def _form_in_class(layer: Module, name: str) -> str:

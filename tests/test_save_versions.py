@@ -73,6 +73,14 @@ def test_inspection(version):
         assert "program.json" in entries_of(path.read_bytes())
 
 
+def test_archives_name_no_folders(tmp_path):
+    here = str(Path(__file__).parent).encode()
+    for name, one in fixtures().items():
+        jitcore.save(one, tmp_path / name)
+        for entry, data in entries_of((tmp_path / name).read_bytes()).items():
+            assert here not in data, (name, entry)
+
+
 if __name__ == "__main__":
     target = FOLDER / str(FORMAT_VERSION)
     target.mkdir(parents=True)

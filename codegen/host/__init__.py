@@ -13,6 +13,7 @@ import itertools
 import linecache
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
@@ -22,7 +23,7 @@ from jitcore.codegen.host.loops import LoopForm
 from jitcore.codegen.host.places import PlaceNotes, forget_places, remember_places
 from jitcore.codegen.host.plan import Plan
 from jitcore.codegen.host.statements import Statements
-from jitcore.codegen.host.text import PlaceComment, docstring, identifier, place
+from jitcore.codegen.host.text import PlaceComment, docstring, identifier
 from jitcore.codegen.host.variables import Variables, is_constant, is_repeatable
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value
@@ -87,7 +88,7 @@ def print_host(
     ValueError
         A name in the graph, of a kind or an argument, is no identifier.
     """
-    comment = place if places else None
+    comment = attrgetter("place") if places else None
     program = _Program(graph, regions or {}, annotate=annotate, places=comment)
     return program.print(identifier(name or graph.name, "graph"))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import os
 import re
 import unicodedata
 from collections.abc import Callable
@@ -19,7 +18,6 @@ __all__ = [
     "docstring",
     "identifier",
     "is_identifier",
-    "place",
 ]
 
 PlaceComment = Callable[[SourceRange], str]
@@ -91,9 +89,3 @@ def docstring(text: str) -> str:
     if '"""' in text or text.endswith('"'):
         escaped = escaped.replace('"', '\\"')
     return f'"""{escaped}"""'
-
-
-def place(source: SourceRange) -> str:
-    """The file's name and the line, as a comment may show them."""
-    file = "".join(char if char.isprintable() else "?" for char in os.path.basename(source.file))
-    return f"{file}:{source.line}"

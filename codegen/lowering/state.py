@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -132,7 +131,7 @@ def source_line(source: SourceRange | None) -> str:
     if source is None:
         return ""
     text = linecache.getline(source.file, source.line).strip()
-    return f"{os.path.basename(source.file)}:{source.line}: {text}".rstrip(": ")
+    return f"{source.place}: {text}".rstrip(": ")
 
 
 @dataclass(slots=True)
