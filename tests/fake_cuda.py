@@ -196,7 +196,6 @@ class FakeDriver:
             threads_per_multiprocessor=2048,
             registers_per_multiprocessor=65536,
             shared_bytes_per_block=48 * 1024,
-            most_shared_bytes_per_block=227 * 1024,
             shared_bytes_per_multiprocessor=228 * 1024,
             l2_bytes=50 << 20,
             memory_bytes=self.memory_bytes,
@@ -262,10 +261,6 @@ class FakeDriver:
 
     def facts(self, function: int) -> FunctionFacts:
         return FunctionFacts(registers=32, local_bytes=0, shared_bytes=0, most_threads=1024)
-
-    def allow_shared(self, function: int, size: int) -> None:
-        if size > self.properties().most_shared_bytes_per_block:
-            raise DriverError(f"{size} bytes of shared memory are too much", _INVALID_VALUE)
 
     def blocks_per_multiprocessor(self, function: int, threads: int, shared: int = 0) -> int:
         return 2048 // threads

@@ -31,7 +31,7 @@ import numpy as np
 
 from jitcore.codegen.cuda.kernels import WARP
 from jitcore.codegen.cuda.linear import stride_along
-from jitcore.codegen.cuda.nests import chain, extent_of, is_independent
+from jitcore.codegen.cuda.nests import chain, extent_of, is_independent, nest_of
 from jitcore.codegen.cuda.reductions import Reduced, reductions_of
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
 from jitcore.codegen.loop_passes.traversal import bound_names, variables
@@ -241,7 +241,7 @@ class _Division:
         for one in self._found:
             pointer, index = self._part(memory, one, part)
             stores.append(Store(pointer, index, one.var, pointer.name))
-        nest = self._around([*before, shorter, *stores])
+        nest = nest_of(self._loops, [*before, shorter, *stores])
         return For(part, ZERO, self._count, [nest], parallel=True)
 
     def _nest_of_wholes(self, memory: dict[str, Var]) -> For:
@@ -255,14 +255,7 @@ class _Division:
             steps.append(Assign(one.var, step))
         at = self._body.index(self._inner)
         joined = For(part, ZERO, self._count, steps)
-        return self._around([*self._body[:at], joined, *self._body[at + 1 :]])
-
-    def _around(self, body: list[Stmt]) -> For:
-        for loop in reversed(self._loops):
-            body = [replace(loop, body=body)]
-        (nest,) = body
-        assert isinstance(nest, For)
-        return nest
+        return nest_of(self._loops, [*self._body[:at], joined, *self._body[at + 1 :]])
 
 
 def _counted(loop: For) -> Expr:

@@ -59,9 +59,6 @@ class Properties:
         The most there may be.
     registers_per_multiprocessor : int
     shared_bytes_per_block : int
-        Without asking.
-    most_shared_bytes_per_block : int
-        For functions that asked with ``Driver.allow_shared``.
     shared_bytes_per_multiprocessor : int
     l2_bytes, memory_bytes : int
     """
@@ -74,7 +71,6 @@ class Properties:
     threads_per_multiprocessor: int
     registers_per_multiprocessor: int
     shared_bytes_per_block: int
-    most_shared_bytes_per_block: int
     shared_bytes_per_multiprocessor: int
     l2_bytes: int
     memory_bytes: int
@@ -155,10 +151,6 @@ class Driver(Protocol):
         ...
 
     def facts(self, function: int) -> FunctionFacts: ...
-
-    def allow_shared(self, function: int, size: int) -> None:
-        """Let a kernel have this many bytes of dynamic shared memory, more than 48 KiB."""
-        ...
 
     def blocks_per_multiprocessor(self, function: int, threads: int, shared: int = 0) -> int:
         """How many blocks of a kernel run on a multiprocessor at the same time."""

@@ -37,7 +37,7 @@ from jitcore.codegen.cuda.divided import (
     line_blocks,
     line_number,
 )
-from jitcore.codegen.cuda.nests import chain, extent_of, is_independent
+from jitcore.codegen.cuda.nests import chain, extent_of, is_independent, nest_of
 from jitcore.codegen.cuda.reductions import reductions_of
 from jitcore.codegen.loop_passes.rewriting import numbered
 from jitcore.codegen.loop_passes.traversal import bound_names, free_variables, loads_in, walk
@@ -122,7 +122,7 @@ class _Fission:
         self._lets = {one.var.name: one for one in body if isinstance(one, Let)}
         self._memory: dict[str, Var] = {}
         bodies = [self._with_numbers(piece) for piece in _pieces(body)]
-        self.nests = [self._around(self._kept(body)) for body in bodies]
+        self.nests = [nest_of(self._loops, self._kept(body)) for body in bodies]
 
     def memory(self) -> list[tuple[Var, Expr]]:
         """What keeps the numbers of lines, and how many bytes that takes."""
@@ -164,13 +164,6 @@ class _Fission:
         place = line_number(self._loops)
         kept = [(self._memory[one.name], one) for one in own if one.name in self._memory]
         return [*body, *(Store(pointer, place, var, pointer.name) for pointer, var in kept)]
-
-    def _around(self, body: list[Stmt]) -> For:
-        for loop in reversed(self._loops):
-            body = [replace(loop, body=body)]
-        (nest,) = body
-        assert isinstance(nest, For)
-        return nest
 
 
 def _pieces(body: Sequence[Stmt]) -> Iterator[list[Stmt]]:

@@ -32,13 +32,12 @@ _DEVICE: Final = {
     "threads_per_multiprocessor": 39,
     "shared_bytes_per_multiprocessor": 81,
     "registers_per_multiprocessor": 82,
-    "most_shared_bytes_per_block": 97,
 }
 _CAPABILITY = (75, 76)
 _MEMORY_POOLS = 115
 
 # CUfunction_attribute
-_MOST_THREADS, _SHARED, _LOCAL, _REGISTERS, _DYNAMIC_SHARED = 0, 1, 3, 4, 8
+_MOST_THREADS, _SHARED, _LOCAL, _REGISTERS = 0, 1, 3, 4
 
 _ERROR_LOG, _ERROR_LOG_SIZE = 5, 6  # CUjit_option
 _RELEASE_THRESHOLD = 4  # CUmemPool_attribute
@@ -255,10 +254,6 @@ class LibCuda:
             shared_bytes=attribute(_SHARED),
             most_threads=attribute(_MOST_THREADS),
         )
-
-    def allow_shared(self, function: int, size: int) -> None:
-        what = f"asking for {size} bytes of shared memory"
-        self._call("cuFuncSetAttribute", _Handle(function), _DYNAMIC_SHARED, size, what=what)
 
     def blocks_per_multiprocessor(self, function: int, threads: int, shared: int = 0) -> int:
         return self._int(

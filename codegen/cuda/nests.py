@@ -56,6 +56,7 @@ __all__ = [
     "flat",
     "is_independent",
     "jumps",
+    "nest_of",
 ]
 
 ELEMENT_THREADS = 256
@@ -106,6 +107,15 @@ def blocks_for(count: Expr, each: int, most: int = MAX_BLOCKS) -> Expr:
         needed_known = -(-count.value // each)
         return integer(min(max(needed_known, 1), most))
     return minimum(maximum(needed, ONE), integer(most))
+
+
+def nest_of(loops: Sequence[For], body: list[Stmt]) -> For:
+    """These loops, each in the one before it, around other statements."""
+    for loop in reversed(loops):
+        body = [replace(loop, body=body)]
+    (nest,) = body
+    assert isinstance(nest, For)
+    return nest
 
 
 def chain(nest: For, belongs: Callable[[For], bool]) -> tuple[list[For], list[Stmt]]:

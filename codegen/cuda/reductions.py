@@ -47,7 +47,7 @@ from jitcore.codegen.loops import (
     Store,
     Var,
 )
-from jitcore.codegen.lowering.accumulators import identity
+from jitcore.codegen.lowering.accumulators import ASSOCIATIVE, identity
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer
 from jitcore.ir.dataclass import dataclass
 
@@ -66,8 +66,6 @@ TOTAL_BLOCKS = 1024
 
 ROWS = 8
 """Elements of a column that a thread asks for before it waits: those of others are neighbours."""
-
-_ASSOCIATIVE = frozenset({"add", "mul", "min", "max", "and", "or"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ def _read(statement: Stmt, steps: dict[str, Reduced]) -> tuple[Expr, ...]:
 
 def _may_reorder(step: Binary) -> bool:
     is_float = np.dtype(step.dtype).kind == "f"
-    return step.op in _ASSOCIATIVE and (step.reassoc or not is_float)
+    return step.op in ASSOCIATIVE and (step.reassoc or not is_float)
 
 
 def share_reduction(

@@ -49,7 +49,7 @@ from jitcore.codegen.loops import (
     Var,
     While,
 )
-from jitcore.codegen.lowering.accumulators import neutral
+from jitcore.codegen.lowering.accumulators import ASSOCIATIVE, neutral
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -72,8 +72,6 @@ __all__ = ["Step", "is_scan", "scanned_variables", "share_scan", "steps_of"]
 
 EACH = 4
 """Elements of a tile for each thread: a vector of float32, and rows have threads for as many."""
-
-_ASSOCIATIVE = frozenset({"add", "mul", "min", "max", "and", "or"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def steps_of(loop: For) -> list[Step] | None:
         match statement:
             case Assign(var, Var() as value) if var.name not in bound:
                 step = values.get(value.name)
-                if not isinstance(step, Binary) or step.x != var or step.op not in _ASSOCIATIVE:
+                if not isinstance(step, Binary) or step.x != var or step.op not in ASSOCIATIVE:
                     return None
                 steps.append(Step(var, value, step.op, step.y))
             case Let(mutable=False) | Store() | Comment():

@@ -39,6 +39,7 @@ from jitcore.codegen.lowering.state import Lowering
 from jitcore.ir.bfloat16 import computed_in
 
 __all__ = [
+    "ASSOCIATIVE",
     "ENDING_EARLY",
     "Accumulator",
     "All",
@@ -519,6 +520,9 @@ def kept_in(dtype: np.dtype[Any] | str) -> np.dtype[Any]:
     found = np.dtype(dtype)
     return np.dtype(np.float32) if found == np.float16 else computed_in(found)
 
+
+ASSOCIATIVE = frozenset({"add", "mul", "min", "max", "and", "or"})
+"""The operations that have an identity, and whose order does not matter but for rounding."""
 
 _IDENTITIES: dict[str, Any] = {"add": 0, "mul": 1, "or": False, "and": True}
 
