@@ -25,7 +25,6 @@ from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value, copy_node
 from jitcore.ir.may_raise import may_raise
 from jitcore.ir.nesting import enclosing
 from jitcore.ir.ops import TABLE, is_elementwise
-from jitcore.ir.specialize.compared_tuples import makers_of_compared
 from jitcore.ir.types import ANY, NONE, SLICE, ListType, TensorType, TupleType
 
 __all__ = [
@@ -237,7 +236,6 @@ def partition(
     ``given_up``.  Regions lighter than ``least_weight`` are left to the host program.  What is a
     region itself, and is not native as a whole, does not become one region once more.
     """
-    given_up = makers_of_compared(graph).union(given_up)
     options = _Options(defer, least_weight, parted, given_up)
     deferrable = options.deferrable(graph.block)
     apart: Collection[Node] = ()

@@ -9,12 +9,10 @@ A value has one type wherever it is used, so an array that changes its own has n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
 
-__all__ = ["METADATA", "aliases_of", "changing_arrays"]
+__all__ = ["METADATA", "changing_arrays"]
 
 METADATA = frozenset({"shape", "strides", "dtype"})
 """The attributes of arrays that say what lies in their memory."""
@@ -23,11 +21,6 @@ METADATA = frozenset({"shape", "strides", "dtype"})
 def changing_arrays(graph: Graph) -> set[Value]:
     """The values that may be an array whose metadata some node sets."""
     owners = [node.inputs[0] for node in graph.find_all_nodes("prim::SetAttr") if _changes(node)]
-    return aliases_of(graph, owners)
-
-
-def aliases_of(graph: Graph, owners: Sequence[Value]) -> set[Value]:
-    """The values that may be, or have in them, one of some values of a graph."""
     if not owners:
         return set()
     alias = AliasAnalysis(graph)

@@ -39,7 +39,6 @@ from jitcore.ir.graph import Graph, Value
 from jitcore.ir.held_lists import holds_held
 from jitcore.ir.specialize import lists, objects
 from jitcore.ir.specialize.branches import Environment
-from jitcore.ir.specialize.compared_tuples import TuplesAreCompared, compared_tuples
 from jitcore.ir.specialize.library_calls import with_definitions
 from jitcore.ir.specialize.metadata import changing_arrays
 from jitcore.ir.specialize.python_parts import is_surely_native, leaves_to_python, python_s_part
@@ -112,7 +111,7 @@ def specialize(
     Graph
     """
     attempt = partial(
-        _with_tuples,
+        _specialized_with_values,
         types=types,
         constants=constants,
         compile_function=compile_function,
@@ -132,14 +131,6 @@ def specialize(
             typed.must_be_native = True
             return typed
     return _with_shapes(graph, attempt)
-
-
-def _with_tuples(graph: Graph, **options: Any) -> Graph:
-    """The typed graph, where tuples are their elements if nobody asks which tuple one is."""
-    try:
-        return _specialized_with_values(graph, **options)
-    except TuplesAreCompared:
-        return _specialized_with_values(graph, **options, compares_tuples=True)
 
 
 def _may_be_native(typed: Graph) -> bool:
@@ -171,7 +162,6 @@ def _specialized_with_values(
     layer_functions: LayerFunctions,
     *,
     is_native: bool,
-    compares_tuples: bool = False,
     notes_attributes: bool,
     refusals: list[str] | None,
 ) -> Graph:
@@ -221,7 +211,6 @@ def _specialized_with_values(
                     wanted,
                     layer_functions,
                     is_native=is_native,
-                    compares_tuples=compares_tuples,
                     methods=methods if original is with_objects else None,
                     shared=shared,
                 ),
@@ -232,14 +221,7 @@ def _specialized_with_values(
                 refusals.append(str(reason))
     known = _known_types(graph, types, has_objects=False)
     plain = partial(
-        _specialized,
-        graph,
-        known,
-        constants,
-        compile_function,
-        wanted,
-        layer_functions,
-        compares_tuples=compares_tuples,
+        _specialized, graph, known, constants, compile_function, wanted, layer_functions
     )
     if is_native:
         with suppress(ListsAreNotValues):
@@ -326,7 +308,6 @@ def _specialized(
     layer_functions: LayerFunctions,
     *,
     is_native: bool = False,
-    compares_tuples: bool = False,
     methods: Methods | None = None,
     shared: SharedLists | None = None,
 ) -> Graph:
@@ -338,7 +319,6 @@ def _specialized(
     worker.layer_functions = layer_functions
     worker.input_symbols = frozenset(symbol for type_ in types for symbol in symbols_in(type_))
     worker.changing = changing_arrays(graph)
-    worker.compared = compared_tuples(graph) if compares_tuples else None
     worker.methods = methods
     worker.is_native = is_native
     worker.caught = graph.caught
@@ -397,11 +377,8 @@ def _opened(
     found: Environment = {}
     for number, (param, new) in enumerate(inputs.items()):
         is_known = number in known
-        if is_known:
-            found[param] = worker.constant(known[number])
-            continue
-        value = worker.without_type(new, param)
-        found[param] = worker.opened(value) if value is new else value
+        value = worker.constant(known[number]) if is_known else worker.opened(new)
+        found[param] = value if is_known else worker.without_type(value, param)
     return found
 
 

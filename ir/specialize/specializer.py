@@ -22,7 +22,6 @@ from jitcore.ir.specialize.by_value import (
     without_row,
 )
 from jitcore.ir.specialize.chosen_elements import chosen_element
-from jitcore.ir.specialize.compared_tuples import IDENTITIES, require_no_tuples
 from jitcore.ir.specialize.loops import visit_loop
 from jitcore.ir.specialize.set_shapes import set_shape
 from jitcore.ir.specialize.skeletons import (
@@ -40,7 +39,6 @@ from jitcore.ir.types import (
     TensorType,
     TupleType,
     UnionType,
-    is_ndarray,
     is_number,
     is_scalar_tensor,
 )
@@ -145,18 +143,12 @@ class Specializer(BranchBuilder):
             environment[node.output] = self.without_type(result, node.output)
 
     def without_type(self, value: Value, original: Value) -> Value:
-        """An array whose metadata the program sets, as a value that may have any type.
-
-        So is a tuple, where the program asks which one it is.
-        """
-        if original in self.changing and is_ndarray(value.type):
-            reason = "the program sets its shape, strides or dtype in place"
-        elif isinstance(value.type, TupleType) and original in (self.compared or ()):
-            reason = "the program asks whether it is the same tuple as another"
-        else:
+        """An array whose metadata the program sets, as a value that may have any type."""
+        type_ = value.type
+        if original not in self.changing or not isinstance(type_, TensorType) or type_.scalar:
             return value
         made = self.block.append("prim::same", [value], outputs=(ANY,), source=self.source)
-        made.host_reason = reason
+        made.host_reason = "the program sets its shape, strides or dtype in place"
         return made.output
 
     def without_elements(self, value: Value, original: Value) -> Value:
@@ -202,15 +194,9 @@ class Specializer(BranchBuilder):
                 return chosen_element(self, elements, inputs[1], "tuple index out of range")
             return self.apply(node, inputs)
         except Untypable as reason:
-            return self.keep(node, inputs, reason)
-
-    def keep(self, node: Node, inputs: list[Value], reason: Untypable) -> Value:
-        """Keep a node generic that has no typed form."""
-        if isinstance(reason, NeedsConstant):
-            self.wanted.append(unpacked(reason.value))
-        if node.kind in IDENTITIES and self.compared is None:
-            require_no_tuples(inputs)
-        return self.generic(node, inputs, str(reason))
+            if isinstance(reason, NeedsConstant):
+                self.wanted.append(unpacked(reason.value))
+            return self.generic(node, inputs, str(reason))
 
     def visit_constant(self, node: Node) -> Value:
         value = node.attributes["value"]

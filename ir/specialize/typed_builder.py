@@ -132,7 +132,6 @@ class TypedBuilder:
         self.object_lists: list[Value] = []
         self.written_columns: set[tuple[int, str]] = set()
         self.changing: set[Value] = set()
-        self.compared: set[Value] | None = None
         self.compile_function = compile_function
 
     @property
