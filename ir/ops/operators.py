@@ -423,9 +423,6 @@ def _may_be_one(x: Type, y: Type) -> bool:
     """Whether one object may have both types: extents may be equal that have different symbols."""
     if isinstance(x, TensorType) and isinstance(y, TensorType):
         return (x.dtype, x.rank, x.scalar) == (y.dtype, y.rank, y.scalar)
-    if isinstance(x, TupleType) and isinstance(y, TupleType):
-        is_alike = (x.named, len(x.elements)) == (y.named, len(y.elements))
-        return is_alike and all(map(_may_be_one, x.elements, y.elements))
     return x == y
 
 
