@@ -4,7 +4,8 @@ A file holds one module and is named by a hash of all that its code depends on, 
 out of date: text that would be compiled in another way has another name.  A file begins with a
 checksum of the rest.  Files are written under another name and then renamed, so that no reader
 sees half of one; what is damaged all the same is compiled anew and replaced.  Beside the modules
-lie plans (``jitcore.stored_plans``), which say what a module is the code of, in the same form.
+lie plans (``jitcore.execution.stored_plans``), which say what a module is the code of, in the same
+form.
 
 Machine code is only loaded from files of a folder that nobody but this user can write to.
 """

@@ -6,7 +6,8 @@
 how wide and how high one cell is.  Without a file it is the model that matplotlib ships.
 
 All the work is done by one NumPy function with ``@script`` on it, ``terrain`` in
-``jitcore/demo.py``.  The first call compiles it for the dtype and the shape of the elevations.
+``jitcore/demo/__init__.py``.  The first call compiles it for the dtype and the shape of the
+elevations.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from jitcore.demo import ElevationModel, sample_model, terrain
-from jitcore.demo_picture import draw
+from jitcore.demo.picture import draw
 
 
 def read_model(path: Path, cell: tuple[float, float]) -> ElevationModel:

@@ -21,7 +21,7 @@ from jitcore.errors import (
     TracingCheckError,
     UnsupportedError,
 )
-from jitcore.explain import Explanation, explain
+from jitcore.execution.strategy import fusion_strategy, set_fusion_strategy
 from jitcore.ir.parser import parse_graph
 from jitcore.markers import (
     Attribute,
@@ -35,8 +35,8 @@ from jitcore.markers import (
     script_if_tracing,
     unused,
 )
+from jitcore.reports.explain import Explanation, explain
 from jitcore.script import ScriptFunction, last_executed_optimized_graph, script, warmup
-from jitcore.strategy import fusion_strategy, set_fusion_strategy
 from jitcore.strict import strict_fusion
 
 __version__ = "0.1.0"
@@ -49,8 +49,10 @@ if _TYPE_CHECKING:
     from jitcore import nn as nn
     from jitcore.codegen.onednn.switch import enable_onednn_fusion as enable_onednn_fusion
     from jitcore.codegen.onednn.switch import onednn_fusion_enabled as onednn_fusion_enabled
-    from jitcore.freezing import dump_alias_db as dump_alias_db
-    from jitcore.freezing import freeze as freeze
+    from jitcore.freezing.freeze import dump_alias_db as dump_alias_db
+    from jitcore.freezing.freeze import freeze as freeze
+    from jitcore.freezing.inference import optimize_for_inference as optimize_for_inference
+    from jitcore.freezing.optimizing import run_frozen_optimizations as run_frozen_optimizations
     from jitcore.futures import Future as Future
     from jitcore.futures import fork as fork
     from jitcore.futures import get_num_interop_threads as get_num_interop_threads
@@ -58,9 +60,7 @@ if _TYPE_CHECKING:
     from jitcore.futures import wait as wait
     from jitcore.gradients import grad as grad
     from jitcore.gradients import value_and_grad as value_and_grad
-    from jitcore.inference import optimize_for_inference as optimize_for_inference
     from jitcore.module import ScriptModule as ScriptModule
-    from jitcore.optimizing import run_frozen_optimizations as run_frozen_optimizations
     from jitcore.serialization import load as load
     from jitcore.serialization import save as save
     from jitcore.tracing.trace import trace as trace
@@ -69,16 +69,16 @@ else:
     _LATE = {
         "Future": "jitcore.futures",
         "ScriptModule": "jitcore.module",
-        "dump_alias_db": "jitcore.freezing",
+        "dump_alias_db": "jitcore.freezing.freeze",
         "enable_onednn_fusion": "jitcore.codegen.onednn.switch",
         "fork": "jitcore.futures",
-        "freeze": "jitcore.freezing",
+        "freeze": "jitcore.freezing.freeze",
         "get_num_interop_threads": "jitcore.futures",
         "grad": "jitcore.gradients",
         "load": "jitcore.serialization",
         "onednn_fusion_enabled": "jitcore.codegen.onednn.switch",
-        "optimize_for_inference": "jitcore.inference",
-        "run_frozen_optimizations": "jitcore.optimizing",
+        "optimize_for_inference": "jitcore.freezing.inference",
+        "run_frozen_optimizations": "jitcore.freezing.optimizing",
         "save": "jitcore.serialization",
         "set_num_interop_threads": "jitcore.futures",
         "trace": "jitcore.tracing.trace",

@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from jitcore.errors import Error
-from jitcore.executor import Executor
-from jitcore.function_states import FunctionState
+from jitcore.execution.executor import Executor
+from jitcore.execution.function_states import FunctionState
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph
 

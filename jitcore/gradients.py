@@ -15,7 +15,7 @@ import numpy as np
 from jitcore import config
 from jitcore.argument_trees import LEAF, Tree, holds_containers, tree_of
 from jitcore.errors import CompilationError
-from jitcore.explain import Explanation
+from jitcore.execution.plans import HostPlan, NativePlan
 from jitcore.frontend.constants import final_graph
 from jitcore.function_graphs import compile_argument, graph_of
 from jitcore.graph_function import GraphFunction
@@ -33,7 +33,7 @@ from jitcore.ir.passes.unchanged_variables import use_unchanged_variables
 from jitcore.ir.specialize.specialize import CompileFunction, specialize
 from jitcore.ir.specialize.typed_builder import TypedBuilder, unpacked
 from jitcore.ir.types import ANY, OBJECT, Type, type_of_constant
-from jitcore.plans import HostPlan, NativePlan
+from jitcore.reports.explain import Explanation
 from jitcore.script import ScriptFunction
 
 __all__ = ["Derivative", "GradientFunction", "grad", "value_and_grad"]

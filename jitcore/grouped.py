@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jitcore.executor import Executor
+from jitcore.execution.executor import Executor
+from jitcore.execution.plans import HostPlan, NativePlan
 from jitcore.ir.graph import Graph
-from jitcore.plans import HostPlan, NativePlan
 
 __all__ = ["grouped_graph"]
 

@@ -41,6 +41,7 @@ from jitcore.codegen.onednn.switch import onednn_fusion_enabled
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_parts
 from jitcore.codegen.runtime.streams import largest_cache
 from jitcore.codegen.targets import CPU, Target
+from jitcore.execution.plans import HostPlan, Kernel, NativePlan
 from jitcore.fusers.dissolve import dissolve
 from jitcore.fusers.groups import Decision, fuse_groups
 from jitcore.fusers.native_nodes import is_native_graph, refuse_bfloat16
@@ -53,7 +54,6 @@ from jitcore.ir.passes.dce import dead_code_elimination
 from jitcore.ir.passes.equal_extents import join_equal_extents
 from jitcore.ir.passes.whole_views import use_whole_arrays
 from jitcore.ir.specialize.specialize import list_results
-from jitcore.plans import HostPlan, Kernel, NativePlan
 from jitcore.strict import check_strict_fusion
 
 __all__ = [

@@ -13,35 +13,30 @@ from types import FunctionType, MethodType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from jitcore import config
-from jitcore.argument_binding import parameter_binder
 from jitcore.codegen.runtime.functions import forget_native_call, last_native_call
-from jitcore.collector import waiting_collector
 from jitcore.errors import CompilationError
-from jitcore.executor import Executor, Specialization, capture_guard, guards_of
-from jitcore.explain import Explanation, compiled_form, explain_call
+from jitcore.execution.argument_binding import parameter_binder
+from jitcore.execution.collector import waiting_collector
+from jitcore.execution.executor import Executor, Specialization, capture_guard, guards_of
+from jitcore.execution.function_states import FunctionState, states_of
+from jitcore.execution.methods_apart import MethodForms
+from jitcore.execution.plans import Kernel, NativePlan
+from jitcore.execution.tracebacks import for_user, speaks_for_python
 from jitcore.forms import Form, calls, run_watched
 from jitcore.frontend.constants import is_layer, saved_program
 from jitcore.frontend.reached import is_in_class
 from jitcore.function_graphs import compile_argument, graph_of
-from jitcore.function_states import FunctionState, states_of
 from jitcore.grouped import grouped_graph
 from jitcore.ir.graph import Graph
 from jitcore.markers import ScriptIfTracing
-from jitcore.methods_apart import MethodForms
-from jitcore.plans import Kernel, NativePlan
-from jitcore.schemas import schema_text
+from jitcore.reports.explain import Explanation, compiled_form, explain_call
+from jitcore.reports.schemas import schema_text
 from jitcore.scriptable import check_class, instead_of, is_shared
-from jitcore.tracebacks import for_user, speaks_for_python
 
 if TYPE_CHECKING:
     from jitcore.nn.module import Module
 
-__all__ = [
-    "ScriptFunction",
-    "last_executed_optimized_graph",
-    "script",
-    "warmup",
-]
+__all__ = ["ScriptFunction", "last_executed_optimized_graph", "script", "warmup"]
 
 AnyClass = TypeVar("AnyClass", bound=type)
 AnyContainer = TypeVar("AnyContainer", bound=list[Any] | dict[Any, Any])
@@ -153,7 +148,8 @@ class ScriptFunction:
         call: Any = self._executor.entry if is_direct else ScriptFunction.__call__
         if self._form.is_recursive:
             # Looking at the arguments again at each level would cost more than compiled code saves.
-            call = import_module("jitcore.recursion").own_call(self.__wrapped_function__, self)
+            recursion = import_module("jitcore.execution.recursion")
+            call = recursion.own_call(self.__wrapped_function__, self)
         setattr(type(self), "__call__", call)  # noqa: B010  # mypy takes it for a method
 
     def _build(self) -> Graph:

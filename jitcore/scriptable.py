@@ -12,8 +12,8 @@ import numpy as np
 from jitcore.errors import CompilationError
 from jitcore.frontend import is_library
 from jitcore.frontend.constants import function_mark, marker
+from jitcore.frontend.source import has_source
 from jitcore.function_graphs import graph_of
-from jitcore.source import has_source
 
 __all__ = ["check_class", "instead_of", "is_object", "is_shared"]
 

@@ -23,9 +23,9 @@ from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.entries.entry import bind
 from jitcore.codegen.lower import NotNative
 from jitcore.cuda.compile import DeviceCode, compile_device
+from jitcore.execution.signatures import describe_all, type_and_param
 from jitcore.ir.specialize.specialize import specialize
 from jitcore.pipeline import NativePlan, optimize
-from jitcore.signatures import describe_all, type_and_param
 
 __all__ = [
     "DeviceRun",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jitcore import ScriptFunction
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 __all__ = ["is_native", "outcome", "state_of"]
 

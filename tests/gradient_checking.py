@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import jitcore
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 __all__ = ["check_gradient", "differences", "is_native"]
 

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from jitcore.execution.signatures import describe, type_and_param
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import function_mark
 from jitcore.ir import interpreter
@@ -18,7 +19,6 @@ from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.structured import VoidType
 from jitcore.ir.types import DictType, ListType, PrimType, TensorType, TupleType, Type, UnionType
 from jitcore.ir.verifier import verify
-from jitcore.signatures import describe, type_and_param
 
 __all__ = ["assert_has_type", "compiled_graph", "interpreted", "specialized"]
 

@@ -10,6 +10,7 @@ or a block of statements; its free names say what is passed:
 ``s``, ``t``           NumPy scalars of the dtype
 ``mask``, ``places``   a boolean matrix; a vector of row numbers, negative ones among them
 ``i``, ``j``           ints; ``a``, ``b`` floats; ``flag`` a bool; ``c`` a complex number
+``r``                  an array of records
 ====================== =========================================================================
 
 Rows with ``numbers`` pass those instead, in the order in which the names appear.
@@ -18,6 +19,8 @@ Rows with ``numbers`` pass those instead, in the order in which the names appear
 from __future__ import annotations
 
 import ast
+import builtins
+import symtable
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -146,7 +149,11 @@ def _function(text: str) -> tuple[str, tuple[str, ...]]:
             if isinstance(first[node.id].ctx, ast.Load) or id(first[node.id]) in augmented
         )
     )
-    return f"def f({', '.join(names)}):\n{body}\n", names
+    source = f"def f({', '.join(names)}):\n{body}\n"
+    (table,) = symtable.symtable(source, "<sample>", "exec").get_children()
+    free = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
+    assert free <= _KNOWN, f"{text}: nothing is passed for {free - _KNOWN}"
+    return source, names
 
 
 def _is_expression(text: str) -> bool:
@@ -206,7 +213,9 @@ _MAKERS: dict[str, Any] = {
     "b": _constant(-1.5),
     "flag": _constant(True),
     "c": _constant(1.5 - 2j),
+    "r": _constant(np.array([(3, 1), (2.5, -7)], [("a", "f8"), ("n", "i4")])),
 }
+_KNOWN = {"np", "F", "special", "math", "cmath", *vars(builtins)}
 
 
 def row(kind: str, *texts: str, **more: Any) -> OpInfo:

@@ -15,6 +15,7 @@ _SIZES = ((3,), (0,), (1,), (-1,))
 def creation_rows() -> Iterator[OpInfo]:
     yield from _filled_rows()
     yield from _ranges_rows()
+    yield from _places_rows()
     yield from _matrices_rows()
 
 
@@ -141,6 +142,9 @@ def _ranges_rows() -> Iterator[OpInfo]:
             (2.0, 2.0),
         ),
     )
+
+
+def _places_rows() -> Iterator[OpInfo]:
     yield row(
         "np::indices",
         "np.indices((i,))",

@@ -8,8 +8,8 @@ import inspect
 import pytest
 
 from jitcore import script
-from jitcore.argument_binding import parameter_binder
-from jitcore.executor import Executor
+from jitcore.execution.argument_binding import parameter_binder
+from jitcore.execution.executor import Executor
 
 
 def plain(x, y=2, z=3):

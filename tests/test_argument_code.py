@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jitcore import nn, script
-from jitcore.host_entries import CALLS_BEFORE_ENTRY
+from jitcore.execution.host_entries import CALLS_BEFORE_ENTRY
 
 X = np.arange(5.0)
 SCALE = 1.0
@@ -172,7 +172,9 @@ def test_operators_of_parts_of_arguments(function, make, monkeypatch):
 )
 def test_what_is_not_run_is_not_looked_at(function, make, monkeypatch):
     looks: list[object] = []
-    monkeypatch.setattr(import_module("jitcore.argument_code"), "assigned_by", looks.append)
+    monkeypatch.setattr(
+        import_module("jitcore.execution.argument_code"), "assigned_by", looks.append
+    )
     scripted, held = script(function), make()
     for x in (X, 2.0, np.arange(5), np.arange(6.0).reshape(2, 3)):
         args = (x, held) if isinstance(function, nn.Module) else (held, x)

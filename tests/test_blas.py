@@ -16,7 +16,7 @@ from jitcore import fusion_strategy, script
 from jitcore.codegen.engine import has_feature
 from jitcore.codegen.lowering.blas_calls import has_wide_kernels
 from jitcore.codegen.runtime.blas import ensure_blas
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 Array = np.ndarray[Any, Any]
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]

@@ -14,7 +14,7 @@ import pytest
 
 from checking import Tolerance, assert_same, outcome_of
 from jitcore import script
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 
 def quotients(a, b):

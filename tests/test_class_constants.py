@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jitcore import script
-from jitcore.executor import Executor
+from jitcore.execution.executor import Executor
 
 
 class Side(enum.Enum):

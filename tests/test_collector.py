@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from jitcore import compilation, script
-from jitcore.collector import _State, waiting_collector
+from jitcore import script
+from jitcore.execution import compilation
+from jitcore.execution.collector import _State, waiting_collector
 from jitcore.ir.graph import Graph
 from jitcore.pipeline import optimize
 

@@ -15,7 +15,7 @@ from fake_cuda import FakeDriver
 
 import jitcore
 from jitcore import cuda, nn
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 
 @pytest.fixture

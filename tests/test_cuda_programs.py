@@ -310,6 +310,9 @@ def assert_same(found: Any, expected: Any) -> None:
     if isinstance(expected, (np.ndarray, np.generic)):
         expected = np.asarray(expected)
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        if expected.dtype.names:
+            np.testing.assert_array_equal(found, expected)
+            return
         tolerance = 2e-5 if expected.dtype.char in "fF" else 1e-11
         finite = expected[np.isfinite(expected)]
         scale = np.abs(finite).max(initial=1)

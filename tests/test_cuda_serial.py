@@ -15,7 +15,7 @@ from fake_cuda import FakeDriver
 import jitcore
 from jitcore import script
 from jitcore.codegen.cuda import serial
-from jitcore.plans import HostPlan, NativePlan
+from jitcore.execution.plans import HostPlan, NativePlan
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from checking import check
+from jitcore.execution.strategy import fusion_strategy
 from jitcore.ir.ops import TABLE
 from jitcore.script import script
-from jitcore.strategy import fusion_strategy
 
 Array = np.ndarray[Any, Any]
 

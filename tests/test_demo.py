@@ -16,7 +16,7 @@ from source_files import ROOT
 from jitcore import Error
 from jitcore.__main__ import main
 from jitcore.demo import NAMES, ElevationModel, cell_size, terrain
-from jitcore.demo_picture import matplotlib_module, shaded_relief
+from jitcore.demo.picture import matplotlib_module, shaded_relief
 from jitcore.pipeline import NativePlan
 
 needs_matplotlib = pytest.mark.skipif(

@@ -16,7 +16,7 @@ from saving import reloaded, run_in
 from jitcore import script
 from jitcore.codegen.lowering import draws, results
 from jitcore.codegen.runtime import generators
-from jitcore.plans import HostPlan, NativePlan
+from jitcore.execution.plans import HostPlan, NativePlan
 
 RNG = np.random.default_rng(1)
 

@@ -11,10 +11,10 @@ import pytest
 
 import jitcore
 from jitcore import script
-from jitcore.differences import assumption, differences
+from jitcore.execution.signatures import describe_all
 from jitcore.ir.ops import TABLE
-from jitcore.report import WIDTH, table, unfused_bytes, wrapped
-from jitcore.signatures import describe_all
+from jitcore.reports.differences import assumption, differences
+from jitcore.reports.nodes import WIDTH, table, unfused_bytes, wrapped
 
 HERE = Path(__file__).name
 scale: Any = 2.5

@@ -13,7 +13,7 @@ import pytest
 from checking import check
 from jitcore import script
 from jitcore.codegen.runtime.lapack import ensure_lapack
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 needs_lapack = pytest.mark.skipif(
     not ensure_lapack("float64"), reason="NumPy was built with a LAPACK of its own"

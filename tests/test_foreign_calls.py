@@ -13,8 +13,8 @@ import pytest
 from frontend_checking import define
 
 from jitcore import fusion_strategy, script
+from jitcore.execution.plans import HostPlan, NativePlan
 from jitcore.ir.types import ANY, NONE, TensorType, TupleType, is_number
-from jitcore.plans import HostPlan, NativePlan
 
 # Of a matrix x, a symmetric one s, two vectors v and w, and places k.
 CALLS = [

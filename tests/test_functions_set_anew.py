@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jitcore import nn, script
-from jitcore.host_entries import CALLS_BEFORE_ENTRY
+from jitcore.execution.host_entries import CALLS_BEFORE_ENTRY
 
 X = np.arange(4.0)
 CALLS = (1, 2, CALLS_BEFORE_ENTRY + 8)

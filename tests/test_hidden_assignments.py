@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from jitcore import Error, load, nn, script
+from jitcore.execution.host_entries import CALLS_BEFORE_ENTRY
 from jitcore.frontend.assignments import KnownCode, assigned_by
-from jitcore.host_entries import CALLS_BEFORE_ENTRY
 
 X = np.arange(4.0)
 SCALE = 1.0

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from checking import check
+from jitcore.execution.strategy import fusion_strategy
 from jitcore.script import script
-from jitcore.strategy import fusion_strategy
 
 
 def counted(x, bins):

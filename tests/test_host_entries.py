@@ -12,9 +12,9 @@ import pytest
 
 from jitcore import script
 from jitcore.codegen.entries.host_entry import _CALLS_BETWEEN_LOOKS
-from jitcore.executor import Executor
-from jitcore.host_entries import CALLS_BEFORE_ENTRY, MAX_KINDS
-from jitcore.plans import NativePlan
+from jitcore.execution.executor import Executor
+from jitcore.execution.host_entries import CALLS_BEFORE_ENTRY, MAX_KINDS
+from jitcore.execution.plans import NativePlan
 
 KNOWN = ["a"]
 FACTOR = 2

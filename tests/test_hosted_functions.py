@@ -8,8 +8,8 @@ import pytest
 
 from jitcore import script
 from jitcore.codegen.lowering.families import rule_of
+from jitcore.execution.plans import HostPlan, NativePlan
 from jitcore.ir.ops import TABLE
-from jitcore.plans import HostPlan, NativePlan
 
 
 def weights(matrix, targets):

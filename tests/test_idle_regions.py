@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from jitcore import compilation, script
-from jitcore.executor import MAX_FRUITLESS, Executor
+from jitcore import script
+from jitcore.execution import compilation
+from jitcore.execution.executor import MAX_FRUITLESS, Executor
 from jitcore.pipeline import HostPlan
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import jitcore
-from jitcore import Error, fork, ignore, is_scripting, script, trials, unused, wait
+from jitcore import Error, fork, ignore, is_scripting, script, unused, wait
+from jitcore.execution import trials
 
 
 @ignore

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jitcore import script
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 
 def taken(a, i, values):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jitcore import script
-from jitcore.plans import HostPlan, NativePlan
+from jitcore.execution.plans import HostPlan, NativePlan
 
 
 def observed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitcore import ScriptFunction, ignore, is_scripting, methods_apart, script
+from jitcore import ScriptFunction, ignore, is_scripting, script
+from jitcore.execution import methods_apart
 
 
 class Heat:

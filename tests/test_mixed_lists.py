@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jitcore import script
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 X = np.sin(np.arange(40) * 0.7) * 3.0
 K = np.arange(40) * 7 % 11

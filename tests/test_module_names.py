@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from saving import reloaded
 
 from jitcore import freeze, nn, script, trace
-from jitcore.freezing import dump_alias_db
+from jitcore.freezing.freeze import dump_alias_db
 
 X = np.arange(6.0).reshape(2, 3)
 

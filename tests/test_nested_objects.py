@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from jitcore import script
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 
 class Vector:

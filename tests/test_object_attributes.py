@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitcore import compilation, script
+from jitcore import script
 from jitcore.codegen.runtime.functions import last_native_call
+from jitcore.execution import compilation
 from jitcore.ir.used_attributes import UsedAttributes
 from jitcore.pipeline import NativePlan
 

@@ -14,7 +14,7 @@ import pytest
 from test_object_arguments import Body, Field, Pair, Rocket, Slotted, Vector, check, outcome
 
 from jitcore import script
-from jitcore.host_entries import CALLS_BEFORE_ENTRY
+from jitcore.execution.host_entries import CALLS_BEFORE_ENTRY
 from jitcore.pipeline import NativePlan
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jitcore import script
-from jitcore.plans import HostPlan, NativePlan
+from jitcore.execution.plans import HostPlan, NativePlan
 
 
 @dataclass(frozen=True)

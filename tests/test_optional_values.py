@@ -10,7 +10,7 @@ import pytest
 
 from checking import check
 from jitcore import script
-from jitcore.plans import NativePlan
+from jitcore.execution.plans import NativePlan
 
 
 class Peak(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jitcore import script
-from jitcore.plans import HostPlan, NativePlan
+from jitcore.execution.plans import HostPlan, NativePlan
 
 C = np.arange(12.0).reshape(3, 4)
 CUBE = np.arange(24.0).reshape(2, 3, 4)

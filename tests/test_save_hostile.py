@@ -22,7 +22,8 @@ from saved_subjects import SUBJECTS
 from saving import MANIFEST, entries_of, rebuilt, saved
 
 import jitcore
-from jitcore import SerializationError, optimizing, script
+from jitcore import SerializationError, script
+from jitcore.freezing import optimizing
 
 ARCHIVES = {name: saved(subject) for name, subject in SUBJECTS.items()}
 INJECTION = "f():\n    pass\nimport builtins\nbuiltins.jitcore_was_here = True\ndef g"

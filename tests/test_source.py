@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jitcore
-from jitcore.source import nested_code
+from jitcore.frontend.source import nested_code
 
 _Scope = ast.Lambda | ast.GeneratorExp
 

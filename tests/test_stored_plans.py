@@ -21,11 +21,12 @@ import pytest
 from source_files import ROOT
 
 from checking import function_from_source, outcome_of
-from jitcore import script, set_numerics, stored_plans
+from jitcore import script, set_numerics
 from jitcore.codegen.cache import current
-from jitcore.executor import StoredSpecialization
+from jitcore.execution import stored_plans
+from jitcore.execution.executor import StoredSpecialization
+from jitcore.execution.plans import NativePlan
 from jitcore.ir.fingerprint import NoFingerprint, exact_text
-from jitcore.plans import NativePlan
 
 HELPER = "def helper(x):\n    return x * 2.0\n"
 PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
@@ -317,7 +318,7 @@ import numpy as np
 from jitcore import script
 import subject
 print(script(subject.f)(np.arange(4.0)).tolist())
-compiler = ("jitcore.compilation", "jitcore.codegen.lower", "jitcore.codegen.onednn")
+compiler = ("jitcore.execution.compilation", "jitcore.codegen.lower", "jitcore.codegen.onednn")
 print(any(name.startswith(compiler) for name in sys.modules))
 """
 
@@ -325,7 +326,7 @@ print(any(name.startswith(compiler) for name in sys.modules))
 MAKERS = """
 import importlib
 import pkgutil
-from jitcore import stored_plans
+from jitcore.execution import stored_plans
 from jitcore.codegen import engine
 for name in stored_plans._MAKERS:
     importlib.import_module(name)

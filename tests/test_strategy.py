@@ -6,8 +6,8 @@
 import numpy as np
 import pytest
 
-import jitcore
 from jitcore import fusion_strategy, script, set_fusion_strategy
+from jitcore.execution import strategy
 
 
 def plain(x, y):
@@ -126,12 +126,12 @@ def test_wrong_strategies(strategy, message):
 
 
 def test_the_context_manager_restores_and_nests():
-    outer = jitcore.strategy.current()
+    outer = strategy.current()
     with fusion_strategy([("STATIC", 1)]):
         with fusion_strategy([("DYNAMIC", 3)]):
-            assert jitcore.strategy.current() == [("DYNAMIC", 3)]
-        assert jitcore.strategy.current() == [("STATIC", 1)]
-    assert jitcore.strategy.current() == outer
+            assert strategy.current() == [("DYNAMIC", 3)]
+        assert strategy.current() == [("STATIC", 1)]
+    assert strategy.current() == outer
 
 
 def stacked(s, n):

@@ -7,9 +7,10 @@ import sys
 import numpy as np
 import pytest
 
-from jitcore import ignore, is_scripting, script, trials
-from jitcore.host_entries import CALLS_BEFORE_ENTRY
-from jitcore.trials import ALLOWANCE, TIMED_CALLS
+from jitcore import ignore, is_scripting, script
+from jitcore.execution import trials
+from jitcore.execution.host_entries import CALLS_BEFORE_ENTRY
+from jitcore.execution.trials import ALLOWANCE, TIMED_CALLS
 
 SETTLED = CALLS_BEFORE_ENTRY + TIMED_CALLS
 

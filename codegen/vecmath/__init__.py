@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from jitcore.codegen import loops, scalar
+from jitcore.codegen.scalar.constant_divisors import DIVISIONS
 from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Branch", "branch", "function", "names", "on_device"]
@@ -132,7 +133,6 @@ class Branch:
     one_by_one: bool = False
 
 
-_DIVISIONS: Final = ("floor_divide", "fmod", "remainder")
 _ANGLES: Final = ("cos", "sin", "tan")
 
 _SIGNED: Final = {
@@ -273,12 +273,12 @@ def branch(name: str, dtype: str) -> Branch | None:
     line, as processors have an instruction for that.
     """
     if dtype in _LONG:
-        if name not in _DIVISIONS:
+        if name not in DIVISIONS:
             return None
         return Branch(_read("long_division.MODERATE"), f"{name}_moderate", f"{name}_anywhere")
     if dtype not in ("float32", "float64"):
         return None
-    if name in (*_DIVISIONS, "remainder_by_constant"):
+    if name in {*DIVISIONS, "remainder_by_constant"}:
         bound = _read("float_division.MODERATE")[dtype]
         return Branch(bound, f"{name}_moderate", f"{name}_anywhere", of_quotient=True)
     angle = name.removesuffix("_single") if dtype == "float32" else name

@@ -26,8 +26,8 @@ from jitcore.codegen.entries.signature import (
 from jitcore.cuda.array import Array
 from jitcore.cuda.compile import DeviceCode
 from jitcore.cuda.pool import Block, pool_of
-from jitcore.executor import Specialization, capture_guard, guards_of
-from jitcore.plans import NativePlan
+from jitcore.execution.executor import Specialization, capture_guard, guards_of
+from jitcore.execution.plans import NativePlan
 
 if TYPE_CHECKING:
     from jitcore.cuda.executor import DeviceExecutor

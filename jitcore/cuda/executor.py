@@ -26,7 +26,6 @@ from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host import build_host
 from jitcore.codegen.host.places import at_place
 from jitcore.codegen.lower import NotNative
-from jitcore.compilation import region
 from jitcore.cuda.array import Array, from_numpy
 from jitcore.cuda.borders import Borders
 from jitcore.cuda.compile import compile_device
@@ -42,7 +41,10 @@ from jitcore.cuda.streams import Stream, current_stream
 from jitcore.cuda.transfers import Arrays, order_streams
 from jitcore.cuda.tuning import is_on, tuned
 from jitcore.devices import is_device_array
-from jitcore.executor import Executor, Specialization
+from jitcore.execution.compilation import region
+from jitcore.execution.executor import Executor, Specialization
+from jitcore.execution.plans import HostPlan, NativePlan
+from jitcore.execution.tracebacks import for_user
 from jitcore.fusers.groups import Decision
 from jitcore.fusers.host_parts import form_host_parts
 from jitcore.ir.dataclass import dataclass
@@ -50,9 +52,7 @@ from jitcore.ir.graph import Constants, Graph, Node
 from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY, TensorType
 from jitcore.pipeline import compile_host
-from jitcore.plans import HostPlan, NativePlan
 from jitcore.strict import check_strict_fusion
-from jitcore.tracebacks import for_user
 
 __all__ = ["DeviceExecutor"]
 

@@ -26,11 +26,11 @@ from jitcore.cuda.array import Array
 from jitcore.cuda.compile import DeviceCode
 from jitcore.cuda.copies import Copies, flat
 from jitcore.cuda.libraries import Library, row_of
-from jitcore.executor import Specialization
+from jitcore.execution.executor import Specialization
+from jitcore.execution.plans import NativePlan
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.dataclass import dataclass
-from jitcore.plans import NativePlan
 
 __all__ = ["MISSED", "Asked", "Replays"]
 

@@ -20,8 +20,8 @@ from jitcore.codegen.entries.entry import bind
 from jitcore.cuda.array import Array
 from jitcore.cuda.copies import Copies
 from jitcore.cuda.libraries import row_of
+from jitcore.execution.plans import NativePlan
 from jitcore.ir import log
-from jitcore.plans import NativePlan
 
 __all__ = ["autotune", "is_on", "seconds", "tuned"]
 

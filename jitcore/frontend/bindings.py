@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from jitcore.source import FunctionNode
-from jitcore.syntax import child_nodes, inner_statements, nodes_in, statements_in
+from jitcore.frontend.source import FunctionNode
+from jitcore.frontend.syntax import child_nodes, inner_statements, nodes_in, statements_in
 
 __all__ = [
     "Comprehension",

@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 from jitcore.errors import UnsupportedError
 from jitcore.frontend.constants import constant_type
 from jitcore.frontend.environment import Binding, Environment, Reach, is_hidden
+from jitcore.frontend.source import FunctionSource
 from jitcore.frontend.structure import RESULT
 from jitcore.frontend.unsupported import describe
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, SourceRange, Value
 from jitcore.ir.types import ANY, BOOL, Type
-from jitcore.source import FunctionSource
 
 __all__ = ["Arm", "Builder"]
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from jitcore.frontend.layers import Frozen
 from jitcore.frontend.names import Resolver, Static
+from jitcore.frontend.source import FunctionNode, FunctionSource
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, SourceRange
-from jitcore.source import FunctionNode, FunctionSource
 
 __all__ = [
     "CallSite",

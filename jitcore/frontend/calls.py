@@ -39,12 +39,12 @@ from jitcore.frontend.layers import (
     script_state,
 )
 from jitcore.frontend.names import Static
+from jitcore.frontend.source import FunctionNode, has_source
 from jitcore.frontend.unsupported import BUILTINS, can_be_inlined
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Value
 from jitcore.ir.ops.layers import layer_kind
-from jitcore.source import FunctionNode, has_source
 
 __all__ = ["Calls"]
 

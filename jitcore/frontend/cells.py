@@ -25,12 +25,12 @@ from jitcore.frontend.builder import Builder
 from jitcore.frontend.callees import Compiler, FunctionPlace, LocalScope
 from jitcore.frontend.environment import Reach
 from jitcore.frontend.names import Resolver, Static, variable_key
+from jitcore.frontend.source import FunctionSource
+from jitcore.frontend.syntax import statements_in
 from jitcore.ir import reference
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Graph, Value
 from jitcore.ir.types import BOOL
-from jitcore.source import FunctionSource
-from jitcore.syntax import statements_in
 
 __all__ = ["Cells"]
 

@@ -25,10 +25,10 @@ from jitcore.frontend.layers import Frozen, given_away, root_static
 from jitcore.frontend.libraries import is_library
 from jitcore.frontend.match_statements import without_match
 from jitcore.frontend.names import Resolver
+from jitcore.frontend.source import FunctionNode, FunctionSource, has_source, read_source
 from jitcore.frontend.statements import Statements
 from jitcore.ir.graph import Block, Graph, Node
 from jitcore.ir.types import ANY, STR, TENSOR, DictType, OpenFunction, Type
-from jitcore.source import FunctionNode, FunctionSource, has_source, read_source
 
 __all__ = ["compile_function"]
 

@@ -11,9 +11,9 @@ from types import CodeType, FunctionType
 
 from jitcore.errors import CompilationError
 from jitcore.frontend.bindings import parameter_names
+from jitcore.frontend.source import has_source, read_source
+from jitcore.frontend.syntax import nodes_in
 from jitcore.ir.dataclass import dataclass
-from jitcore.source import has_source, read_source
-from jitcore.syntax import nodes_in
 
 __all__ = [
     "ANY_ATTRIBUTE",

@@ -8,11 +8,11 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from jitcore.frontend.callees import NeedsCell
+from jitcore.frontend.source import FunctionNode, nested_code
 from jitcore.frontend.variables import Variables
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Value
 from jitcore.markers import ignore
-from jitcore.source import FunctionNode, nested_code
 
 __all__ = ["FunctionValues", "Maker"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jitcore.frontend.names import Resolver, Static
+from jitcore.frontend.syntax import inner_statements
 from jitcore.markers import ignore
-from jitcore.syntax import inner_statements
 
 __all__ = ["imported_names", "importer", "static_imports"]
 

@@ -25,7 +25,7 @@ def is_library(file: str) -> bool:
 
 
 _OWN = Path(__file__).parents[1]
-_COMPILED = ("nn", "ir", "demo.py", "demo_picture.py")
+_COMPILED = ("nn", "ir", "demo")
 
 
 @cache

@@ -18,11 +18,11 @@ import numpy as np
 
 from jitcore.errors import UnsupportedError
 from jitcore.frontend.bindings import parameter_names
+from jitcore.frontend.source import FunctionSource
+from jitcore.frontend.syntax import statements_in
 from jitcore.ir import reference
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
-from jitcore.source import FunctionSource
-from jitcore.syntax import statements_in
 
 __all__ = ["without_match"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from jitcore.frontend.bindings import function_body
-from jitcore.source import FunctionNode
-from jitcore.syntax import child_nodes
+from jitcore.frontend.source import FunctionNode
+from jitcore.frontend.syntax import child_nodes
 
 __all__ = ["BUILTINS", "can_be_inlined", "describe", "first_unsupported"]
 

@@ -33,12 +33,12 @@ from jitcore.frontend.layers import (
 )
 from jitcore.frontend.names import Resolver, Static
 from jitcore.frontend.reached import is_users_module
+from jitcore.frontend.source import FunctionNode, FunctionSource
 from jitcore.frontend.unsupported import can_be_inlined
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph, Value
 from jitcore.ir.types import ANY, TENSOR, Type
-from jitcore.source import FunctionNode, FunctionSource
 
 __all__ = ["CapturedInputs", "Variables"]
 

@@ -11,9 +11,9 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from jitcore.errors import CompilationError, SerializationError
+from jitcore.freezing.frozen_function import FrozenFunction
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.layers import HOOKS, is_users, layer_class, script_state
-from jitcore.frozen_function import FrozenFunction
 from jitcore.ir.graph import Graph
 from jitcore.script import ScriptFunction
 from jitcore.serialization.attribute_names import attribute_problem

@@ -12,10 +12,11 @@ import numpy as np
 
 from jitcore.errors import Error, SerializationError
 from jitcore.forms import holds
+from jitcore.freezing.frozen_function import FrozenFunction
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.layers import HOOKS, script_state
-from jitcore.frozen_function import FrozenFunction
+from jitcore.frontend.source import has_source
 from jitcore.graph_function import rebound_graph
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
@@ -29,7 +30,6 @@ from jitcore.serialization.loaded import (
     read_numerics,
 )
 from jitcore.serialization.rebuilt import checked_name
-from jitcore.source import has_source
 
 if TYPE_CHECKING:
     from jitcore.serialization.reader import Reader
@@ -243,10 +243,11 @@ class LoadedFrozen(FrozenFunction):
             return
         self._is_waiting = False
         steps, self.steps = self.steps, []
-        self._exact = self._final = import_module("jitcore.freezing").flat_graph(self.generic)
+        flat_graph = import_module("jitcore.freezing.freeze").flat_graph
+        self._exact = self._final = flat_graph(self.generic)
         self._forms = []
         self._reset()
-        known = import_module("jitcore.optimizing").STEPS
+        known = import_module("jitcore.freezing.optimizing").STEPS
         for name, flag in steps:
             self.optimize(known[name](self._final.copy(), flag), (name, flag))
 
@@ -286,7 +287,7 @@ class LoadedFrozen(FrozenFunction):
 
 def _frozen_method(row: Fields, plain: FunctionType, generic: Graph) -> FrozenFunction:
     """A method of a frozen module, to be optimized as it was."""
-    known = import_module("jitcore.optimizing").STEPS
+    known = import_module("jitcore.freezing.optimizing").STEPS
     steps: list[tuple[str, bool]] = []
     for name, flag in row.rows("steps", 2):
         if not isinstance(name, str) or name not in known or not isinstance(flag, bool):

@@ -21,17 +21,17 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.execution.functions_apart import compiled_apart
+from jitcore.execution.plans import NativePlan
+from jitcore.execution.specializations import Specialization
+from jitcore.execution.trials import TIMED_CALLS, Turns
 from jitcore.frontend.constants import function_mark, is_layer
 from jitcore.frontend.function_facts import facts_of, makes_objects
 from jitcore.frontend.libraries import is_library
-from jitcore.functions_apart import compiled_apart
+from jitcore.frontend.source import has_source
 from jitcore.ir.classes import MISSING, class_attribute, is_record_class
 from jitcore.ir.graph import Graph, Node
 from jitcore.ir.types import ANY
-from jitcore.plans import NativePlan
-from jitcore.source import has_source
-from jitcore.specializations import Specialization
-from jitcore.trials import TIMED_CALLS, Turns
 
 __all__ = ["MethodForms"]
 

@@ -33,16 +33,16 @@ from jitcore.codegen.engine import CompiledModule, cpu_identity, load_library, l
 from jitcore.codegen.entries.entry import ABSENT, CaptureGuard, Entry, ReleaseGil, make_entry
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Signature
+from jitcore.execution.plans import NativePlan, StoredPlan
+from jitcore.execution.signatures import Description
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.fingerprint import NoFingerprint, exact_text, fingerprint
 from jitcore.ir.graph import Graph
-from jitcore.plans import NativePlan, StoredPlan
-from jitcore.signatures import Description
 
 __all__ = ["StoredConstants", "Subject", "load", "store"]
 
 _VERSION: Final = "2"
-_ROOT: Final = Path(__file__).parent
+_ROOT: Final = Path(__file__).parents[1]
 _IMPORTED: Final = time.time_ns()
 _PACKAGE: Final = "jitcore."
 _modules_checked = set[str]()

@@ -15,33 +15,33 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from jitcore import stored_plans, strategy
-from jitcore.argument_code import ArgumentCode
 from jitcore.codegen.entries.entry import ABSENT, LEFT_TO_PYTHON, CaptureGuard, bind
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host.places import at_place
-from jitcore.collector import waiting_collector
-from jitcore.describing import Describer
-from jitcore.description_keys import dynamic_key
 from jitcore.devices import device_number
-from jitcore.frontend.constants import wrapped_function
-from jitcore.function_states import FunctionState
-from jitcore.host_entries import bind_host_entries, comes_again, host_entry
-from jitcore.ir.classes import MISSING
-from jitcore.ir.graph import Capture, Graph, SourceRange
-from jitcore.noted_attributes import set_noted_attributes
-from jitcore.plans import HostPlan, NativePlan
-from jitcore.signatures import (
+from jitcore.execution import stored_plans, strategy
+from jitcore.execution.argument_code import ArgumentCode
+from jitcore.execution.collector import waiting_collector
+from jitcore.execution.describing import Describer
+from jitcore.execution.description_keys import dynamic_key
+from jitcore.execution.function_states import FunctionState
+from jitcore.execution.host_entries import bind_host_entries, comes_again, host_entry
+from jitcore.execution.noted_attributes import set_noted_attributes
+from jitcore.execution.plans import HostPlan, NativePlan
+from jitcore.execution.signatures import (
     Description,
     structure,
 )
-from jitcore.specializations import Specialization, StoredSpecialization
-from jitcore.tracebacks import for_user
-from jitcore.trials import Trial
+from jitcore.execution.specializations import Specialization, StoredSpecialization
+from jitcore.execution.tracebacks import for_user
+from jitcore.execution.trials import Trial
+from jitcore.frontend.constants import wrapped_function
+from jitcore.ir.classes import MISSING
+from jitcore.ir.graph import Capture, Graph, SourceRange
 
 if TYPE_CHECKING:
+    from jitcore.execution.methods_apart import MethodForms
     from jitcore.ir.specialize.specialize import CompileFunction
-    from jitcore.methods_apart import MethodForms
 
 __all__ = ["Executor", "Specialization", "StoredSpecialization", "capture_guard", "guards_of"]
 
@@ -54,7 +54,7 @@ MAX_SPECIALIZATIONS = 256
 
 def compilation() -> Any:
     """The module that compiles, which calls of what is known do not need."""
-    return importlib.import_module("jitcore.compilation")
+    return importlib.import_module("jitcore.execution.compilation")
 
 
 class Executor:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from jitcore.codegen.kernels.tiles import panel_width
 from jitcore.errors import Error
-from jitcore.freezing import freeze
+from jitcore.freezing.freeze import freeze
+from jitcore.freezing.optimizing import frozen_methods, optimize_frozen_graph
 from jitcore.ir.graph import Graph
 from jitcore.ir.passes.canonicalize import canonicalize
 from jitcore.ir.passes.frozen.arrays import drop_unused_arrays
 from jitcore.ir.passes.frozen.pack_weights import pack_weights
 from jitcore.module import ScriptModule
 from jitcore.nn.module import Module
-from jitcore.optimizing import frozen_methods, optimize_frozen_graph
 
 __all__ = ["optimize_for_inference"]
 

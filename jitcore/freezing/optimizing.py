@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from jitcore.errors import Error
+from jitcore.freezing.frozen_function import FrozenFunction
 from jitcore.frontend.layers import script_state
-from jitcore.frozen_function import FrozenFunction
 from jitcore.ir import log
 from jitcore.ir.graph import Graph
 from jitcore.ir.passes.canonicalize import canonicalize

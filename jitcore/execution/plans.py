@@ -16,8 +16,8 @@ from jitcore.ir.graph import Graph, Node
 
 if TYPE_CHECKING:
     from jitcore.codegen.lower import Lowered
+    from jitcore.execution.host_entries import HostEntry
     from jitcore.fusers.groups import Decision
-    from jitcore.host_entries import HostEntry
 
 __all__ = ["HostPlan", "Kernel", "NativePlan", "StoredPlan"]
 

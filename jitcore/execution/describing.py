@@ -12,11 +12,8 @@ import itertools
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from jitcore.description_keys import Apart, as_python_s, taken_apart
-from jitcore.ir.graph import Graph
-from jitcore.ir.text_inputs import text_inputs
-from jitcore.ir.used_attributes import UsedAttributes
-from jitcore.signatures import (
+from jitcore.execution.description_keys import Apart, as_python_s, taken_apart
+from jitcore.execution.signatures import (
     Description,
     describe,
     describe_all,
@@ -29,6 +26,9 @@ from jitcore.signatures import (
     without_bfloat16,
     without_structured,
 )
+from jitcore.ir.graph import Graph
+from jitcore.ir.text_inputs import text_inputs
+from jitcore.ir.used_attributes import UsedAttributes
 
 if TYPE_CHECKING:
     from jitcore.ir.specialize.specialize import CompileFunction

@@ -16,10 +16,18 @@ from jitcore.codegen.entries.signature import ConstantParam, Param
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
 from jitcore.codegen.lowering.attributes import AttributesNotNoted
-from jitcore.description_keys import dynamic_key
-from jitcore.executor import Executor, Specialization, guards_of
-from jitcore.function_states import states_of
-from jitcore.functions_apart import functions_with, loops_of, with_functions_apart
+from jitcore.execution.description_keys import dynamic_key
+from jitcore.execution.executor import Executor, Specialization, guards_of
+from jitcore.execution.function_states import states_of
+from jitcore.execution.functions_apart import functions_with, loops_of, with_functions_apart
+from jitcore.execution.plans import HostPlan, NativePlan
+from jitcore.execution.signatures import (
+    Description,
+    constant_of,
+    describe_constant,
+    structure,
+    type_and_param,
+)
 from jitcore.fusers.regions import (
     has_much_to_do,
     is_light,
@@ -42,14 +50,6 @@ from jitcore.pipeline import (
     optimize,
     without_idle_regions,
     without_regions,
-)
-from jitcore.plans import HostPlan, NativePlan
-from jitcore.signatures import (
-    Description,
-    constant_of,
-    describe_constant,
-    structure,
-    type_and_param,
 )
 
 __all__ = [

@@ -8,9 +8,10 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from jitcore.errors import Error
+from jitcore.freezing.attributes import PRESERVED, Kept, all_attributes, method_graphs
+from jitcore.freezing.frozen_function import FrozenFunction
+from jitcore.freezing.optimizing import run_frozen_optimizations
 from jitcore.frontend.layers import HOOKS, is_users, script_state
-from jitcore.frozen_attributes import PRESERVED, Kept, all_attributes, method_graphs
-from jitcore.frozen_function import FrozenFunction
 from jitcore.function_graphs import compile_argument
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.classes import MISSING
@@ -29,7 +30,6 @@ from jitcore.module import (
 )
 from jitcore.nn.module import Module
 from jitcore.nn.registry import joined
-from jitcore.optimizing import run_frozen_optimizations
 
 __all__ = ["dump_alias_db", "flat_graph", "freeze"]
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.argument_code import ArgumentCode
 from jitcore.codegen.engine import CompiledModule, compile_module
 from jitcore.codegen.entries.entry import CaptureGuard, Entry, bind
 from jitcore.codegen.entries.host_entry import make_host_entry
 from jitcore.codegen.entries.signature import GeneratorParam, KindParam, Param, TupleParam
+from jitcore.execution.argument_code import ArgumentCode
+from jitcore.execution.plans import HostPlan
+from jitcore.execution.signatures import Description, describe, describe_unknown, type_and_param
+from jitcore.execution.tracebacks import for_user
+from jitcore.execution.trials import Trial
 from jitcore.ir.dataclass import dataclass
-from jitcore.plans import HostPlan
-from jitcore.signatures import Description, describe, describe_unknown, type_and_param
-from jitcore.tracebacks import for_user
-from jitcore.trials import Trial
 
 __all__ = ["HostEntry", "bind_host_entries", "comes_again", "host_entry"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitcore.signatures import Description, describe_unknown, structure, with_parts
+from jitcore.execution.signatures import Description, describe_unknown, structure, with_parts
 
 __all__ = ["Apart", "as_python_s", "dynamic_key", "taken_apart"]
 

@@ -15,9 +15,9 @@ from types import CodeType, FunctionType
 from typing import Final
 
 from jitcore.errors import CompilationError, UnsupportedError
+from jitcore.frontend.syntax import child_nodes, inner_statements
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import SourceRange
-from jitcore.syntax import child_nodes, inner_statements
 
 __all__ = ["FunctionNode", "FunctionSource", "has_source", "nested_code", "read_source"]
 

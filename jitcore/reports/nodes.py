@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitcore.execution.plans import HostPlan, NativePlan
 from jitcore.fusers.elementwise import iteration_dims
 from jitcore.ir.draws import is_draw
 from jitcore.ir.graph import Graph, Node, SourceRange, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.types import TensorType, is_ndarray
-from jitcore.plans import HostPlan, NativePlan
 
 if TYPE_CHECKING:
-    from jitcore.executor import Executor
+    from jitcore.execution.executor import Executor
 
 __all__ = ["WIDTH", "apart_lines", "plan_lines", "table", "unfused_bytes", "wrapped"]
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jitcore.demo_picture import draw, matplotlib_module
+from jitcore.demo.picture import draw, matplotlib_module
 from jitcore.errors import Error
 from jitcore.ir.dataclass import dataclass
 from jitcore.pipeline import Kernel

@@ -25,8 +25,8 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from jitcore.errors import CompilationError
-from jitcore.function_states import FunctionState
-from jitcore.source import read_source
+from jitcore.execution.function_states import FunctionState
+from jitcore.frontend.source import read_source
 
 __all__ = ["calling_itself", "own_call"]
 

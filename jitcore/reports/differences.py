@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jitcore.codegen.entries.signature import Layout
+from jitcore.execution.signatures import Description
 from jitcore.ir.dtype_names import dtype_name
-from jitcore.signatures import Description
 
 __all__ = ["assumption", "difference", "differences"]
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitcore import strategy
 from jitcore.codegen.runtime.functions import memory_in_use, most_memory_in_use
 from jitcore.devices import is_device_array
-from jitcore.differences import assumption, differences
+from jitcore.execution import strategy
+from jitcore.execution.plans import HostPlan, NativePlan
+from jitcore.execution.signatures import Description
 from jitcore.frontend.layers import script_state
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
-from jitcore.plans import HostPlan, NativePlan
-from jitcore.report import apart_lines, plan_lines, table, unfused_bytes, wrapped
-from jitcore.signatures import Description
+from jitcore.reports.differences import assumption, differences
+from jitcore.reports.nodes import apart_lines, plan_lines, table, unfused_bytes, wrapped
 
 if TYPE_CHECKING:
-    from jitcore.executor import Executor, Specialization
+    from jitcore.execution.executor import Executor, Specialization
     from jitcore.script import ScriptFunction
 
 __all__ = ["Explanation", "explain", "explain_call"]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from jitcore.codegen.host import build_host, print_host
-from jitcore.explain import Explanation
 from jitcore.graph_function import rebound_graph
 from jitcore.ir.classes import MISSING
 from jitcore.ir.graph import Graph
 from jitcore.ir.specialize.specialize import specialize
 from jitcore.ir.types import ANY, TensorType
+from jitcore.reports.explain import Explanation
 from jitcore.script import ScriptFunction
 
 __all__ = ["FrozenFunction"]

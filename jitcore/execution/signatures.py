@@ -31,6 +31,7 @@ from jitcore.codegen.entries.signature import (
     ScalarParam,
     TupleParam,
 )
+from jitcore.execution.list_signatures import held_and_param, list_and_param, number_type
 from jitcore.frontend.constants import final_graph, wrapped_function
 from jitcore.ir.bfloat16 import is_bfloat16
 from jitcore.ir.classes import class_attribute, has_default, has_plain_attributes, is_definition
@@ -58,7 +59,6 @@ from jitcore.ir.types import (
     is_named_tuple,
     type_of_constant,
 )
-from jitcore.list_signatures import held_and_param, list_and_param, number_type
 
 __all__ = [
     "Description",

@@ -16,7 +16,7 @@ __all__ = ["for_user", "speaks_for_python"]
 AnyException = TypeVar("AnyException", bound=BaseException)
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 
 
 _SPEAKERS: set[CodeType] = set()

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jitcore.function_states import FunctionState
+from jitcore.execution.function_states import FunctionState
+from jitcore.execution.plans import HostPlan, NativePlan, StoredPlan
+from jitcore.execution.signatures import Description
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph
-from jitcore.plans import HostPlan, NativePlan, StoredPlan
-from jitcore.signatures import Description
 
 __all__ = ["Specialization", "StoredSpecialization"]
 

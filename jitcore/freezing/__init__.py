@@ -1,0 +1,1 @@
+"""Modules whose parameters are constants: ``freeze`` and what frozen models allow."""

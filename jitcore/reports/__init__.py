@@ -1,0 +1,1 @@
+"""What jitcore says of a function: ``explain``, assumptions in words, signatures with types."""
