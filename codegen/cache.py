@@ -155,16 +155,18 @@ class ObjectCache:
     def _write(self, path: Path, contents: bytes) -> None:
         unfinished = path.with_name(f"{path.stem}.{os.urandom(8).hex()}{_UNFINISHED}")
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.is_private():
-                return
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not self.is_private():
+                    return
             try:
                 descriptor = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(contents)
                 unfinished.replace(path)
-            finally:
+            except BaseException:
                 unfinished.unlink(missing_ok=True)
+                raise
         except OSError:
             return
         self._keep_limit(len(contents))

@@ -59,6 +59,9 @@ The last is LLVM's O3 pipeline.  To choose and schedule machine code well takes 
 as long as to translate line by line, which does for what mostly calls other functions.
 """
 
+CodeLevel = Literal["none", "best"]
+"""How well machine code is chosen and scheduled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -71,18 +74,18 @@ class Source:
     def modules(self, name: str) -> list[tuple[Any, Any]]:
         """The modules for this machine, and what makes machine code of each.
 
-        All parts are one, but those that are translated line by line beside others.
+        Parts that are translated line by line are one, and so are all others.
         """
         context = llvm.create_context()
-        module = _optimized(self.text, self.effort, name, context)
-        found = [(module, _machine_for(self.effort))]
-        for text, effort in self.beside:
+        found: dict[CodeLevel, Any] = {}
+        for text, effort in ((self.text, self.effort), *self.beside):
             part = _optimized(text, effort, name, context)
-            if effort == self.effort or effort != "none":
-                module.link_in(part)
+            level = _code_level(effort)
+            if level in found:
+                found[level].link_in(part)
             else:
-                found.append((part, _machine_for(effort)))
-        return found
+                found[level] = part
+        return [(module, _target_machine(level)) for level, module in found.items()]
 
     def key(self) -> str:
         """A hash of all that the object code depends on."""
@@ -109,7 +112,7 @@ class CompiledModule:
     source : Source, optional
         What it was compiled from, where more than the object code is known.
     key : str, optional
-        The name of the module's file in the cache on disk, where there is no source.
+        The name of the module's file in the cache on disk, where that is known.
     """
 
     def __init__(
@@ -140,7 +143,9 @@ class CompiledModule:
     @property
     def key(self) -> str | None:
         """The name of the module's file in the cache on disk; None where the text is not known."""
-        return self._key if self._source is None else self._source.key()
+        if self._key is None and self._source is not None:
+            self._key = self._source.key()
+        return self._key
 
     def libraries(self) -> Iterator[tuple[str, str | None]]:
         """The symbols and the keys of all libraries below it, each after those it calls itself."""
@@ -203,20 +208,20 @@ def _compile(source: Source, name: str) -> CompiledModule:
     files = current()
     with _LOCK:
         if files is None:
-            return _loaded(_compiled(source, name), source, name)
+            return _loaded(_compiled(source, name), source, name, None)
         key = source.key()
         stored = files.load(key)
         if stored is not None:
             with suppress(EngineError):
-                return _loaded(stored, source, name)
+                return _loaded(stored, source, name, key)
         made = _compiled(source, name)
         files.store(key, made)
-        return _loaded(made, source, name)
+        return _loaded(made, source, name, key)
 
 
-def _loaded(stored: StoredObject, source: Source, name: str) -> CompiledModule:
+def _loaded(stored: StoredObject, source: Source, name: str, key: str | None) -> CompiledModule:
     require_symbols(stored.required, name)
-    return CompiledModule(name, stored.objects, stored.symbols, stored.required, source)
+    return CompiledModule(name, stored.objects, stored.symbols, stored.required, source, key)
 
 
 def _compiled(source: Source, name: str) -> StoredObject:
@@ -414,7 +419,7 @@ def _host_features() -> str:
     return ",".join([str(features.flatten()), *told])
 
 
-def _target_machine(code: Literal["none", "best"] = "best") -> Any:
+def _target_machine(code: CodeLevel = "best") -> Any:
     """The target machine: this CPU with all of its features; ``code`` says what is optimized."""
     if code not in _STATE:
         llvm.initialize_native_target()
@@ -429,8 +434,8 @@ def _target_machine(code: Literal["none", "best"] = "best") -> Any:
     return _STATE[code]
 
 
-def _machine_for(effort: Effort) -> Any:
-    return _target_machine("none" if effort == "none" else "best")
+def _code_level(effort: Effort) -> CodeLevel:
+    return "none" if effort == "none" else "best"
 
 
 def _linker() -> Any:

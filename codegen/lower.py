@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Layout, NotedAttribute, Result
-from jitcore.codegen.loop_passes.blocking import block_steps
-from jitcore.codegen.loop_passes.chosen_operands import choose_operands
-from jitcore.codegen.loop_passes.common_walks import share_walks
-from jitcore.codegen.loop_passes.shared_matrices import share_matrices
-from jitcore.codegen.loops import Function
+from jitcore.codegen.loop_passes import run_where
+from jitcore.codegen.loop_passes.needs import has_choices, has_matrix_products, has_parallel_steps
+from jitcore.codegen.loops import Function, Stmt
 from jitcore.codegen.lowering import attributes, elementwise, lists
 from jitcore.codegen.lowering.caught_errors import check_caught
 from jitcore.codegen.lowering.families import rule_of
@@ -99,13 +97,7 @@ def lower(
     lists.check_lists(lowering)
     check_caught(lowering, graph)
     attributes.check_attributes(lowering, graph)
-    body = lowering.emitter.body
-    if not target.is_device:
-        body = share_walks(body, lowering.notes)
-    body = choose_operands(tidy(body))
-    if not target.is_device:
-        body = block_steps(body, lowering.notes)
-        body = share_matrices(body, lowering.notes)
+    body = _rearranged(lowering.emitter.body, lowering.notes, target)
     drawn = [] if lowering.global_generator is None else [lowering.global_generator]
     params = [*parameters.params, *drawn, RESULTS]
     function = Function(name, params, body, doc=graph.doc or "")
@@ -120,3 +112,15 @@ def lower(
         frozenset(lowering.listed_inputs),
         bool(drawn),
     )
+
+
+def _rearranged(body: list[Stmt], notes: list[str], target: Target) -> list[Stmt]:
+    """The same statements, so that a processor takes less memory in and computes less."""
+    if not target.is_device:
+        body = run_where(has_parallel_steps(body), "common_walks.share_walks", body, notes)
+    body = tidy(body)
+    body = run_where(has_choices(body), "chosen_operands.choose_operands", body)
+    if not target.is_device:
+        body = run_where(has_parallel_steps(body), "blocking.block_steps", body, notes)
+        body = run_where(has_matrix_products(body), "shared_matrices.share_matrices", body, notes)
+    return body

@@ -11,14 +11,13 @@ from collections.abc import Callable
 
 from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.graph import Node, Value
-from jitcore.ir.ops import is_elementwise
+from jitcore.ir.ops import REDUCTIONS, is_elementwise
 from jitcore.ir.reference import IndexOperand, parse_index
 from jitcore.ir.running import is_running
 from jitcore.ir.types import Dim, TensorType
 
 __all__ = [
     "PRODUCERS",
-    "REDUCTIONS",
     "Refusal",
     "counts",
     "goes_over_memory",
@@ -28,8 +27,6 @@ __all__ = [
     "refusal",
 ]
 
-_REDUCING = "sum prod min max any all mean var std count_nonzero argmin argmax"
-REDUCTIONS = frozenset(f"np::{name}" for name in _REDUCING.split())
 PRODUCERS = frozenset({"np::full", "np::iota"})
 """Ops that cost nothing to compute again at each element."""
 

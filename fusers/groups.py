@@ -37,7 +37,6 @@ from jitcore.fusers.clusters import (
 )
 from jitcore.fusers.elementwise import (
     PRODUCERS,
-    REDUCTIONS,
     counts,
     goes_over_memory,
     is_lookup,
@@ -49,7 +48,7 @@ from jitcore.fusers.rows import fits_one_nest
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.disjoint import are_apart
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
-from jitcore.ir.ops import is_cheap, is_elementwise
+from jitcore.ir.ops import REDUCTIONS, is_cheap, is_elementwise
 from jitcore.ir.running import is_running, keep_step
 from jitcore.ir.shapes import is_respaced
 from jitcore.ir.types import Dim, is_ndarray

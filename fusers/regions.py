@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from jitcore.fusers.compared_tuples import makers_of_compared
 from jitcore.fusers.native_nodes import (
     HOST_KINDS,
     INTERNAL,
@@ -236,6 +237,7 @@ def partition(
     ``given_up``.  Regions lighter than ``least_weight`` are left to the host program.  What is a
     region itself, and is not native as a whole, does not become one region once more.
     """
+    given_up = makers_of_compared(graph).union(given_up)
     options = _Options(defer, least_weight, parted, given_up)
     deferrable = options.deferrable(graph.block)
     apart: Collection[Node] = ()

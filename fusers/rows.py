@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jitcore.fusers.elementwise import REDUCTIONS, iteration_dims
+from jitcore.fusers.elementwise import iteration_dims
 from jitcore.ir.graph import Node, Value
+from jitcore.ir.ops import REDUCTIONS
 from jitcore.ir.shapes import known_dims
 from jitcore.ir.types import Dim
 

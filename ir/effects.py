@@ -17,7 +17,7 @@ import numpy as np
 from jitcore.ir import types as t
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.draws import is_draw
-from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.graph import ITERATORS, Graph, Node, Value
 from jitcore.ir.ops import TABLE
 from jitcore.ir.ops.special import SpecialFunction
 from jitcore.ir.types import (
@@ -551,7 +551,6 @@ def _out_position(function: Callable[..., Any]) -> int | None:
 
 _CONSUMERS = ("all", "any", "in_", "max", "min", "notin", "sum")
 _COLLECTORS = ("dict", "list", "set", "sorted", "tuple")
-_ITERATORS = ("enumerate", "reversed", "zip")
 _RULES: dict[str, Callable[[Node], Effects]] = {
     "prim::Constant": _nothing,
     "prim::CallFunction": _nothing,
@@ -583,7 +582,7 @@ _RULES: dict[str, Callable[[Node], Effects]] = {
     "prim::ElementsWrite": _note,
     **dict.fromkeys([f"prim::{name}" for name in _CONSUMERS], _consumer),
     **dict.fromkeys([f"prim::{name}" for name in _COLLECTORS], _collector),
-    **dict.fromkeys([f"prim::{name}" for name in _ITERATORS], _iterator),
+    **dict.fromkeys(ITERATORS, _iterator),
     "prim::size": _nothing,
     "prim::Unpack": _unpack,
     "prim::getitem": _getitem,

@@ -16,6 +16,7 @@ from jitcore.ir.dataclass import dataclass
 from jitcore.ir.types import ANY, Type
 
 __all__ = [
+    "ITERATORS",
     "LOOPS",
     "Block",
     "Capture",
@@ -30,6 +31,9 @@ __all__ = [
 
 LOOPS = frozenset({"prim::Loop", "prim::For"})
 """The kinds whose block is run again and again; the blocks of all others run at most once."""
+
+ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
+"""The kinds whose results visit the elements of their operands, in a loop."""
 
 
 @dataclass(frozen=True, slots=True)

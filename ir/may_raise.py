@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jitcore.ir import types as t
-from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.ops import TABLE
+from jitcore.ir.graph import ITERATORS, Graph, Node, Value
+from jitcore.ir.ops import REDUCTIONS, SCANS, TABLE
 from jitcore.ir.reference import IndexSlice, parse_index
 from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, KnownType, RecordType, TensorType, TupleType, is_number
@@ -44,7 +44,7 @@ def raises_itself(node: Node) -> bool:
     return not _is_safe(node)
 
 
-_TYPED_ITERATORS = frozenset({"prim::range", "prim::zip", "prim::enumerate", "prim::reversed"})
+_TYPED_ITERATORS = ITERATORS | {"prim::range"}
 
 
 def _is_safe(node: Node) -> bool:
@@ -376,14 +376,7 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "np::empty": _empty,
     "np::full": _full,
     "np::iota": _iota,
-    **dict.fromkeys(
-        [
-            f"np::{name}"
-            for name in ["sum", "prod", "mean", "var", "std", "any", "all", "count_nonzero"]
-        ],
-        _reduction,
-    ),
-    **dict.fromkeys(["np::cumsum", "np::cumprod"], _reduction),
+    **dict.fromkeys(REDUCTIONS | SCANS, _reduction),
     **dict.fromkeys([f"np::{name}" for name in ["min", "max", "argmin", "argmax"]], _extremum),
     "np::concatenate": _concatenate,
     "np::matmul": _matmul,

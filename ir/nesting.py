@@ -1,12 +1,12 @@
-"""Which nodes and blocks lie inside of which others."""
+"""Which nodes and blocks lie inside of which others, and which graphs call which."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jitcore.ir.graph import Block, Node, Value
+from jitcore.ir.graph import Block, Graph, Node, Value
 
-__all__ = ["block_of", "enclosing", "lies_in", "place_in", "with_inner"]
+__all__ = ["block_of", "enclosing", "lies_in", "nodes_with_called", "place_in", "with_inner"]
 
 
 def block_of(value: Value) -> Block:
@@ -30,6 +30,18 @@ def with_inner(nodes: Sequence[Node]) -> Iterator[Node]:
         yield node
         for block in node.blocks:
             yield from with_inner(block.nodes)
+
+
+def nodes_with_called(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph and of those that it calls, each graph once."""
+    waiting, seen = [graph], {graph}
+    for one in waiting:
+        for node in one.nodes():
+            yield node
+            called = node.attributes.get("graph")
+            if isinstance(called, Graph) and called not in seen:
+                seen.add(called)
+                waiting.append(called)
 
 
 def lies_in(user: Node | Block, outer: Node) -> bool:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from jitcore.ir.graph import Node
+from jitcore.ir.ops import SCANS
 from jitcore.ir.shapes import dims_of, known_dims
 from jitcore.ir.types import TensorType
 
 __all__ = ["is_running", "keep_step"]
-
-_SCANNING = "cumsum cumprod maximum_accumulate minimum_accumulate"
-_SCANS = frozenset(f"np::{name}" for name in _SCANNING.split())
 
 _STEPPING = """absolute add cast divide equal full greater greater_equal less less_equal logical_and
     logical_not logical_or maximum minimum multiply negative not_equal subtract where"""
@@ -29,7 +27,7 @@ _MOST_STEPS = 12
 
 def is_running(node: Node) -> bool:
     """Whether a node is a scan along the last axis, of numbers that vectors hold."""
-    if node.kind not in _SCANS:
+    if node.kind not in SCANS:
         return False
     type_ = node.output.type
     if not isinstance(type_, TensorType) or type_.dtype is None or type_.dims is None:

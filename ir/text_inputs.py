@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from jitcore.ir.graph import LOOPS, Graph, Node, Use, Value
+from jitcore.ir.graph import ITERATORS, LOOPS, Graph, Node, Use, Value
 
 __all__ = ["text_inputs"]
 
-_ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
 _MEASURES = frozenset({"prim::len", "prim::bool", "prim::not_"})
 _MAKERS = (list, sorted)
 
@@ -43,4 +42,4 @@ def _reads_parts(use: Use, active: set[Graph]) -> bool:
         return use.index == 0 and (index is None or index.kind != "prim::slice")
     if node.kind == "prim::Call":
         return any(node.inputs[0].constant_value is one for one in _MAKERS)
-    return node.kind in _ITERATORS or (node.kind in LOOPS and use.index == 0)
+    return node.kind in ITERATORS or (node.kind in LOOPS and use.index == 0)

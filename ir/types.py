@@ -247,7 +247,12 @@ def _dtype_of(type_: Type) -> np.dtype[Any] | None:
     """The dtype of a number in a list; None for what is no number."""
     if isinstance(type_, TensorType):
         return type_.dtype if type_.scalar else None
-    known: dict[Type, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
+    known: dict[Type, Any] = {
+        INT: np.int64,
+        FLOAT: np.float64,
+        BOOL: np.bool_,
+        COMPLEX: np.complex128,
+    }
     return np.dtype(known[type_]) if type_ in known else None
 
 

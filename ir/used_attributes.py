@@ -9,6 +9,7 @@ from typing import Any
 
 from jitcore.ir.classes import is_record_class
 from jitcore.ir.graph import Graph
+from jitcore.ir.nesting import nodes_with_called
 from jitcore.ir.operator_methods import BINARY, PROTOCOLS, UNARY
 
 __all__ = ["UsedAttributes"]
@@ -71,17 +72,11 @@ class UsedAttributes:
 
     def _read_graph(self, graph: Graph) -> None:
         """Take the names in a graph, and the classes that it makes objects of."""
-        waiting, seen = [graph], {graph}
-        while waiting:
-            for node in waiting.pop().nodes():
-                if node.kind in _NAMING:
-                    self._names.add(node.attributes["name"])
-                if node.kind == "prim::Call" and is_record_class(node.inputs[0].constant_value):
-                    self._take_class(node.inputs[0].constant_value)
-                callee = node.attributes.get("graph")
-                if isinstance(callee, Graph) and callee not in seen:
-                    seen.add(callee)
-                    waiting.append(callee)
+        for node in nodes_with_called(graph):
+            if node.kind in _NAMING:
+                self._names.add(node.attributes["name"])
+            if node.kind == "prim::Call" and is_record_class(node.inputs[0].constant_value):
+                self._take_class(node.inputs[0].constant_value)
 
     def _take_class(self, class_: type) -> None:
         """Take a class that the program makes objects of, whose ``__init__`` runs."""

@@ -10,6 +10,7 @@ from jitcore.execution.executor import Executor
 from jitcore.execution.function_states import FunctionState
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph
+from jitcore.ir.nesting import nodes_with_called
 
 __all__ = ["Form", "calls", "holds", "run_watched"]
 
@@ -48,12 +49,10 @@ def holds(graph: Graph) -> bool:
 
 def calls(graph: Graph, function: object) -> bool:
     """Whether a graph, or what it calls, calls a function as recursion does."""
-    for node in graph.nodes():
-        held: Any = node.attributes.get("value")
+    held: Any
+    for node in nodes_with_called(graph):
+        held = node.attributes.get("value")
         if issubclass(type(held), functools.partial) and held.func is function:
-            return True
-        called = node.attributes.get("graph")
-        if isinstance(called, Graph) and calls(called, function):
             return True
     return False
 

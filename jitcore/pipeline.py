@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from jitcore import config
+from jitcore.codegen import loop_passes
 from jitcore.codegen.engine import Effort, add_symbol, compile_module, vector_bits
 from jitcore.codegen.entries.entry import CaptureGuard, Entry, ReleaseGil, make_entry
 from jitcore.codegen.entries.signature import (
@@ -27,15 +28,17 @@ from jitcore.codegen.entries.signature import (
     TupleResult,
 )
 from jitcore.codegen.host import build_host
-from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
 from jitcore.codegen.loop_passes.library_copies import copy_by_library
-from jitcore.codegen.loop_passes.merged_nests import merge_nests
+from jitcore.codegen.loop_passes.needs import (
+    has_choices,
+    has_known_stores,
+    has_loops_beside,
+    has_quotients,
+    has_sums,
+)
 from jitcore.codegen.loop_passes.outline import outline
-from jitcore.codegen.loop_passes.range_cuts import cut_ranges
-from jitcore.codegen.loop_passes.row_turns import let_rows_take_turns
-from jitcore.codegen.loop_passes.shared_divisors import share_divisors
-from jitcore.codegen.loop_passes.streaming import stream_results
 from jitcore.codegen.loop_passes.traversal import has_loops
+from jitcore.codegen.loops import Function
 from jitcore.codegen.lower import Lowered, NotNative, UnknownOrder, lower
 from jitcore.codegen.onednn.switch import onednn_fusion_enabled
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_parts
@@ -48,6 +51,7 @@ from jitcore.fusers.native_nodes import is_native_graph, refuse_bfloat16
 from jitcore.fusers.regions import MIN_WEIGHT, partition
 from jitcore.ir import log
 from jitcore.ir.graph import FieldWrite, Graph, Node
+from jitcore.ir.ops import REDUCTIONS
 from jitcore.ir.passes import run_where
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
@@ -72,9 +76,6 @@ MakeRegion = Callable[[Graph, str, frozenset[int], set[Any]], Callable[..., Any]
 """What makes a callable of a region's graph.
 
 It gets a name, the inputs whose arrays have known extents, and a set for idle regions."""
-
-_SHORTENED = ("np::sum", "np::mean", "np::prod", "np::min", "np::max", "np::any", "np::all")
-"""Reductions that become elementwise steps where they reduce a few elements."""
 
 _numbers = itertools.count()
 
@@ -197,11 +198,13 @@ def _simplify_for_processors(graph: Graph) -> None:
         common_subexpression_elimination(graph)
     if run_where(graph, "whole_sums.sum_whole_numbers", "np::sum", "np::mean"):
         dead_code_elimination(graph)
-    if run_where(graph, "short_reductions.expand_short_reductions", *_SHORTENED):
+    if run_where(graph, "short_reductions.expand_short_reductions", *REDUCTIONS):
         common_subexpression_elimination(graph)
     run_where(graph, "narrow_products.multiply_where_read", "np::matmul")
     if run_where(graph, "rolls.read_rolled_arrays", "np::concatenate"):
         dead_code_elimination(graph)
+    if run_where(graph, "computed_rolls.roll_operands", "np::rolled"):
+        common_subexpression_elimination(graph)
 
 
 def _has_layers(graph: Graph) -> bool:
@@ -290,11 +293,7 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         add_symbol(lowered.function.name, address)
         parts: list[tuple[str, Effort]] = [(print_declaration(lowered.function), "loops")]
     else:
-        function = copy_by_library(merge_nests(lowered.function))
-        function = add_by_lanes(cut_ranges(function))
-        function = stream_results(function, largest_cache())
-        function = let_rows_take_turns(function)
-        function = share_divisors(function, vector_bits())
+        function = _for_processors(lowered.function)
         # To compile them takes the GIL, and other threads must not run before the call is done.
         starts_late = entry.releases_gil
         parts = print_parts(outline(function), contract, vector_bits(), starts_late=starts_late)
@@ -309,6 +308,20 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
     module = compile_module(text, name=name, effort=effort, beside=beside)
     entry.fill(module)
     return Kernel(name, lowered, module, owner)
+
+
+def _for_processors(function: Function) -> Function:
+    """The same loop nests, in forms in which a processor takes less time for them."""
+    run = loop_passes.run_where
+    function = run(has_loops_beside(function.body), "merged_nests.merge_nests", function)
+    function = copy_by_library(function)
+    function = run(has_choices(function.body), "range_cuts.cut_ranges", function)
+    function = run(has_sums(function.body), "lane_sums.add_by_lanes", function)
+    writes = has_known_stores(function.body)
+    function = run(writes, "streaming.stream_results", function, largest_cache())
+    function = run(has_loops_beside(function.body), "row_turns.let_rows_take_turns", function)
+    divides = has_quotients(function.body)
+    return run(divides, "shared_divisors.share_divisors", function, vector_bits())
 
 
 def _layouts(params: Sequence[Param]) -> list[Layout | None]:

@@ -149,7 +149,7 @@ class ScriptFunction:
         if self._form.is_recursive:
             # Looking at the arguments again at each level would cost more than compiled code saves.
             recursion = import_module("jitcore.execution.recursion")
-            call = recursion.own_call(self.__wrapped_function__, self)
+            call = staticmethod(recursion.calling_itself(self.__wrapped_function__, self))
         setattr(type(self), "__call__", call)  # noqa: B010  # mypy takes it for a method
 
     def _build(self) -> Graph:

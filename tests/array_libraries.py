@@ -5,7 +5,9 @@ Their arrays are jitcore's own under another class, and remember which library t
 
 from __future__ import annotations
 
+import ctypes
 import math
+import struct
 import sys
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
@@ -33,11 +35,59 @@ class _Wrapped:
         return self.held.nbytes
 
 
+def _fill(tensor: TorchTensor, target: int) -> int:
+    """``dltensor_from_py_object_no_sync`` of a ``DLPackExchangeAPI``."""
+    held, rank = tensor.held, len(tensor.shape)
+    if tensor.layout != "strided":
+        return -1
+    code, bits = {"bfloat16": (4, 16)}.get(held.dtype.name) or (
+        {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}[held.dtype.kind],
+        8 * held.itemsize,
+    )
+    forms = [(ctypes.c_int64 * rank)(*one) for one in (tensor.shape, tensor.stride())]
+    tensor.kept, offset = forms, 16
+    device = 2 if tensor.is_cuda else 1, held.device_number
+    words = (tensor.data_ptr() - offset, *device, rank, code, bits, 1)
+    fields = struct.pack("qiiiBBHQQQ", *words, *map(ctypes.addressof, forms), offset)
+    ctypes.memmove(target, fields, len(fields))
+    return 0
+
+
+def _work_stream(kind: int, number: int, target: int) -> int:
+    """``current_work_stream`` of the same."""
+    stream = sys.modules["torch"].stream
+    ctypes.c_void_p.from_address(target).value = stream
+    return 0 if kind == 2 else -1
+
+
+_fill_pointer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(_fill)
+_stream_pointer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(
+    _work_stream
+)
+_NAME = b"dlpack_exchange_api"
+
+
+def exchange_api(major: int = 1, has_stream: bool = True) -> Any:
+    """The capsule with a ``DLPackExchangeAPI`` of the stand-in for PyTorch."""
+    both = _fill_pointer, _stream_pointer
+    read, ask = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in both)
+    words = (ctypes.c_uint64 * 7)(major | 3 << 32, 0, 0, 0, 0, read, ask if has_stream else 0)
+    _exchange_apis.append(words)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(words), _NAME, None)
+
+
+_exchange_apis: list[Any] = []
+
+
 class TorchTensor(_Wrapped):
     is_cuda = True
     layout = "strided"
     requires_grad = False
     negative = False
+    kept: Any = None
 
     @property
     def shape(self) -> list[int]:
@@ -74,6 +124,8 @@ class TorchTensor(_Wrapped):
     def is_neg(self) -> bool:
         return self.negative
 
+    __dlpack_c_exchange_api__ = exchange_api()
+
 
 TorchTensor.__module__ = "torch"
 
@@ -81,7 +133,7 @@ TorchTensor.__module__ = "torch"
 class Torch(ModuleType):
     """PyTorch."""
 
-    array = TorchTensor
+    array = Tensor = TorchTensor
     strided = "strided"
     stream = 0
 

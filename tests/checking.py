@@ -1,14 +1,22 @@
-"""``check``: the one helper that compares a compiled function with the plain one."""
+"""What a compiled function does beside the plain one.
+
+``check`` compares both, with tolerances; ``observed`` and ``outcome`` give all that is to be equal.
+"""
 
 from __future__ import annotations
 
 import cmath
+import contextlib
+import copy
+import io
 import itertools
 import linecache
 import math
+import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -25,6 +33,8 @@ __all__ = [
     "check_within",
     "compare",
     "function_from_source",
+    "observed",
+    "outcome",
     "outcome_of",
     "register_source",
 ]
@@ -340,3 +350,87 @@ def function_from_source(source: str, name: str = "f", **names: Any) -> Callable
     exec(compile(source, register_source(source), "exec"), namespace)
     function: Callable[..., Any] = namespace[name]
     return function
+
+
+def outcome(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, Any]:
+    """What a call gives or raises, and what it makes of its arguments, as tuples to be compared.
+
+    One walk goes over both: aliases between arguments and result are part of what is seen.
+    """
+    result, error = None, None
+    with np.errstate(all="ignore"):
+        try:
+            result = function(*args)
+        except Exception as raised:
+            error = (type(raised), str(raised), type(raised.__cause__))
+    return _Walk().seen((tuple(args), result)), error
+
+
+def observed(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All that a caller can see of one call on copies of these arguments, output included."""
+    output = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(output):
+        warnings.simplefilter("ignore")
+        return *outcome(function, copy.deepcopy(args)), output.getvalue()
+
+
+_ATOMS = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+    np.dtype,
+    Enum,
+    range,
+    slice,
+    str,
+    bytes,
+    int,
+    type(None),
+    type(Ellipsis),
+)
+
+
+class _Walk:
+    """Describes values; an object met again is described by its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []
+
+    def seen(self, value: Any) -> Any:
+        """A description in which equal means: the same to any Python program."""
+        kind = type(value)
+        if isinstance(value, float | complex | np.generic):
+            return kind, repr(value)
+        if isinstance(value, _ATOMS):
+            return kind, value
+        if kind in (tuple, frozenset) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+            return kind, tuple(self.seen(item) for item in value)
+        if id(value) in self._numbers:
+            return "again", self._numbers[id(value)]
+        self._numbers[id(value)] = len(self._numbers)
+        # Kept alive, so that no other object takes its identity.
+        self._kept.append(value)
+        return kind, self._contents(value)
+
+    def _contents(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            shown = tuple(map(self.seen, value.flat)) if value.dtype == object else value.tobytes()
+            pairs = zip(value.shape, value.strides, strict=True)
+            steps = [step for extent, step in pairs if extent > 1] if value.size else []
+            return value.dtype, value.shape, tuple(steps), value.flags.writeable, shown
+        if isinstance(value, dict):
+            return tuple((self.seen(key), self.seen(one)) for key, one in value.items())
+        if isinstance(value, np.random.Generator):
+            return self.seen(value.bit_generator.state)
+        if isinstance(value, set):
+            return tuple(sorted(map(repr, value)))
+        if isinstance(value, list):
+            return tuple(map(self.seen, value))
+        if hasattr(type(value), "__next__"):
+            return tuple(map(self.seen, value))
+        slots = getattr(type(value), "__slots__", ())
+        state = {**getattr(value, "__dict__", {})}
+        state |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
+        return self.seen(state) if state else repr(value)

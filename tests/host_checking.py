@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import textwrap
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from graph_checking import compiled_graph, specialized
 
+from checking import observed
 from jitcore.codegen.host import build_host, print_host
 from jitcore.ir.graph import Graph
 from jitcore.ir.interpreter import run
@@ -19,7 +18,6 @@ __all__ = [
     "expected",
     "graph_of",
     "noting",
-    "outcome",
     "same_as_graph",
     "same_as_python",
     "source_of",
@@ -48,25 +46,14 @@ def expected(text: str) -> str:
     return textwrap.dedent(text).lstrip()
 
 
-def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """Result or exception and the arguments afterwards, as text."""
-    copies = copy.deepcopy(args)
-    with np.errstate(all="ignore"):
-        try:
-            result = repr(function(*copies))
-        except Exception as error:
-            result = f"{type(error).__name__}: {error}"
-    return f"{result}\n{copies!r}"
-
-
 def same_as_graph(graph: Graph, *args: Any) -> None:
-    assert outcome(build_host(graph), args) == outcome(lambda *copies: run(graph, copies), args)
+    assert observed(build_host(graph), args) == observed(lambda *copies: run(graph, copies), args)
 
 
 def same_as_python(function: Callable[..., Any], *args: Any) -> None:
     """The host programs of the generic and the typed graph do what the function does."""
-    wanted = outcome(function, args)
+    wanted = observed(function, args)
     graph = compiled_graph(function)
-    assert outcome(build_host(graph), args) == wanted
+    assert observed(build_host(graph), args) == wanted
     for dynamic in (False, True):
-        assert outcome(build_host(specialized(graph, args, dynamic=dynamic)), args) == wanted
+        assert observed(build_host(specialized(graph, args, dynamic=dynamic)), args) == wanted

@@ -3,6 +3,7 @@
 
 import types
 from collections import ChainMap, UserList, deque
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 
 import numpy as np
@@ -119,6 +120,29 @@ def test_items_that_assign_after_many_calls():
     for _ in range(CALLS_BEFORE_ENTRY + 8):
         scripted([harmless, set_scale], X)
     np.testing.assert_array_equal(scripted([set_scale], X), scaled(X, 3.0))
+
+
+@dataclass
+class Quiet:
+    size: int = field(default=1, metadata={"call": harmless})
+
+
+@dataclass
+class Assigning:
+    size: int = field(default=1, metadata={"call": set_scale})
+
+
+def call_fields(described, x):
+    for one in fields(described):
+        one.metadata["call"]()
+    return scaled(x, SCALE)
+
+
+def test_functions_that_fields_of_dataclasses_hold():
+    scripted = script(call_fields)
+    for _ in range(CALLS_BEFORE_ENTRY + 8):
+        np.testing.assert_array_equal(scripted(Quiet(), X), scaled(X, 1.0))
+    np.testing.assert_array_equal(scripted(Assigning(), X), scaled(X, 3.0))
 
 
 class Multiplying:

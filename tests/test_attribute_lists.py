@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checking import outcome
 from jitcore import script
 
 
@@ -207,29 +208,6 @@ ODD: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     (grown, lambda: (grid(0), 2)),
     (replaced, lambda: (Stack([1.0]), Stack([2]), 3)),
 ]
-
-
-def state(args: tuple[Any, ...]) -> str:
-    """What the arguments are, with which lists in them are one object."""
-    seen: dict[int, int] = {}
-
-    def text(value: Any) -> str:
-        if isinstance(value, list | Grid | Stack):
-            number = seen.setdefault(id(value), len(seen))
-            parts = value if isinstance(value, list) else vars(value).items()
-            return f"{type(value).__name__}{number}({', '.join(map(text, parts))})"
-        if isinstance(value, tuple):
-            return f"({', '.join(map(text, value))})"
-        return repr(value)
-
-    return text(args)
-
-
-def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    try:
-        return state((function(*args), args))
-    except (IndexError, TypeError, ValueError) as error:
-        return f"{error!r} {state(args)}"
 
 
 @pytest.mark.parametrize(("function", "make"), PROGRAMS)

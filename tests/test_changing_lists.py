@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from language_checking import observed
 
 import jitcore
+from checking import observed
 from jitcore.ir.graph import Graph, Value
 from jitcore.ir.parser import parse_graph
 from jitcore.ir.specialize.lists.changing_lists import is_changing

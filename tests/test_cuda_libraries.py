@@ -11,8 +11,10 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import array_libraries
+import ml_dtypes
 import numpy as np
 import pytest
+from array_libraries import exchange_api
 from cuda_machine import fake_machine
 from fake_cuda import FakeDriver
 
@@ -66,6 +68,10 @@ def test_calls(library: Any) -> None:
         np.testing.assert_allclose(found.numpy(), np.exp(X) * 2, rtol=1e-6)
         np.testing.assert_allclose(total.numpy(), X.sum(), atol=1e-6)
     assert len(compiled.specializations) == 1
+
+
+def in_place(x):
+    x += 1
 
 
 @contextmanager
@@ -177,6 +183,98 @@ def test_what_direct_calls_do_not_take(library: Any, fake: FakeDriver) -> None:
         both(x, X)
 
 
+def unread(*args: Any) -> Any:
+    raise AssertionError("this is asked by Python only")
+
+
+@contextmanager
+def read_in_c(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """See that no array inside the block is read by Python."""
+    with monkeypatch.context() as patch, counted_slow_calls() as slow:
+        patch.setattr(library.array, "is_contiguous", unread)
+        patch.setattr(library.array, "get_device", unread)
+        patch.setattr(library._C, "_cuda_getCurrentRawStream", unread)
+        yield
+    assert not slow
+
+
+@every(["Torch"])
+@pytest.mark.parametrize("dtype", ["?", "B", "i", "q", "f", "d", "F", "bfloat16"])
+def test_arrays_that_a_library_reads_in_c(
+    library: Any, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    base = (X * 3).astype(kind)
+    turned = np.stack([base, base]).transpose(2, 0, 1)
+    compiled = script(lambda x, y: np.copyto(y, np.where(x == 1, x, y)))
+    for x in (base, base[::2, 1:], turned, base[0], base[0, 0, None][0:0], base[:, :0], base.T):
+        y = np.ones_like(x)
+        given = [library.array(_device_view(one)) for one in (x, y)]
+        compiled(*given), compiled(*given)
+        with read_in_c(library, monkeypatch):
+            compiled(*given)
+        np.testing.assert_array_equal(given[1].numpy(), np.where(x == 1, x, y))
+
+
+def _device_view(x: np.ndarray[Any, Any]) -> cuda.Array:
+    """An array on the device with an array's strides."""
+    made = cuda.empty(x.shape, x.dtype, strides=x.strides) if x.size else cuda.from_numpy(x)
+    made[...] = cuda.from_numpy(x)
+    return made
+
+
+@every(["Torch"])
+def test_what_is_not_read_in_c(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(x, y):
+        y += x
+
+    for capsule in (exchange_api(major=2), None, object()):
+        with monkeypatch.context() as patch:
+            patch.setattr(library.array, "__dlpack_c_exchange_api__", capsule)
+            compiled = script(add)
+            x, y = (library.array(cuda.from_numpy(X)) for _ in range(2))
+            compiled(x, y), compiled(x, y)
+            with pytest.raises(AssertionError), read_in_c(library, patch):
+                compiled(x, y)
+            np.testing.assert_array_equal(y.numpy(), X + X + X)
+    # Tensors that the functions in C do not tell all of, or have no form for.
+    compiled = script(add)
+    for name, value, error in (
+        ("negative", True, TypeError),
+        ("requires_grad", True, TypeError),
+        ("layout", "sparse", TypeError),
+    ):
+        x, y = (library.array(cuda.from_numpy(X)) for _ in range(2))
+        compiled(x, y), compiled(x, y)
+        with read_in_c(library, monkeypatch):
+            compiled(x, y)
+        setattr(x, name, value)
+        with pytest.raises(error):
+            compiled(x, y)
+        np.testing.assert_array_equal(y.numpy(), X + X + X + X)
+
+
+@every(["Torch"])
+def test_streams_that_a_library_tells_in_c(
+    library: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = cuda.Stream()
+    for has_stream in (True, False):
+        capsule = exchange_api(has_stream=has_stream)
+        monkeypatch.setattr(library.array, "__dlpack_c_exchange_api__", capsule)
+        compiled, x = script(in_place), library.array(cuda.from_numpy(X))
+        library.stream = 0
+        compiled(x), compiled(x)
+        library.stream = stream.handle
+        if has_stream:
+            with read_in_c(library, monkeypatch):
+                compiled(x)
+        else:
+            compiled(x)
+        assert fake.launches[-1].stream == stream.handle
+        np.testing.assert_array_equal(x.numpy(), X + 1 + 1 + 1)
+
+
 @every(["Torch", "Cupy"])
 def test_memory_that_a_library_does_not_have(
     library: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
@@ -190,10 +288,12 @@ def test_memory_that_a_library_does_not_have(
     for failure in (MemoryError("no more"), KeyboardInterrupt()):
         with monkeypatch.context() as patch:
             patch.setattr(library, "empty", fails)
+            patch.setattr(library, "empty_strided", fails, raising=False)
             with pytest.raises(type(failure)):
                 compiled(x)
         with monkeypatch.context() as patch:
             patch.setattr(type(x), "dtype", property(fails))
+            patch.setattr(type(x), "is_neg", fails, raising=False)
             with pytest.raises(type(failure)):
                 compiled(x)
     with counted_slow_calls() as slow:

@@ -108,6 +108,11 @@ def test_tiles_are_moved_by_vectors():
     assert "is_last_block" in long[-2] and "store_vector(" in long[-1]
 
 
+def test_threads_of_chunks_ask_for_two_vectors():
+    *_, last = compile_on_device(running, (np.ones(1 << 15, np.float32),))
+    assert print_kernel(last).count("load_vector(") == 2
+
+
 @pytest.mark.parametrize("shape", [(0, 5), (2, 0), (2, 1), (1, 2)])
 def test_scans_of_few_elements_read_no_others(shape):
     x = whole_numbers(shape, "f4")

@@ -7,21 +7,13 @@ import gc
 import linecache
 import math
 import sys
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from checking import outcome
 from jitcore import ignore, script
 from jitcore.pipeline import NativePlan
-
-
-def outcome(function: Callable[..., Any], args: Sequence[Any]) -> str:
-    """What a call gives or raises."""
-    try:
-        return repr(function(*args))
-    except Exception as error:
-        return repr((type(error), str(error)))
 
 
 def total(f, start, n):
@@ -174,7 +166,7 @@ def test_functions_that_write_to_arrays() -> None:
             results = []
             for memory, function in ((mine, compiled), (plain, filled)):
                 write = writer(memory[shift : shift + 4], value)
-                results.append(outcome(function, (write, memory[:4])))
+                results.append(outcome(functools.partial(function, write, memory[:4]), ()))
             assert results[0] == results[1]
             np.testing.assert_array_equal(mine, plain)
 

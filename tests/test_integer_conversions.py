@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 
+from checking import outcome
 from jitcore import script
 
 NUMBERS = [
@@ -37,13 +38,6 @@ def listed_wide(number):
     return np.asarray([[2, number]], np.int64)
 
 
-def outcome(program, number):
-    try:
-        return repr(program(number))
-    except (OverflowError, ValueError, TypeError) as error:
-        return f"{type(error).__name__}: {error}"
-
-
 @pytest.mark.parametrize(
     "program", [beside_python, constructed, constructed_wide, by_dtype, listed, listed_wide]
 )
@@ -51,4 +45,4 @@ def outcome(program, number):
 def test_numbers_become_integers(program):
     compiled = script(program)
     for number in NUMBERS:
-        assert outcome(compiled, number) == outcome(program, number), number
+        assert outcome(compiled, (number,)) == outcome(program, (number,)), number

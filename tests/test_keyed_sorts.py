@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from draw_checking import is_native
 
+from checking import observed
 from jitcore import script
 
 
@@ -133,15 +134,6 @@ def in_place(values, scale):
     return values[0] if values else None
 
 
-def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    given = copy.deepcopy(args)
-    try:
-        found = function(*given)
-    except Exception as error:
-        return type(error), str(error), repr(given)
-    return repr(found), repr(given)
-
-
 SIZES = [(0, 3), (1, 1), (7, 4), (200, 31)]
 NUMBERS: list[Any] = [
     [],
@@ -164,7 +156,7 @@ def test_lists_that_the_function_makes(function: Callable[..., Any]) -> None:
     scripted = script(function)
     for n, m in SIZES:
         for _ in range(2):
-            assert outcome(scripted, (n, m)) == outcome(function, (n, m))
+            assert observed(scripted, (n, m)) == observed(function, (n, m))
 
 
 @pytest.mark.parametrize("function", [of_rows, of_spans])
@@ -172,7 +164,7 @@ def test_rows_and_named_tuples(function: Callable[..., Any]) -> None:
     scripted = script(function)
     for n in (0, 1, 2, 40):
         for _ in range(2):
-            assert outcome(scripted, (n,)) == outcome(function, (n,))
+            assert observed(scripted, (n,)) == observed(function, (n,))
 
 
 @pytest.mark.parametrize("function", [of_numbers, in_a_called_function, in_place])
@@ -181,7 +173,7 @@ def test_numbers(function: Callable[..., Any]) -> None:
     for number, values in enumerate(NUMBERS):
         for _ in range(2):
             args = values, 2 if number % 2 else 0.5
-            assert outcome(scripted, args) == outcome(function, args)
+            assert observed(scripted, args) == observed(function, args)
 
 
 def test_places_in_arrays() -> None:
@@ -193,7 +185,7 @@ def test_places_in_arrays() -> None:
         np.array([3, 200], "u1"),
     ):
         for _ in range(2):
-            assert outcome(scripted, (values, 2)) == outcome(of_places, (values, 2))
+            assert observed(scripted, (values, 2)) == observed(of_places, (values, 2))
 
 
 def test_nested_functions() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from language_checking import observed
 
+from checking import observed
 from jitcore import script
 
 

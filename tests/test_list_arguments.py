@@ -8,13 +8,13 @@ import math
 import random
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from language_checking import check_calls, is_native, observed
+from language_checking import check_calls, is_native
 
+from checking import observed, outcome
 from jitcore import script
 
 
@@ -276,17 +276,8 @@ def test_exceptions_after_arrays_are_written() -> None:
     for n in (1, 3, 9):
         results = []
         for function in (both, script(both)):
-            x, values = np.arange(4.0), [5.0, 6.0, 7.0]
-            results.append((outcome_of(function, x, values, n), x.tolist(), values))
+            results.append(outcome(function, (np.arange(4.0), [5.0, 6.0, 7.0], n)))
         assert results[0] == results[1]
-
-
-def outcome_of(function: Callable[..., Any], *args: Any) -> str:
-    """What a call gives or raises, the arguments not copied."""
-    try:
-        return repr(function(*args))
-    except Exception as error:
-        return repr(error)
 
 
 def test_calls_that_never_pay_are_tried_less_and_less_often() -> None:

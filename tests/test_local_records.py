@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from language_checking import check_calls, observed
+from language_checking import check_calls
 
+from checking import observed
 from jitcore import script
 
 

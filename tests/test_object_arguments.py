@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checking import outcome
 from jitcore import script
 from jitcore.pipeline import NativePlan
 
@@ -132,36 +133,6 @@ class Field:
         self.steps += 1
         self.u[place] = value
         self.time = value
-
-
-def picture(value: Any, seen: dict[int, int]) -> Any:
-    """What can be seen of a value: what it is made of, and which parts are one object."""
-    kind = type(value).__name__
-    if isinstance(value, (int, float, str, np.generic)) or value is None:
-        return kind, repr(value)
-    if id(value) in seen:
-        return "again", seen[id(value)]
-    seen[id(value)] = len(seen)
-    if isinstance(value, np.ndarray):
-        base = picture(value.base, seen) if isinstance(value.base, np.ndarray) else None
-        return kind, value.dtype.str, value.shape, value.strides, value.tobytes(), base
-    if isinstance(value, (list, tuple)):
-        return kind, [picture(one, seen) for one in value]
-    if isinstance(value, dict):
-        return kind, [(key, picture(one, seen)) for key, one in value.items()]
-    slots = [name for owner in type(value).__mro__ for name in getattr(owner, "__slots__", ())]
-    fields = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    fields.update(getattr(value, "__dict__", {}))
-    return kind, [(name, picture(one, seen)) for name, one in fields.items()]
-
-
-def outcome(function: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """What a call gives or raises, and what it makes of its arguments."""
-    try:
-        result = function(*args)
-    except Exception as error:
-        result = (type(error).__name__, str(error))
-    return picture([result, *args], {})
 
 
 def check(
@@ -419,6 +390,9 @@ def test_attributes_that_come_and_go() -> None:
             body.step(0.5)
         return body.x + body.drag
 
+    def stays(dt):
+        return None
+
     def named(body):
         body.note = 1.5
         return body.note
@@ -430,7 +404,7 @@ def test_attributes_that_come_and_go() -> None:
 
     def with_own_step():
         body = Body(0.0)
-        body.step = lambda dt: None  # type: ignore[method-assign]
+        body.step = stays  # type: ignore[method-assign]
         return body, 2
 
     def without_v():

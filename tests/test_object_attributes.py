@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checking import outcome
 from jitcore import script
 from jitcore.codegen.runtime.functions import last_native_call
 from jitcore.execution import compilation
@@ -55,18 +56,11 @@ def with_attribute(name: str, value: Any) -> Shared:
     return made
 
 
-def outcome(function: Callable[..., Any], one: Any, *args: Any) -> tuple[Any, ...]:
-    """What a call gives, and what is in the object after it, with the types."""
-    result = function(one, *args)
-    held = [(name, type(value), value) for name, value in vars(one).items()]
-    return type(result), result, held
-
-
 def same(function: Callable[..., Any], *makers: Callable[[], tuple[Any, ...]]) -> Any:
     compiled = script(function)
     for make in makers:
         for _ in range(2):
-            assert outcome(compiled, *make()) == outcome(function, *make())
+            assert outcome(compiled, make()) == outcome(function, make())
     return compiled
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_object_arguments import Body, Field, Pair, Rocket, Slotted, Vector, check, outcome
+from test_object_arguments import Body, Field, Pair, Rocket, Slotted, Vector, check
 
+from checking import outcome
 from jitcore import script
 from jitcore.execution.host_entries import CALLS_BEFORE_ENTRY
 from jitcore.pipeline import NativePlan
@@ -222,9 +223,12 @@ def test_attributes_that_change_their_types() -> None:
         del bodies[1].x
         return (bodies,)
 
+    def stays(dt):
+        return 0.0
+
     def own_step():
         bodies = [Body(1.0), Body(2.0)]
-        bodies[1].step = lambda dt: 0.0  # type: ignore[method-assign]
+        bodies[1].step = stays  # type: ignore[method-assign]
         return (bodies,)
 
     def stepped(bodies):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checking import outcome
 from jitcore import script
 from jitcore.execution.plans import HostPlan, NativePlan
 
@@ -149,25 +150,6 @@ def a_new_attribute(body, count, log):
     for number in range(count):
         body.last = number
     log["names"] = sorted(vars(body))
-
-
-def described(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, dict):
-        return [(key, described(one)) for key, one in value.items()]
-    if isinstance(value, list | tuple):
-        return type(value), [described(one) for one in value]
-    if hasattr(value, "__dict__"):
-        return type(value), described(vars(value))
-    return type(value), repr(value)
-
-
-def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    try:
-        return described(function(*args)), described(args)
-    except Exception as error:
-        return type(error), str(error), described(args)
 
 
 def arguments(name: str) -> tuple[Any, ...]:

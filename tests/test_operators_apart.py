@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checking import outcome
 from jitcore import script
 
 
@@ -93,23 +94,6 @@ def numbers_between(first, second, log):
     return total.value
 
 
-def described(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, list | tuple):
-        return [described(one) for one in value]
-    if isinstance(value, dict):
-        return [(key, described(one)) for key, one in value.items()]
-    return described(vars(value)) if hasattr(value, "__dict__") else repr(value)
-
-
-def outcome(function: Callable[..., Any], first: Any, second: Any, log: Any) -> Any:
-    try:
-        return described(function(first, second, log)), described(log)
-    except Exception as error:
-        return type(error), str(error)
-
-
 def field(seed: int, class_: type[Field] = Field) -> Field:
     return class_(np.random.default_rng(seed).random((4, 3)), {"seed": seed})
 
@@ -133,8 +117,8 @@ def test_programs(number: int) -> None:
     plain, second, log = CASES[number]
     compiled = script(plain)
     for seed in range(12):
-        wanted = outcome(plain, field(seed), second(), log())
-        assert outcome(compiled, field(seed), second(), log()) == wanted
+        wanted = outcome(plain, (field(seed), second(), log()))
+        assert outcome(compiled, (field(seed), second(), log())) == wanted
 
 
 def test_forms_are_called_and_explained() -> None:
@@ -151,8 +135,8 @@ def test_methods_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = script(added)
     compiled(field(1), field(2), [])
     monkeypatch.setattr(Field, "__add__", Field.__matmul__)
-    wanted = outcome(added, field(1), field(2), [])
-    assert outcome(compiled, field(1), field(2), []) == wanted
+    wanted = outcome(added, (field(1), field(2), []))
+    assert outcome(compiled, (field(1), field(2), [])) == wanted
 
 
 class Counting:
@@ -196,5 +180,5 @@ def test_methods_that_refuse_are_called_once(plain: Callable[..., Any]) -> None:
     compiled = script(plain)
     for second in (Counting(2.0), 3.0, Reflected(), np.ones(2), None):
         one, other = Counting(1.0), Counting(1.0)
-        assert outcome(compiled, one, second, []) == outcome(plain, other, second, [])
+        assert outcome(compiled, (one, second, [])) == outcome(plain, (other, second, []))
         assert one.asked == other.asked

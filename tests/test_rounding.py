@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from checking import outcome
 from jitcore import script
 
 
@@ -28,16 +28,6 @@ def at(x: Any, i: int) -> Any:
     return round(x[i] * np.cos(x[i]))
 
 
-def outcome(function: Callable[..., Any], *args: Any) -> tuple[type, str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            result = function(*args)
-        except Exception as error:
-            result = error
-    return type(result), repr(result)
-
-
 NUMBERS = [0.5, 1.5, 2.5, -0.4, -0.0, 123.456, 2.675, 15.0, 25.0, 2.0**62, 1e300, np.nan, np.inf]
 
 
@@ -48,7 +38,7 @@ def test_scalars(function: Callable[..., Any], dtype: str) -> None:
     with np.errstate(all="ignore"):
         numbers = [np.array(one).astype(dtype)[()] for one in NUMBERS]
     for number in numbers:
-        assert outcome(compiled, number) == outcome(function, number), number
+        assert outcome(compiled, (number,)) == outcome(function, (number,)), number
 
 
 def test_elements_are_rounded_in_native_code() -> None:

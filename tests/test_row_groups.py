@@ -216,6 +216,54 @@ def test_a_walk_that_ends_early_does_not_compute_results() -> None:
     check(flags_and_their_source, x[1:])
 
 
+def loss_and_gradient(x, y):
+    d = x - y
+    return (d * d).mean(), 2.0 * d / d.size
+
+
+def extrema_and_differences(x, y):
+    d = np.abs(x - y)
+    return d, d.max(), (x * x).sum(), y - 1, d.argmin()
+
+
+def flag_and_result(x, y):
+    return (x > y).any(), x * y
+
+
+def stretched(x, y):
+    return x.var(), x + y[..., :1], x.max() * y
+
+
+WRITTEN_BESIDE = [loss_and_gradient, extrema_and_differences, flag_and_result, stretched]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(33_001,), (300,), (1, 513), (40, 1001), (0,)])
+def test_results_that_a_reduction_passes_by(shape: tuple[int, ...], dtype: str) -> None:
+    functions = WRITTEN_BESIDE if 0 not in shape else [loss_and_gradient, flag_and_result]
+    generator = np.random.default_rng(5)
+    x, y = generator.normal(size=(2, *shape)).astype(dtype)
+    for function in functions:
+        check(function, x, y, reduction=True)
+        check(function, x.T[::-1], y.T, reduction=True)
+        check(function, x[..., 1:], x[..., :-1], reduction=True)
+
+
+def test_special_numbers_in_results_that_a_reduction_passes_by() -> None:
+    x, y = np.random.default_rng(6).normal(size=(2, 700)).astype(np.float32)
+    x[[0, 699]], y[[3, 130]] = np.nan, (np.inf, -0.0)
+    for function in WRITTEN_BESIDE:
+        check(function, x, y, reduction=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_loss_and_its_gradient_read_their_arguments_once(dtype: str) -> None:
+    compiled = script(loss_and_gradient)
+    compiled(*np.random.default_rng(7).normal(size=(2, 4096)).astype(dtype))
+    source = compiled.kernels[0].source
+    assert source.count("load(x,") == source.count("load(y,") == 1
+
+
 def three_axes(x):
     mean = x.mean(axis=(1, 2), keepdims=True)
     return (x - mean) / np.sqrt(((x - mean) ** 2).sum(axis=(1, 2), keepdims=True) + 1)

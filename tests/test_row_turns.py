@@ -11,7 +11,8 @@ import pytest
 
 import jitcore
 from checking import check
-from jitcore import pipeline, script
+from jitcore import script
+from jitcore.codegen.loop_passes import row_turns
 from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
 from jitcore.codegen.loop_passes.parallel import work_of
 from jitcore.codegen.loop_passes.row_turns import ROWS, let_rows_take_turns
@@ -96,7 +97,7 @@ def test_they_do_not_change_a_bit(
     x[3, 5], x[17, 0], x[40, 99] = np.nan, np.inf, -np.inf
     assert pieces_of(function, x.copy())
     found = script(function)(x.copy())
-    monkeypatch.setattr(pipeline, "let_rows_take_turns", lambda function: function)
+    monkeypatch.setattr(row_turns, "let_rows_take_turns", lambda function: function)
     one_at_a_time = script(function)(x.copy())
     pairs = [(found, one_at_a_time)]
     if isinstance(found, tuple):

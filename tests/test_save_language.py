@@ -7,11 +7,12 @@ import io
 import re
 
 import pytest
-from language_checking import observed, place_of
+from language_checking import place_of
 from saving import saved
 from test_language import PROGRAMS
 
 import jitcore
+from checking import observed
 
 REFUSED = {
     "`global`": "a variable outside of the program",

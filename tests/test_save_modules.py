@@ -214,6 +214,32 @@ def test_names_in_a_container():
     assert str(scripted(x)) == str(model(x))
 
 
+class Chosen(nn.Module):
+    """Finds parts by names and numbers that are attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleDict({"a": nn.Linear(4, 4), "b": nn.Sigmoid()})
+        self.more = nn.ModuleList([nn.Tanh(), nn.ReLU()])
+        self.kind, self.place = "a", -1
+
+    def forward(self, x: Any) -> Any:
+        if self.kind in self.parts:
+            x = self.parts[self.kind](x)
+        x = self.more[self.place](x)
+        return [part(x) for part in self.parts.values()], f"{self.kind}{self.place}"
+
+
+def test_parts_that_attributes_name():
+    model, x = Chosen(), array(2, 4)
+    scripted = script(model)
+    for kind, place in (("a", -1), ("b", 0), ("a", 0)):
+        for one in (model, scripted):
+            one.kind, one.place = kind, place
+        assert_same(scripted(x), model(x))
+        assert_same(reloaded(scripted)(x), model(x))
+
+
 def test_loaded_modules_are_saved_pickled_and_used_again():
     model = script(Gated())
     loaded = reloaded(model)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from language_checking import observed
 from saved_subjects import SUBJECTS, Model
 from saving import entries_of
 
 import jitcore
+from checking import observed
 from jitcore import freeze
 from jitcore.serialization.archive import FORMAT_VERSION
 from jitcore.serialization.inspection import inspect_file

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JITCORE_CACHE", "1")
     monkeypatch.setenv("JITCORE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(stored_plans, "_installed", lambda: "installed")
-    monkeypatch.setattr(stored_plans, "_are_sources_unchanged", lambda: True)
+    monkeypatch.setattr(stored_plans, "_imported_sources", dict)
     return tmp_path / "objects"
 
 
@@ -219,27 +220,48 @@ def test_a_source_of_the_package_that_changes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     function, arguments = plain("return x * y + x"), (np.ones(4), np.ones(4))
-    monkeypatch.setattr(stored_plans, "_are_sources_unchanged", lambda: False)
+    monkeypatch.setattr(stored_plans, "_imported_sources", lambda: None)
     compiled(function, *arguments)
     assert not is_stored(compiled(function, *arguments))
-    monkeypatch.undo()
-    path = tmp_path / "changed.py"
+    path = tmp_path / "imported.py"
     path.write_text("x = 1")
-    monkeypatch.setattr(stored_plans, "_ROOT", tmp_path)
-    found = stored_plans._sources()
-    assert found == {str(path): (path.stat().st_mtime_ns, 5)}
-    before = {name for name in sys.modules if name.startswith("jitcore.")}
-    monkeypatch.setattr(stored_plans, "_described_sources", lambda: found)
-    monkeypatch.setattr(stored_plans, "_modules_checked", set(before))
-    # What is imported now is what the first key says, until something else is imported.
+    monkeypatch.setattr(stored_plans, "_FOLDER", f"{tmp_path}{os.sep}")
+    monkeypatch.setattr(stored_plans, "_IMPORTED", time.time_ns())
+    state = stored_plans._state(str(path))
+    assert state == (path.stat().st_mtime_ns, 5)
+    monkeypatch.setattr(stored_plans, "_imported_sources", lambda: {path.name: state})
+    compiled(function, *arguments)
+    assert is_stored(compiled(function, *arguments))
+    # Another process has imported what is there now, which this one may have imported as it was.
     path.write_text("x = 12")
-    assert stored_plans._are_sources_unchanged()
+    assert not is_stored(compiled(function, *arguments))
+    monkeypatch.setattr(stored_plans, "_IMPORTED", time.time_ns())
+    assert not is_stored(compiled(function, *arguments))
+    path.unlink()
+    assert not is_stored(compiled(function, *arguments))
+
+
+def test_sources_that_are_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(stored_plans, "_IMPORTED", time.time_ns())
+    found = stored_plans._imported_sources()
+    assert found is not None
+    assert {"__init__.py", str(Path("ir", "graph.py"))} <= set(found)
+    assert all(
+        (Path(stored_plans._FOLDER) / name).stat().st_size == found[name][1] for name in found
+    )
+    path = tmp_path / "later.py"
+    path.write_text("x = 1")
+    # Its contents are as old as it says, but they are not there for so long.
+    os.utime(path, (1.0, 1.0))
     later = ModuleType("jitcore.imported_later")
     later.__file__ = str(path)
     monkeypatch.setitem(sys.modules, later.__name__, later)
-    assert not stored_plans._are_sources_unchanged()
-    monkeypatch.setattr(stored_plans, "_described_sources", stored_plans._sources)
-    assert stored_plans._are_sources_unchanged()
+    monkeypatch.setattr(stored_plans, "_IMPORTED", path.stat().st_ctime_ns - 1)
+    assert stored_plans._imported_sources() is None
+    monkeypatch.setattr(stored_plans, "_IMPORTED", time.time_ns())
+    found = stored_plans._imported_sources()
+    assert found is not None and found[str(path)] == (10**9, 5)
 
 
 def test_other_threads_may_import_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +282,7 @@ def test_other_threads_may_import_meanwhile(monkeypatch: pytest.MonkeyPatch) -> 
     thread.start()
     try:
         for _ in range(300):
-            stored_plans._are_sources_unchanged()
+            stored_plans._imported_sources()
     finally:
         done.set()
         thread.join()

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Large matrices that are computed for the one product that reads them."""
+"""Large matrices and vectors that are computed for the one product that reads them."""
 
 from __future__ import annotations
 
@@ -73,6 +73,49 @@ def in_a_loop(a, b, x):
 PRODUCTS = [read_again, read_twice, of_matrices, columns]
 
 
+def shoelace(x, y):
+    return 0.5 * np.abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))
+
+
+def squares_of_differences(x, y):
+    d = x - y
+    return d @ d
+
+
+def of_a_reversed_difference(x, y):
+    return np.dot(x[::-1], np.abs(y) - 1)
+
+
+def written_between(x, y):
+    d = x * y
+    x[1:] = 3.0
+    return d @ x
+
+
+def rows_of_rolls(x, y):
+    a, b = x[:1024].reshape(16, 64), y[:1024].reshape(16, 64)
+    return (a * np.roll(b, 3, axis=1)).sum(axis=1) - (b * np.roll(a, -2, axis=1)).sum(axis=1)
+
+
+def a_roll_read_again(x, y):
+    r = np.roll(y, 5)
+    return np.dot(x, r), r
+
+
+def of_arrays(x, y):
+    return x @ y + x[1:] @ y[:-1]
+
+
+def in_steps(x, y):
+    for _ in range(3):
+        x = x - 0.25 * np.dot(x, y * 2) * y
+    return x
+
+
+SUMMED_VECTORS = [shoelace, squares_of_differences, of_a_reversed_difference, written_between]
+VECTORS = [a_roll_read_again, of_arrays, in_steps]
+
+
 def _arguments(dtype: str = "float64", rows: int = ROWS, columns: int = COLUMNS) -> tuple[Any, ...]:
     rng = np.random.default_rng(8)
     a, b = rng.normal(size=(2, rows, columns)).astype(dtype)
@@ -91,6 +134,44 @@ def _products(function: Callable[..., Any], *args: Any) -> int:
 @pytest.mark.parametrize("function", [*SUMMED, *PRODUCTS])
 def test_what_needs_the_matrix_as_a_whole(function: Callable[..., Any]) -> None:
     assert (_products(function, *_arguments()) == 0) == (function in SUMMED)
+
+
+def _vectors(count: int, dtype: str = "float64") -> tuple[Any, ...]:
+    return tuple(np.random.default_rng(count).normal(size=(2, count)).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1027, 40_000])
+@pytest.mark.parametrize("function", [*SUMMED_VECTORS, *VECTORS, rows_of_rolls])
+def test_vectors(function: Callable[..., Any], count: int, dtype: str) -> None:
+    check(function, *_vectors(count, dtype), reduction=True)
+
+
+@pytest.mark.parametrize("function", [*SUMMED_VECTORS, *VECTORS])
+def test_which_vectors_are_added_up_as_they_are_computed(function: Callable[..., Any]) -> None:
+    assert (_products(function, *_vectors(1027)) == 0) == (function in SUMMED_VECTORS)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 77, 128])
+def test_products_of_short_vectors_have_the_bits_of_numpy(count: int) -> None:
+    for function in SUMMED_VECTORS:
+        args = _vectors(count)
+        expected = function(*(one.copy() for one in args))
+        assert script(function)(*args).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0])
+def test_special_numbers_in_vectors(special: float) -> None:
+    for function in SUMMED_VECTORS:
+        x, y = _vectors(300)
+        x[[0, 7]] = y[-1] = special
+        check(function, x, y, reduction=True)
+
+
+def test_an_error_of_vectors_that_do_not_fit() -> None:
+    x, y = _vectors(300)
+    with pytest.raises(ValueError, match="size 299 is different from 300|not aligned"):
+        script(lambda x, y: (x * 2) @ (y + 1))(x, y[1:])
 
 
 @pytest.mark.parametrize("rows", [1216, 2032, 4001])

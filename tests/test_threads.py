@@ -222,6 +222,8 @@ def test_the_number_of_threads() -> None:
     assert jitcore.set_num_threads(before) == 5
     with pytest.raises(ValueError, match="at least 1; found 0"):
         jitcore.set_num_threads(0)
+    with pytest.raises(TypeError, match="an int of at least 1; found 'two'"):
+        jitcore.set_num_threads("two")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "code"), [("3", 0), ("0", 1), ("many", 1)])

@@ -58,7 +58,7 @@ def called(scripted, clock, counts, times):
 
 @pytest.mark.parametrize(
     ("by_program", "by_plain", "stays", "tried"),
-    [(1e-3, 1e-4, "plain", 36), (1e-4, 1e-3, "program", 4), (1e-2, 1e-3, "program", 0)],
+    [(1e-3, 1e-4, "plain", 36), (1e-4, 1e-3, "program", 5), (1e-2, 1e-3, "program", 0)],
 )
 def test_the_faster_one_stays(clock, by_program, by_plain, stays, tried):
     clock.costs = {"program": by_program, "plain": by_plain}
@@ -82,6 +82,23 @@ def test_the_first_calls_of_the_plain_function_do_not_count(clock):
     clock.costs["plain"] = 5e-4
     called(scripted, clock, counts, SETTLED - len(kinds))
     assert set(called(scripted, clock, counts, 20)) == {"plain"}
+
+
+def test_one_call_that_waits_for_other_programs_does_not_decide(clock):
+    clock.costs = {"program": 1e-4, "plain": 1e-2}
+    scripted, counts = script(counted), dict[str, int]()
+    kinds = called(scripted, clock, counts, CALLS_BEFORE_ENTRY)
+    while "plain" not in kinds:
+        kinds += called(scripted, clock, counts, 1)
+    clock.costs["plain"] = 3e-5
+    called(scripted, clock, counts, SETTLED - len(kinds))
+    assert set(called(scripted, clock, counts, 20)) == {"plain"}
+
+
+def test_a_plain_function_that_takes_long_is_called_once(clock):
+    clock.costs = {"program": 1e-3, "plain": 1.0}
+    scripted, counts = script(counted), dict[str, int]()
+    assert called(scripted, clock, counts, SETTLED).count("plain") == 1
 
 
 def test_calls_that_take_much_longer_go_back_to_the_program(clock):

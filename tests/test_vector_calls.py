@@ -85,9 +85,9 @@ def test_each_function_is_there_once() -> None:
     compiled = script(function)
     compiled(x, y)
     text = print_module([compiled.kernels[0].lowered.function])
-    assert len(re.findall(r"^declare .*@jcm_sin_float64_x32\(", text, re.MULTILINE)) == 1
+    assert len(re.findall(r"^declare .*@jcm_turned_sine_float64_x32\(", text, re.MULTILINE)) == 1
     # Those of the loop over whole vectors and of the one over the rest.
-    assert len(re.findall(r"call <32 x double> @jcm_sin_float64_x32\(", text)) == 80
+    assert len(re.findall(r"call <32 x double> @jcm_turned_sine_float64_x32\(", text)) == 80
     assert "@jcm_sin_moderate_float64(" not in text
 
 
@@ -107,9 +107,16 @@ def test_functions_of_one_process_share_their_code(monkeypatch: pytest.MonkeyPat
     x = np.linspace(-3, 3, 500)
     for source in ("np.cos(x) * 3", "np.cos(x + 1)", "np.cos(x) + np.cos(2 * x)"):
         check(function_from_source(f"def f(x):\n    return {source}\n"), x, ulp=4)
-    vectors = [name for name in compiled if name.startswith("jcm_cos_float64_x")]
+    vectors = [name for name in compiled if name.startswith("jcm_turned_sine_float64_x")]
     assert len(vectors) == 1
     assert len(compiled) > 3
+    # Sines are cosines at another place.
+    sources = "np.sin(x) * np.cos(x)", "np.sin(x)", "np.cos(-x) * np.sin(x + 1)"
+    far = np.concatenate([x, [-0.0, np.inf, -np.inf, np.nan, 2.0**31, -1e300, 1e22, -5e-324]])
+    count = len(compiled)
+    for source in sources:
+        check(function_from_source(f"def f(x):\n    return {source}\n"), far, ulp=8)
+    assert not [name for name in compiled[count:] if name.startswith("jcm_")]
 
 
 def _without_vector_math(symbols: dict[str, int]) -> dict[str, int]:
@@ -176,7 +183,8 @@ def test_one_call_of_a_function_that_branches() -> None:
     compiled(x)
     text = print_module([compiled.kernels[0].lowered.function])
     assert "@jcm_sin_float64_lane32(" not in text
-    assert re.search(r"call .*<32 x double> @jcm_sin_float64_x32\(", compiled.kernels[0].llvm)
+    calls = r"call .*<32 x double> @jcm_turned_sine_float64_x32\("
+    assert re.search(calls, compiled.kernels[0].llvm)
 
 
 def test_the_machine_code_has_vectors() -> None:

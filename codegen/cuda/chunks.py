@@ -60,6 +60,9 @@ __all__ = ["CHUNKS", "can_chunk", "scan_by_chunks"]
 CHUNKS = 1024
 """The most chunks of a scan: those that one block scans are few."""
 
+EACH = 8
+"""Elements of a chunk that a thread asks for at once: with 4, too few bytes are under way."""
+
 SHORTEST = 4096
 """One block is as fast for fewer elements."""
 
@@ -212,7 +215,7 @@ def _scan_own(chunks: _Chunks, steps: Sequence[Step], parts: Parts, names: set[s
     block = Call("cuda.block", (), "int64")
     for number, step in enumerate(steps):
         begin.append(Let(step.var, _load(parts, number, step.var, block), mutable=True))
-    return [*begin, *share_scan(own, names)]
+    return [*begin, *share_scan(own, names, EACH)]
 
 
 def _load(parts: Parts, number: int, var: Var, block: Expr) -> Load:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jitcore.codegen.cuda.exchange import exchange_text
 from jitcore.codegen.cuda.memory import ensure_memory
 from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
 from jitcore.codegen.entries import layout
@@ -19,8 +20,19 @@ from jitcore.ir.bfloat16 import bfloat16
 
 __all__ = ["FUNCTIONS", "STREAM_WORD", "ensure_direct", "know_bfloat16"]
 
-FUNCTIONS = ("read", "stream", "empty", "lend", "lend_scratch", "take_back", "adopt")
-"""What is there for each type of arrays.
+FUNCTIONS = (
+    "read",
+    "stream",
+    "empty",
+    "lend",
+    "lend_scratch",
+    "take_back",
+    "adopt",
+    "is_plain",
+    "api",
+    "place",
+)
+"""What is there for each type of arrays: functions, and at the end two numbers.
 
 ``read(array, stream, is_first)``
     The shadow of an array that a call on a stream reads or writes; None where only another way
@@ -33,6 +45,10 @@ FUNCTIONS = ("read", "stream", "empty", "lend", "lend_scratch", "take_back", "ad
     The address of memory for a temporary, until ``take_back(address, stream)``.
 ``adopt(result)``
     What a native function gives, with arrays for shadows, whose bases are what ``empty`` gave.
+``is_plain(array)``
+    Whether the functions in C of ``api`` tell all of an array.
+``api``, ``place``
+    The address of the library's functions in C, or 0 (`codegen.cuda.exchange`), and the device.
 """
 
 _PLACES = {name: place for place, name in enumerate(FUNCTIONS)}
@@ -61,6 +77,7 @@ _SYMBOLS = (
     "jc_cuda_start",
 )
 
+_FUNCTIONS = ("PyDict_GetItem", "PyErr_Clear", "PyErr_Occurred", "PyLong_AsVoidPtr")
 _TUPLES = ("PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem")
 
 _TEXT = """
@@ -165,7 +182,10 @@ found:
   %streams = load i64, ptr @jc_cuda_streams
   %none = icmp eq i64 %streams, 0
   %is.default = and i1 %is.own, %none
-  br i1 %is.default, label %done, label %ask
+  br i1 %is.default, label %done, label %exchange
+exchange:
+  %told = call i1 @exchanged_stream(ptr %functions, ptr %stream.word)
+  br i1 %told, label %done, label %ask
 ask:
   %slot = getelementptr ptr, ptr %functions, i64 {stream}
   %callable = load ptr, ptr %slot
@@ -182,21 +202,36 @@ failed:
   ret i1 false
 }}
 
-; The shadow of an array as its library's function gives it; null where there is none.
+; The shadow of an array as its library's functions give it; null where there is none.
 define ptr @jc_cuda_shadow(ptr %record, ptr %table, ptr %array) {{
 entry:
   %vector = alloca [3 x ptr]
   %functions = call ptr @functions(ptr %table, ptr %array)
   %missing = icmp eq ptr %functions, null
-  br i1 %missing, label %failed, label %number
+  br i1 %missing, label %failed, label %found
+found:
+  %first.word = getelementptr i8, ptr %record, i64 {functions_word}
+  %first = load ptr, ptr %first.word
+  %is.first = icmp eq ptr %functions, %first
+  %api = call ptr @api(ptr %functions)
+  %has.api = icmp ne ptr %api, null
+  ; Work of another library may have to be waited for.
+  %asks = and i1 %is.first, %has.api
+  br i1 %asks, label %exchange, label %number
+exchange:
+  %shadow = call ptr @exchanged(ptr %functions, ptr %array)
+  %silent = icmp eq ptr %shadow, null
+  %raised = call ptr @PyErr_Occurred()
+  %goes.on = icmp eq ptr %raised, null
+  %others = and i1 %silent, %goes.on
+  br i1 %others, label %number, label %read
+read:
+  ret ptr %shadow
 number:
   %stream = call ptr @stream(ptr %record)
   %none = icmp eq ptr %stream, null
   br i1 %none, label %failed, label %call
 call:
-  %first.word = getelementptr i8, ptr %record, i64 {functions_word}
-  %first = load ptr, ptr %first.word
-  %is.first = icmp eq ptr %functions, %first
   %bool.place = select i1 %is.first, i64 {true}, i64 {false}
   %bool.slot = getelementptr ptr, ptr @jc_cuda_objects, i64 %bool.place
   %bool = load ptr, ptr %bool.slot
@@ -463,9 +498,10 @@ def _text() -> str:
         f"i64 {f'%n{axis - 1}' if axis else '%itemsize'}, i64 %d{axis}, i32 0)"
         for axis in axes
     )
-    return _TEXT.format(
+    objects = {"array_type": _ARRAY_TYPE, "true": _FALSE + 1}
+    return exchange_text(_PLACES, _BFLOAT16, objects) + _TEXT.format(
         **_PLACES,
-        array_type=_ARRAY_TYPE,
+        **objects,
         bfloat16=_BFLOAT16,
         dims=", ".join(f"i64 %d{axis}" for axis in axes),
         false=_FALSE,
@@ -485,7 +521,6 @@ def _text() -> str:
             f"  store i64 %d{axis}, ptr %p{axis}"
             for axis in axes
         ),
-        true=_FALSE + 1,
         tuple_items=layout.TUPLE_ITEMS,
     )
 
@@ -494,7 +529,7 @@ def _text() -> str:
 def _make() -> CompiledModule:
     """Compile what direct entries and their native functions call."""
     ensure_runtime()
-    for name in ("PyDict_GetItem", "PyErr_Occurred", "PyLong_AsVoidPtr", *_TUPLES):
+    for name in (*_FUNCTIONS, *_TUPLES):
         add_symbol(name, function_address(name))
     module = compile_module(_text(), name="direct calls", effort="code")
     objects: dict[int, Any] = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from jitcore.codegen.cuda.linear import depends_on, stride_along
+from jitcore.codegen.loop_passes.independence import writes_apart
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, simplified, with_expressions
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
@@ -22,6 +23,7 @@ from jitcore.codegen.loops import (
     Cast,
     Comment,
     Const,
+    Continue,
     Expr,
     For,
     If,
@@ -31,6 +33,7 @@ from jitcore.codegen.loops import (
     Stmt,
     Store,
     Var,
+    While,
 )
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
@@ -57,6 +60,7 @@ __all__ = [
     "is_independent",
     "jumps",
     "nest_of",
+    "with_independence",
 ]
 
 ELEMENT_THREADS = 256
@@ -81,6 +85,29 @@ def is_independent(loop: For) -> bool:
         return False
     bound = bound_names([loop])
     return not any(isinstance(one, Assign) and one.var.name not in bound for one in walk([loop]))
+
+
+def with_independence(loop: For) -> For:
+    """A loop of the program that says where its iterations may run in any order.
+
+    Those inside that hold nothing but each other say it, too.
+    """
+    if loop.parallel or loop.step != 1 or not _may_share(loop):
+        return loop
+    body = [with_independence(one) if isinstance(one, For) else one for one in loop.body]
+    return replace(loop, body=body, parallel=True)
+
+
+def _may_share(loop: For) -> bool:
+    """Whether no iteration leaves anything for another one, or ends the loop."""
+    bound = bound_names([loop])
+    for one in walk(loop.body):
+        is_left = isinstance(one, Assign) and one.var.name not in bound
+        # What threads share cannot be inside of loops that each of them runs as often as it likes.
+        is_loop = isinstance(one, While) and any(isinstance(x, For) for x in walk(one.body))
+        if is_left or is_loop or isinstance(one, Return | Continue):
+            return False
+    return not jumps(loop.body) and writes_apart(loop)
 
 
 def jumps(body: Sequence[Stmt]) -> bool:

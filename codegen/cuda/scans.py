@@ -71,7 +71,8 @@ from jitcore.ir.dataclass import dataclass
 __all__ = ["Step", "is_scan", "scanned_variables", "share_scan", "steps_of"]
 
 EACH = 4
-"""Elements of a tile for each thread: a vector of float32, and rows have threads for as many."""
+"""Elements of a tile for each thread: a vector of float32, and rows have threads for as many.
+Others may have more, so that the device is asked for more at once, and threads wait less often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,36 +137,36 @@ def _is_apart(branch: If, bound: set[str]) -> bool:
     return True
 
 
-def share_scan(loop: For, names: set[str]) -> list[Stmt]:
-    """The loop as the work of a block's threads."""
+def share_scan(loop: For, names: set[str], each: int = EACH) -> list[Stmt]:
+    """The loop as the work of a block's threads, of which each takes so many elements at a time."""
     base = Var(numbered("base", names), "int64")
     first = Var(numbered("first", names), "int64")
     threads = Call("cuda.threads", (), "int64")
-    step = multiply(threads, integer(EACH))
-    place = add(base, multiply(Call("cuda.thread", (), "int64"), integer(EACH)))
-    own = list(_Tile(loop, first, names).statements())
+    step = multiply(threads, integer(each))
+    place = add(base, multiply(Call("cuda.thread", (), "int64"), integer(each)))
+    own = list(_Tile(loop, first, names, each).statements())
     # A tile begins where vectors do, and where there are no elements none may be read.
     is_empty = FALSE if loop.start == ZERO else compare("ge", loop.start, loop.stop)
-    begin = select(is_empty, loop.stop, multiple_of(loop.start, EACH))
+    begin = select(is_empty, loop.stop, multiple_of(loop.start, each))
     before: list[Stmt] = [Let(base, begin, mutable=True)]
-    places, width = _vectors_of(loop)
+    places, width = _vectors_of(loop, each)
     if places:
         may = Var(numbered("aligned", names), "bool")
         is_begun = TRUE if loop.start == ZERO else compare("ge", base, loop.start)
         is_left = compare("le", add(base, step), loop.stop)
         before.append(Let(may, are_aligned(places, width)))
-        whole = list(_Tile(loop, first, names, places, width).statements())
+        whole = list(_Tile(loop, first, names, each, places, width).statements())
         own = [If(both(both(may, is_begun), is_left), whole, own)]
     body = [Let(first, place), *own, Assign(base, add(base, step))]
     return [*before, While([], compare("lt", base, loop.stop), body)]
 
 
-def _vectors_of(loop: For) -> tuple[list[Place], int]:
+def _vectors_of(loop: For, each: int) -> tuple[list[Place], int]:
     """The places that a thread loads and stores by vectors of so many elements."""
     places = places_of(loop)
     if not places or not is_straight(loop.body):
         return [], 1
-    width = min(EACH, *(vector_width(place.itemsize) for place in places))
+    width = min(each, *(vector_width(place.itemsize) for place in places))
     return [place for place in places if constant_part(place.offset) % width == 0], width
 
 
@@ -179,6 +180,8 @@ class _Tile:
         The first of the elements.
     names : set of str
         The names that are taken; gets the new ones.
+    each : int
+        How many elements a thread has.
     places : sequence of Place
         What is loaded and stored by vectors.  With any, all elements are there; without, the ones
         before the begin and beyond the end read another one and have no part in the scan.
@@ -191,19 +194,20 @@ class _Tile:
         loop: For,
         first: Var,
         names: set[str],
+        each: int,
         places: Sequence[Place] = (),
         width: int = 1,
     ) -> None:
         self._loop, self._first, self._names = loop, first, names
-        self._places, self._width = places, width
+        self._each, self._places, self._width = each, places, width
         self._steps = {step.bound.name: step for step in steps_of(loop) or ()}
-        self._known: list[dict[Expr, Expr]] = [{} for _ in range(EACH)]
-        self._lanes: list[dict[Place, Expr]] = [{} for _ in range(EACH)]
-        self._is_real: list[Expr] = [TRUE] * EACH
+        self._known: list[dict[Expr, Expr]] = [{} for _ in range(each)]
+        self._lanes: list[dict[Place, Expr]] = [{} for _ in range(each)]
+        self._is_real: list[Expr] = [TRUE] * each
 
     def statements(self) -> Iterator[Stmt]:
         """All of them."""
-        for lane in range(EACH):
+        for lane in range(self._each):
             place = add(self._first, integer(lane))
             if self._places:
                 self._known[lane][self._loop.var] = place
@@ -230,7 +234,7 @@ class _Tile:
             case Let(var) if var.name in self._steps:
                 yield from self._step(self._steps[var.name])
             case Let(var, value):
-                for lane in range(EACH):
+                for lane in range(self._each):
                     new = self._new(var)
                     yield Let(new, self._of_lane(lane, value))
                     self._known[lane][var] = new
@@ -245,7 +249,9 @@ class _Tile:
 
     def _step(self, step: Step) -> Iterator[Stmt]:
         dtype = step.var.dtype
-        elements = [Var(numbered(f"{step.var.name}_part", self._names), dtype) for _ in range(EACH)]
+        elements = [
+            Var(numbered(f"{step.var.name}_part", self._names), dtype) for _ in range(self._each)
+        ]
         for lane, (element, is_real) in enumerate(zip(elements, self._is_real, strict=True)):
             value = self._of_lane(lane, step.element)
             absent = neutral(step.op, np.dtype(dtype))
@@ -274,7 +280,7 @@ class _Tile:
 
     def _loaded(self, place: Place) -> Iterator[Stmt]:
         dtype = f"{place.dtype}x{self._width}"
-        for first in range(0, EACH, self._width):
+        for first in range(0, self._each, self._width):
             var = Var(numbered("lanes", self._names), dtype)
             yield Let(var, Call("cuda.load_vector", (place.pointer, self._at(place, first)), dtype))
             for lane in range(self._width):
@@ -284,10 +290,12 @@ class _Tile:
     def _stored(self, store: Store) -> Iterator[Stmt]:
         place = place_in(self._loop, store)
         assert place is not None
-        values = [Var(numbered("stored", self._names), store.value.dtype) for _ in range(EACH)]
+        values = [
+            Var(numbered("stored", self._names), store.value.dtype) for _ in range(self._each)
+        ]
         for lane, value in enumerate(values):
             yield Let(value, self._of_lane(lane, store.value))
-        for first in range(0, EACH, self._width):
+        for first in range(0, self._each, self._width):
             vector = values[first : first + self._width]
             args = (place.pointer, self._at(place, first), *vector)
             yield Do(Call("cuda.store_vector", args, "void"))

@@ -39,7 +39,7 @@ from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.state import RESULTS
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Exits", "assigned_variables", "may_run_in_order", "run_in_order"]
+__all__ = ["Exits", "assigned_variables", "may_run_in_order", "reads_single", "run_in_order"]
 
 MOST_STEPS = 4096
 """A step takes about a microsecond, mostly to wait for memory; beyond, copies to the host pay."""
@@ -47,22 +47,22 @@ MOST_STEPS = 4096
 
 def may_run_in_order(loop: For) -> bool:
     """Whether a loop reads single elements, and is short enough for one block."""
-    if not _reads_single(loop.body) or any(isinstance(one, While) for one in walk([loop])):
+    if not reads_single(loop.body) or any(isinstance(one, While) for one in walk([loop])):
         return False
     steps = _steps(loop)
     return steps is not None and steps <= MOST_STEPS
 
 
-def _reads_single(statements: Sequence[Stmt]) -> bool:
+def reads_single(statements: Sequence[Stmt]) -> bool:
     """Whether statements outside of loops that are shared read elements."""
     for one in statements:
         if isinstance(one, For) and is_shareable(one):
             continue
         if any(is_element(load) for x in expressions(one) for load in loads(x)):
             return True
-        if isinstance(one, For) and _reads_single(one.body):
+        if isinstance(one, For) and reads_single(one.body):
             return True
-        if isinstance(one, If) and _reads_single([*one.then, *one.orelse]):
+        if isinstance(one, If) and reads_single([*one.then, *one.orelse]):
             return True
     return False
 

@@ -44,14 +44,20 @@ from jitcore.codegen.cuda.host_part import (
 )
 from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by_first_thread
 from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries
-from jitcore.codegen.cuda.nests import check_nest
+from jitcore.codegen.cuda.nests import check_nest, with_independence
 from jitcore.codegen.cuda.products import as_nest, is_product, map_product, product_in
 from jitcore.codegen.cuda.reductions import Parts, map_total, reductions_of, with_end
 from jitcore.codegen.cuda.results import host_slots, with_device_scalars
 from jitcore.codegen.cuda.scalars import COUNTERS, SLOT, DeviceScalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
 from jitcore.codegen.cuda.schedule import is_by_columns, map_nest
-from jitcore.codegen.cuda.serial import Exits, assigned_variables, may_run_in_order, run_in_order
+from jitcore.codegen.cuda.serial import (
+    Exits,
+    assigned_variables,
+    may_run_in_order,
+    reads_single,
+    run_in_order,
+)
 from jitcore.codegen.cuda.siblings import with_siblings_merged
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.cuda.vendor import NOT_TAKEN
@@ -207,9 +213,11 @@ class _Splitter(DeviceScalars):
             return self._product(call, loop)
         if reductions_of(loop):
             return self._reduce(loop)
-        if loop.parallel:
-            return self._nest(loop)
-        return self._scan(loop) if is_scan(loop) else None
+        if is_scan(loop) and not loop.parallel:
+            return self._scan(loop)
+        # Other loops may hold much work for all threads.
+        own = with_independence(loop) if reads_single(loop.body) else loop
+        return self._nest(own) if own.parallel else None
 
     def _is_of_host(self, statement: Stmt) -> bool:
         """Whether a statement, with all that lies in it, has nothing to do with elements."""

@@ -38,6 +38,7 @@ from jitcore.codegen.entries.signature import (
     RowsKind,
     ScalarParam,
     TupleParam,
+    numbers_of_rows,
 )
 from jitcore.codegen.printers.llvm_instructions import memory_type
 from jitcore.codegen.runtime.shared_lists import TYPES
@@ -458,12 +459,8 @@ def read_lists(code: EntryCode, found: Arguments, writes: Sequence[FieldWrite]) 
             found.operands[one.operand] = f"ptr {address}"
     memory = read_object_lists(code, found.object_lists, writes, found.operands)
     for one in found.lists:
-        for column, reader in enumerate(one.param.readers):
-            operands = [f"ptr {one.value}"]
-            if isinstance(one.param.kind, tuple):
-                class_ = code.constant(one.param.named or tuple)
-                operands += [f"ptr {class_}", f"i64 {len(one.param.kind)}", f"i64 {column}"]
-            memory.append(code.call("ptr", reader, *operands))
+        for column, (reader, operands) in enumerate(_readers(code, one)):
+            memory.append(code.call("ptr", reader, f"ptr {one.value}", *operands))
             found.operands[one.operand + column] = f"ptr {memory[-1]}"
     if memory:
         misfit, read = code.new_label("misfit"), code.new_label("read")
@@ -474,6 +471,19 @@ def read_lists(code: EntryCode, found: Arguments, writes: Sequence[FieldWrite]) 
         code.jump("miss")
         code.start(read)
     return memory
+
+
+def _readers(code: EntryCode, one: _ListFields) -> Iterator[tuple[str, list[str]]]:
+    """What reads each number in the elements of a list, and its operands besides the list."""
+    kind = one.param.kind
+    if not isinstance(kind, tuple):
+        yield from ((reader, []) for reader in one.param.readers)
+        return
+    class_ = code.constant(one.param.named or tuple)
+    for reader, (_, path) in zip(one.param.readers, numbers_of_rows(kind), strict=True):
+        (width, place), *inner = path
+        steps = sum((16 * wide + at) << 8 * level for level, (wide, at) in enumerate(inner))
+        yield reader, [f"ptr {class_}", f"i64 {width}", f"i64 {place}", f"i64 {steps}"]
 
 
 def free_lists(code: EntryCode, memory: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "TupleParam",
     "TupleResult",
     "UnionResult",
+    "numbers_of_rows",
 ]
 
 Layout = Literal["C", "F", "strided"] | tuple[int, ...]
@@ -133,8 +135,8 @@ class ObjectParam:
     inherited: tuple[tuple[str, Any], ...] = ()
 
 
-NumberKind = Literal["int", "float", "bool"]
-ListKind = NumberKind | Literal["character"] | tuple[NumberKind, ...] | None
+NumberKind = Literal["int", "float", "bool", "complex"]
+ListKind = NumberKind | Literal["character"] | tuple["ListKind", ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,16 @@ class ArraysKind:
     rank: int
 
 
+def numbers_of_rows(kind: tuple[Any, ...]) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
+    """The kind of each number in a tuple, and how one gets there: widths and places."""
+    for place, one in enumerate(kind):
+        here = (len(kind), place)
+        if isinstance(one, tuple):
+            yield from ((inner, (here, *path)) for inner, path in numbers_of_rows(one))
+        else:
+            yield one, (here,)
+
+
 @dataclass(frozen=True, slots=True)
 class ListParam:
     """An exact list whose elements are all Python numbers of this kind, or tuples of numbers.
@@ -162,11 +174,11 @@ class ListParam:
 
     Parameters
     ----------
-    kind : str, tuple of str, RowsKind, ArraysKind or None
-        A tuple has the kinds of the numbers in each element.  ``"character"`` is an exact ``str``,
-        whose numbers are its code points.  None is for a list without elements, of which only the
-        object is passed on; so it is of lists of lists, which the function reads by itself.  Of
-        arrays references are passed on.
+    kind : str, tuple, RowsKind, ArraysKind or None
+        A tuple has the kinds of the numbers, or tuples, in each element. ``"character"`` is an
+        exact ``str``, whose numbers are its code points. None is for a list without elements, of
+        which only the object is passed on; so it is of lists of lists, which the function reads by
+        itself. Of arrays references are passed on.
     written : bool
         The function writes to it, or to arrays in it: it must not be another argument as well, and
         these must be writeable.
@@ -187,7 +199,7 @@ class ListParam:
     def readers(self) -> tuple[str, ...]:
         """The functions of the runtime that read the numbers, one for each in an element."""
         if isinstance(self.kind, tuple):
-            return tuple(f"jc_read_{one}_column" for one in self.kind)
+            return tuple(f"jc_read_{one}_column" for one, _ in numbers_of_rows(self.kind))
         is_passed = self.kind is None or isinstance(self.kind, RowsKind | ArraysKind)
         return () if is_passed else (f"jc_read_{self.kind}s",)
 

@@ -23,7 +23,7 @@ from jitcore.codegen.host.plan import Plan, ShortCircuit
 from jitcore.codegen.host.text import Precedence, Text, is_identifier
 from jitcore.codegen.host.variables import is_literal, is_repeatable
 from jitcore.ir import interpreter
-from jitcore.ir.graph import Node, Value
+from jitcore.ir.graph import Block, Node, Value
 from jitcore.ir.types import BOOL, FLOAT, INT, TensorType
 
 __all__ = ["Expressions", "Functions"]
@@ -117,7 +117,11 @@ class Expressions:
         node = value.node
         assert node is not None
         if node.kind == "prim::Constant":
-            return self.globals.constant(node.attributes["value"])
+            held = node.attributes["value"]
+            is_compared = any(_is_identity(use.user) for use in value.uses)
+            if type(held) is tuple and is_compared:
+                return self.globals.itself(held)
+            return self.globals.constant(held)
         if node.kind == "prim::Uninitialized":
             return Text(self.globals.add("UNINITIALIZED", interpreter.UNINITIALIZED))
         return self.globals.constant(None)
@@ -536,3 +540,7 @@ _WRITERS: dict[str, _Writer] = {
     "prim::CallMethod": Expressions._call_method,
     "np::call": Expressions._call_numpy,
 }
+
+
+def _is_identity(user: Node | Block) -> bool:
+    return isinstance(user, Node) and user.kind in _OPERATOR_NAMES

@@ -122,10 +122,16 @@ class Globals:
         text = self.constant(value)
         return text.text if text.precedence is Precedence.PRIMARY else self._numbered(value)
 
+    def itself(self, value: Any) -> Text:
+        """A constant by name, as the very object that it is."""
+        return Text(self._named(("", id(value)), value))
+
     def _numbered(self, value: Any) -> str:
         # Literals that are equal are one constant, whether they are one object or not.
         text = self.literal(value)
-        key = ("", id(value)) if text is None else (text.text, 0)
+        return self._named(("", id(value)) if text is None else (text.text, 0), value)
+
+    def _named(self, key: tuple[str, int], value: Any) -> str:
         if key not in self._names:
             self._names[key] = self.add(f"c{self._constants}", value)
             self._constants += 1

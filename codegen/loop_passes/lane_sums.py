@@ -209,6 +209,9 @@ class _LaneSums:
                     var = self.variable(one.var.name, one.var.dtype)
                     found.append(Let(var, renamed(one.value, own)))
                     own[one.var.name] = var
+                elif isinstance(one, Store):
+                    index, value = renamed(one.index, own), renamed(one.value, own)
+                    found.append(replace(one, index=index, value=value))
             steps = [one for one in loop.body if isinstance(one, Assign)]
             for step, of_sum in zip(steps, terms, strict=True):
                 of_sum.append(renamed(_as_float32(_term(step)), own))
@@ -230,20 +233,29 @@ _NOTHING = Const(0.0, "float64")
 
 
 def _is_sum(loop: For) -> bool:
-    """Whether a loop does nothing but add up cheap elements of float32 or float16."""
+    """Whether a loop adds up cheap elements of float32 or float16, and at most writes such."""
     trips = known_trips(loop)
     is_short = trips is not None and trips < WIDE * TOGETHER_IN_ROWS
     lets = [one for one in loop.body if isinstance(one, Let) and not one.mutable]
     steps = [one for one in loop.body if isinstance(one, Assign)]
+    stores = [one for one in loop.body if isinstance(one, Store)]
     comments = sum(isinstance(one, Comment) for one in loop.body)
-    is_plain = len(lets) + len(steps) + comments == len(loop.body)
-    if is_short or loop.step != 1 or not steps or not is_plain:
+    is_plain = len(lets) + len(steps) + len(stores) + comments == len(loop.body)
+    if is_short or loop.step != 1 or not steps or not is_plain or _reads_back(loop, stores):
         return False
-    read = {name for one in lets for name in variables(one.value)}
+    values = [one.value for one in lets] + [one.value for one in stores]
+    read = {name for value in values for name in variables(value)}
     read |= {name for one in steps for name in variables(_term(one))}
     if not all(map(_is_narrow, steps)) or read & {one.var.name for one in steps}:
         return False
-    return sum(_operations_of(loop)) <= MOST_OPERATIONS
+    # What also writes waits for memory, and long steps would be copied for little.
+    return sum(_operations_of(loop)) <= (LONG_STEP - 1 if stores else MOST_OPERATIONS)
+
+
+def _reads_back(loop: For, stores: Sequence[Store]) -> bool:
+    """Whether a loop may read what it has written: lanes take elements in another order."""
+    written, read = {one.root for one in stores}, {one.root for one in loads_in(loop.body)}
+    return bool(written) and ("" in written | read or not written.isdisjoint(read))
 
 
 def _is_narrow(step: Assign) -> bool:

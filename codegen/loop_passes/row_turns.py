@@ -40,7 +40,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from jitcore.codegen.loop_passes.accesses import Access, Accesses
+from jitcore.codegen.loop_passes.accesses import Accesses
+from jitcore.codegen.loop_passes.independence import writes_apart
 from jitcore.codegen.loop_passes.parallel import work_of
 from jitcore.codegen.loop_passes.rewriting import numbered, with_blocks
 from jitcore.codegen.loop_passes.traversal import (
@@ -48,7 +49,6 @@ from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     expressions,
     names_in,
-    reads_by_call,
     variables,
     walk,
 )
@@ -59,7 +59,6 @@ from jitcore.codegen.loops import (
     Call,
     Const,
     Continue,
-    Do,
     Expr,
     For,
     Function,
@@ -143,38 +142,11 @@ class _RowTurns:
 
 
 def _is_independent(loop: For) -> bool:
-    """Whether each iteration has a part of all written memory to itself.
+    """Whether the iterations of a loop that does not say so may run in any order.
 
     Of the loops around a row only one says so itself, since threads share no more than one.
     """
-    if any(isinstance(one, Do | While) for one in walk(loop.body)):
-        return False
-    if any(reads_by_call(x) for one in walk(loop.body) for x in expressions(one)):
-        return False
-    found = Accesses()
-    found.block(loop.body)
-    written = {one.root for one in found.found if one.is_write}
-    if any(one.root == "" for one in found.found):
-        return False
-    return all(
-        _are_apart([one for one in found.found if one.root == root], loop) for root in written
-    )
-
-
-def _are_apart(accesses: Sequence[Access], loop: For) -> bool:
-    """Whether accesses to one array are to other elements in each iteration."""
-    places = [one.place for one in accesses if one.place is not None]
-    pointers = {(one.pointer, one.dtype) for one in accesses}
-    forms = {place.terms for place in places}
-    inside = bound_names(loop.body)
-    is_fixed = all(inside.isdisjoint(variables(pointer)) for pointer, _ in pointers)
-    if len(places) < len(accesses) or len(pointers) > 1 or len(forms) > 1 or not is_fixed:
-        return False
-    step = abs(dict(places[0].terms).get(loop.var.name, 0))
-    ends = [place.constant for place in places]
-    low = min(end + one.reach[0] for end, one in zip(ends, accesses, strict=True))
-    high = max(end + one.reach[1] for end, one in zip(ends, accesses, strict=True))
-    return step > high - low
+    return not any(isinstance(one, While) for one in walk(loop.body)) and writes_apart(loop)
 
 
 def _pieces(loop: For) -> list[list[Stmt]]:

@@ -2,8 +2,8 @@
 
 Sums of floats are at least as accurate as NumPy's pairwise sums: short blocks are added up in
 several partial sums, which is what lets them be vectorized, and the blocks' sums are added with
-compensation (Neumaier, ZAMM 54, 1974).  Sums of float32 are kept in float64, to which four elements
-are converted together where these are cheap (`loop_passes.lane_sums`).
+compensation (Neumaier, ZAMM 54, 1974).  Sums of float32 are kept in float64, to which several
+elements are converted together where these are cheap (`loop_passes.lane_sums`).
 
 On a device thousands of threads have a short sum each, which are then added up as a tree: nothing
 of this is needed, and each sum is of its elements' own dtype, or of float32 where that is float16,

@@ -22,7 +22,7 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 from jitcore.codegen.lowering.broadcasting import Modes, stretched
-from jitcore.codegen.lowering.kinds import SCALARS, SCANS
+from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Element,
@@ -37,6 +37,7 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.state import Lowering, source_line
 from jitcore.ir.dataclass import dataclass
+from jitcore.ir.ops import SCANS
 from jitcore.ir.types import TensorType
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Final
 
 from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.state import Rule
+from jitcore.ir.ops import REDUCTIONS, SCANS
 
 __all__ = ["FAMILIES", "NAMESPACES", "rule_of"]
 
@@ -32,11 +33,10 @@ FAMILIES: Final = {
     "prim::lshift prim::rshift prim::and_ prim::or_ prim::xor prim::neg prim::pos prim::invert "
     "prim::not_ prim::lt prim::le prim::gt prim::ge prim::eq prim::ne prim::bool prim::abs "
     "prim::float prim::int prim::round prim::complex prim::min prim::max",
-    "reductions": "np::all np::any np::argmax np::argmin np::count_nonzero np::max np::mean "
-    "np::min np::prod np::std np::sum np::var",
+    "reductions": " ".join(REDUCTIONS),
     "references": "prim::ListGet prim::ListMove prim::ListPut prim::ListRoom prim::ListView",
     "requirements": "prim::require prim::require_shape",
-    "scans": "np::cumsum np::cumprod np::maximum_accumulate np::minimum_accumulate",
+    "scans": " ".join(SCANS),
     "shared_lists": "prim::ListMakeRows prim::ListMakeShared prim::ListMemo prim::ListTakeShared "
     "prim::ListWriteShared",
     "stores": "np::store",

@@ -9,10 +9,10 @@ from jitcore.codegen.lowering.elementwise import allocate_result
 from jitcore.codegen.lowering.facts import FUSED
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import Lazy, Operand
-from jitcore.codegen.lowering.reductions import KINDS
 from jitcore.codegen.lowering.rows import is_dear, lower_by_rows, reduced_trailing
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.ops import REDUCTIONS
 from jitcore.ir.running import keep_step
 
 __all__ = ["RULES"]
@@ -61,7 +61,7 @@ def _walk(lowering: Lowering, graph: Graph) -> None:
     lowering.put_off, lowering.settle = delayed.put_off, delayed.write
     for position, node in enumerate(graph.block.nodes):
         delayed.position = position
-        if node.kind in KINDS:
+        if node.kind in REDUCTIONS:
             delayed.write()
             if _is_better_kept(lowering, node):
                 lowering.array(node.inputs[0])
@@ -78,7 +78,7 @@ def _walk(lowering: Lowering, graph: Graph) -> None:
 def _is_one_walk(graph: Graph) -> bool:
     """Whether all that is read of scans goes along with them, in one loop."""
     nodes = graph.block.nodes
-    reductions = [node for node in nodes if node.kind in KINDS]
+    reductions = [node for node in nodes if node.kind in REDUCTIONS]
     arrays = [value for value in graph.outputs if value.node not in reductions]
     return keep_step(nodes) and (not reductions or len(reductions) + len(arrays) == 1)
 

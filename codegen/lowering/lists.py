@@ -14,7 +14,14 @@ from jitcore.ir.types import TensorType
 
 __all__ = ["RULES", "check_lists", "contents", "list_argument", "new_list"]
 
-_KINDS = {"int64": "int", "float64": "float", "bool": "bool", "object": "object", "int8": "code"}
+_KINDS = {
+    "int64": "int",
+    "float64": "float",
+    "bool": "bool",
+    "complex128": "complex",
+    "object": "object",
+    "int8": "code",
+}
 
 
 def list_argument(lowering: Lowering, value: Value) -> ListRef:

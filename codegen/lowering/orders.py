@@ -15,7 +15,7 @@ from jitcore.codegen.entries.array_orders import ranked
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
 from jitcore.codegen.lowering.broadcasting import Modes
-from jitcore.codegen.lowering.kinds import SCALARS
+from jitcore.codegen.lowering.kinds import POSITIONS, SCALARS
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Lazy,
@@ -99,10 +99,6 @@ def is_row_major(order: Order) -> bool:
     return known == sorted(known, reverse=True)
 
 
-_UNORDERED = frozenset({"np::argmin", "np::argmax"})
-"""Reductions whose results are in C order, whatever they read."""
-
-
 # The order of values ----------------------------------------------------------------------
 
 
@@ -133,7 +129,7 @@ def _asks(lazy: Lazy) -> bool:
     """Whether the order of a value depends on those of its operands."""
     if lazy.is_reduction:
         reduction: str = lazy.detail.kind
-        return reduction not in _UNORDERED
+        return reduction not in POSITIONS
     if lazy.kind == "np::copy":
         return bool(lazy.node.attributes.get("order", "K") == "K")
     return lazy.kind in SCALARS or lazy.kind in _RULES
@@ -146,7 +142,7 @@ def _without_ones(order: Order, dims: Sequence[Expr]) -> Order:
 def _lazy_order(lazy: Lazy) -> Order:
     if lazy.is_reduction:
         reduction = lazy.detail
-        if reduction.kind in _UNORDERED:
+        if reduction.kind in POSITIONS:
             return row_major(lazy.rank)
         keepdims = lazy.rank == reduction.operand.rank
         return reduced_order(reduction.operand, reduction.reduced, keepdims=keepdims)

@@ -27,6 +27,7 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.broadcasting import define_dims
 from jitcore.codegen.lowering.elements import Elements, Index, load, scans_in, store
 from jitcore.codegen.lowering.evaluation import Evaluation, Reduction, Walk, divided, freedom_of
+from jitcore.codegen.lowering.kinds import JOINS, POSITIONS
 from jitcore.codegen.lowering.known_means import known_means
 from jitcore.codegen.lowering.narrow_rows import join_by_lanes
 from jitcore.codegen.lowering.nest import INDEX_NAMES, blocks_of_columns, collapse, nest
@@ -45,9 +46,10 @@ from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.walks import are_divided, multiple_of, reduce_elements
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node
+from jitcore.ir.ops import REDUCTIONS
 from jitcore.ir.types import TensorType
 
-__all__ = ["KINDS", "RULES", "Axes", "group_axes"]
+__all__ = ["RULES", "Axes", "group_axes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +150,6 @@ def _kept_groups(axes: Axes) -> tuple[int, ...]:
 
 ROWS_AT_ONCE = 4
 
-_ROW_OPS = {
-    "np::sum": "add",
-    "np::mean": "add",
-    "np::prod": "mul",
-    "np::min": "min",
-    "np::max": "max",
-    "np::any": "or",
-    "np::all": "and",
-    "np::count_nonzero": "add",
-    "np::var": "add",
-    "np::std": "add",
-}
-
 
 def _reduce_rows(
     lowering: Lowering,
@@ -174,7 +163,7 @@ def _reduce_rows(
     are taken at once, so that the result's row is read and written less often.  Blocks of columns
     are independent, and stay in the cache.
     """
-    op = _ROW_OPS[reduction.kind]
+    op = JOINS[reduction.kind]
     emitter = lowering.emitter
     axes = group_axes(lowering, reduction.operand, reduction.reduced, target)
     last = max(number for number, one in enumerate(axes.is_reduced) if one)
@@ -363,9 +352,9 @@ def _reduce(lowering: Lowering, node: Node) -> Operand:
     reduction, kept = _rearranged(lowering, reduction)
     results = Rearranger(lowering, kept)(results)
     is_inner = _ends_reduced(reduction) or lowering.target.is_device
-    if is_inner or (node.kind in _PLACES and len(reduction.reduced) > 1):
+    if is_inner or (node.kind in POSITIONS and len(reduction.reduced) > 1):
         _reduce_inner(lowering, reduction, results)
-    elif node.kind in _PLACES:
+    elif node.kind in POSITIONS:
         _places_in_rows(lowering, reduction, results)
     else:
         _rows(lowering, reduction, results, means)
@@ -398,7 +387,7 @@ def _rearranged(lowering: Lowering, reduction: Reduction) -> tuple[Reduction, tu
         axes = tuple(range(rank))
     kept = [axis for axis in range(rank) if axis not in reduction.reduced]
     # Places are counted in C order.
-    if axes == tuple(range(rank)) or (reduction.kind in _PLACES and len(reduction.reduced) > 1):
+    if axes == tuple(range(rank)) or (reduction.kind in POSITIONS and len(reduction.reduced) > 1):
         return reduction, tuple(range(len(kept)))
     operand = Rearranger(lowering, axes)(reduction.operand)
     reduced = frozenset(place for place, axis in enumerate(axes) if axis in reduction.reduced)
@@ -443,13 +432,10 @@ def _target(lowering: Lowering, reduction: Reduction) -> ArrayRef:
 
 def _result_order(reduction: Reduction, rank: int) -> Order | None:
     """The order of the results; ``argmin`` and ``argmax`` give them in C order."""
-    if rank < 2 or reduction.kind in _PLACES:
+    if rank < 2 or reduction.kind in POSITIONS:
         return None
     keepdims = rank == reduction.operand.rank
     return reduced_order(reduction.operand, reduction.reduced, keepdims=keepdims)
-
-
-_PLACES = frozenset({"np::argmin", "np::argmax"})
 
 
 def _without_kept_axes(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> ArrayRef:
@@ -465,22 +451,4 @@ def _without_kept_axes(lowering: Lowering, reduction: Reduction, target: ArrayRe
     )
 
 
-KINDS = frozenset(
-    f"np::{name}"
-    for name in [
-        "sum",
-        "prod",
-        "min",
-        "max",
-        "any",
-        "all",
-        "argmin",
-        "argmax",
-        "count_nonzero",
-        "mean",
-        "var",
-        "std",
-    ]
-)
-
-RULES: dict[str, Rule] = dict.fromkeys(sorted(KINDS), _reduce)
+RULES: dict[str, Rule] = dict.fromkeys(sorted(REDUCTIONS), _reduce)

@@ -29,17 +29,26 @@ from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand, values_in
 from jitcore.codegen.lowering.orders import is_row_major, order_of
-from jitcore.codegen.lowering.reductions import KINDS, Axes, group_axes
+from jitcore.codegen.lowering.reductions import Axes, group_axes
 from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.lowering.walks import are_divided, reduce_elements
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.ops import REDUCTIONS
 from jitcore.ir.types import TensorType, is_scalar_tensor
 
 __all__ = ["is_dear", "lower_by_rows", "reduced_trailing"]
 
 _PLAIN = frozenset(
-    {*SCALARS, "np::full", "np::iota", "np::broadcast_to", "np::view", "prim::Constant"}
+    {
+        *SCALARS,
+        "np::full",
+        "np::iota",
+        "np::broadcast_to",
+        "np::rolled",
+        "np::view",
+        "prim::Constant",
+    }
 )
 
 
@@ -47,7 +56,7 @@ def reduced_trailing(graph: Graph) -> int | None:
     """How many leading axes all the reductions of a group keep; None where rows do not fit it."""
     found: set[tuple[int, int]] = set()
     for node in graph.block.nodes:
-        if node.kind in KINDS:
+        if node.kind in REDUCTIONS:
             rank = _rank(node.inputs[0])
             axes = tuple(node.attributes["axis"])
             if axes != tuple(range(rank - len(axes), rank)):
@@ -69,7 +78,7 @@ def _is_computed(value: Value) -> bool:
 
 
 def _reductions(graph: Graph) -> list[Node]:
-    return [node for node in graph.block.nodes if node.kind in KINDS]
+    return [node for node in graph.block.nodes if node.kind in REDUCTIONS]
 
 
 def _rank(value: Value) -> int:
@@ -211,6 +220,8 @@ class _Rows:
             target = self.scratch_for(operand, later)
             if target is not None:
                 kept.append((operand, target))
+        if passing and together[0].shares_walks:
+            kept += self.written_on_the_way([one.operand for one in passing])
         sums: dict[int, FloatSum] = {}
         for one in together:
             total, place = one.plain_sum, id(one.reduction.operand)
@@ -255,7 +266,12 @@ class _Rows:
 
     def axes(self, reduction: Reduction) -> Axes:
         """The axes of a reduction's operand, with those of rows apart."""
-        return group_axes(self.lowering, reduction.operand, reduction.reduced, apart=self.kept)
+        return self.group(reduction.operand)
+
+    def group(self, operand: ArrayRef | Lazy) -> Axes:
+        """The axes of what rows are made of: those of the rows apart, all others reduced."""
+        reduced = frozenset(range(self.kept, operand.rank))
+        return group_axes(self.lowering, operand, reduced, apart=self.kept)
 
     def own_target(self, operand: Lazy) -> ArrayRef | None:
         """Where an operand goes that is itself a result."""
@@ -281,6 +297,32 @@ class _Rows:
                 self.is_last_taken = True
                 return target
         return None
+
+    def written_on_the_way(
+        self, operands: Sequence[ArrayRef | Lazy]
+    ) -> list[tuple[Operand, ArrayRef]]:
+        """Cheap results that need no reduction, and read what a walk over memory reads.
+
+        Rows that are not walked alone are in the cache when results are written.  Loops over rolled
+        arrays are cut at their ends, and copies of them would have all statements.
+        """
+        is_cut = any(node.kind == "np::rolled" for node in self.graph.block.nodes)
+        if not self.is_alone or is_cut or self.lowering.target.is_device:
+            return []
+        read = {id(one) for operand in operands for one in values_in(operand)}
+        axes = self.group(operands[0])
+        found: list[tuple[Operand, ArrayRef]] = []
+        free = list(self.targets.items())[: -1 if self.is_last_taken else None]
+        for value, target in free:
+            lazy = self.lowering.operand(value)
+            if not isinstance(lazy, Lazy) or id(lazy) in self.complete or is_dear(lazy):
+                continue
+            parts = list(values_in(lazy))
+            needs_none = not any(isinstance(one, Lazy) and one.is_reduction for one in parts)
+            if needs_none and not read.isdisjoint(map(id, parts)) and self.group(lazy) == axes:
+                self.complete.add(id(lazy))
+                found.append((lazy, target))
+        return found
 
     def is_reduced(self, value: Value) -> bool:
         """Whether a result is written before the last pass: a reduction reads it."""

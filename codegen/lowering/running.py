@@ -9,7 +9,7 @@ import numpy as np
 from jitcore.codegen.loops import Binary, Var
 from jitcore.codegen.lowering.accumulators import identity, neutral, take_extremum
 from jitcore.codegen.lowering.arithmetic import expression_dtype
-from jitcore.codegen.lowering.kinds import SCANS
+from jitcore.codegen.lowering.kinds import JOINS
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.state import Lowering
@@ -20,7 +20,7 @@ __all__ = ["Running", "running"]
 
 def running(lowering: Lowering, node: Node, dtype: np.dtype[Any]) -> Running:
     """The state of a scan, with variables that are declared here."""
-    op = SCANS[node.kind]
+    op = JOINS[node.kind]
     is_float = dtype.name in ("float32", "float64") and not lowering.target.is_device
     kind = RunningExtremum if op in ("min", "max") and is_float else Running
     return kind(lowering, op, dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO, compare, subtract
 from jitcore.codegen.lowering.elements import Elements, Index, load, store, uncollapsed
-from jitcore.codegen.lowering.kinds import SCANS
+from jitcore.codegen.lowering.kinds import JOINS
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy, NotNative, Operand
 from jitcore.codegen.lowering.orders import iterated_order, order_of
@@ -13,6 +13,7 @@ from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.running import running
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
+from jitcore.ir.ops import SCANS
 
 __all__ = ["RULES"]
 
@@ -32,7 +33,7 @@ def _scan(lowering: Lowering, node: Node) -> Operand:
     if axis == operand.rank - 1 or lowering.target.is_device:
         _by_variables(lowering, node, operand, target, axis)
     else:
-        _along(lowering, operand, target, SCANS[node.kind], axis)
+        _along(lowering, operand, target, JOINS[node.kind], axis)
     return target
 
 
@@ -47,7 +48,7 @@ def _by_variables(
     emitter = lowering.emitter
     length = target.dims[axis]
     others = [dim for number, dim in enumerate(target.dims) if number != axis]
-    begins_with_first = target.dtype.kind == "c" and SCANS[node.kind] == "mul"
+    begins_with_first = target.dtype.kind == "c" and JOINS[node.kind] == "mul"
 
     def at(outer: Index, place: Expr) -> Index:
         return uncollapsed([*outer.entries[:axis], place, *outer.entries[axis:]])
@@ -86,4 +87,4 @@ def _along(lowering: Lowering, operand: Operand, target: ArrayRef, op: str, axis
             store(lowering, target, here, value)
 
 
-RULES: dict[str, Rule] = dict.fromkeys(SCANS, _scan)
+RULES: dict[str, Rule] = dict.fromkeys(sorted(SCANS), _scan)

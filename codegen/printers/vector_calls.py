@@ -155,9 +155,14 @@ def is_called(name: str, dtype: str) -> bool:
     return dtype in FLOATS or vecmath.branch(name, dtype) is not None
 
 
+def _branches(call: Call) -> bool:
+    """Whether vectors of moderate numbers go a shorter way than others."""
+    return call.name == "divide" or vecmath.branch(call.name, call.dtype) is not None
+
+
 def _pays_at_once(call: Call) -> bool:
     """Whether a function takes less time for several vectors than inlined for one."""
-    if call.name == "divide" or vecmath.branch(call.name, call.dtype):
+    if _branches(call):
         return True
     body = vecmath.function(call.name, call.dtype).body
     return any(_has_vector_form(x) for one in body for x in expressions(one))
@@ -220,7 +225,7 @@ def _takes_vectors(call: Call) -> bool:
     dtypes = {call.dtype, *(arg.dtype for arg in call.args)}
     if not FLOATS.isdisjoint(dtypes) and not FLOATS.issuperset(dtypes):
         return False
-    if call.name == "divide" or vecmath.branch(call.name, call.dtype):
+    if _branches(call):
         return True
     body = vecmath.function(call.name, call.dtype).body
     return not any(

@@ -60,7 +60,7 @@ def vector_function(name: str, dtype: str, lanes: int, declarations: dict[str, s
             _straight_line(
                 "define internal", f"{branch.moderate}_x{lanes}", moderate, lanes, declarations
             ),
-            _one_by_one(branch, dtype, lanes),
+            _one_by_one(branch, moderate, dtype, lanes),
             _branching(symbol, function, lanes, branch),
         ]
     # Few floats are that large: the fewer registers at a time, the sooner the code is compiled.
@@ -216,11 +216,12 @@ def _branching(symbol: str, function: Function, lanes: int, branch: vecmath.Bran
     dtypes = [param.dtype for param in function.params]
     result, vectors = _vector(function.result, lanes), [_vector(dtype, lanes) for dtype in dtypes]
     test = _test_of_quotient if branch.of_quotient else _test
+    tested = dtypes[:1] if branch.one_by_one else dtypes
     lines = [
         f"define {result} @{symbol}({operand_list(vectors, '%v')}) memory(none) willreturn #0 {{",
         "entry:",
         *(f"  %known{n} = freeze {vector} %v{n}" for n, vector in enumerate(vectors)),
-        *test(lanes, dtypes, branch.bound),
+        *test(lanes, tested, branch.bound),
     ]
     for label, name in (("moderate", branch.moderate), ("anywhere", branch.anywhere)):
         lines += [
@@ -237,32 +238,43 @@ def _declaration_of_fabs(dtype: str) -> str:
     return f"declare {type_} @llvm.fabs.{_OVERLOADS[dtype]}({type_})"
 
 
-def _one_by_one(branch: vecmath.Branch, dtype: str, lanes: int) -> str:
+def _one_by_one(branch: vecmath.Branch, function: Function, dtype: str, lanes: int) -> str:
     """A function of all lanes that calls the one for a single number where it is finite and far."""
     type_, vector = register_type(dtype), _vector(dtype, lanes)
+    count = len(function.params)
+    vectors = operand_list([vector] * count, "%v")
+    kept = "".join(
+        f"  %numbers{n} = alloca {vector}\n  store {vector} %v{n}, ptr %numbers{n}\n"
+        for n in range(count)
+    )
+    others = "".join(
+        f"  %place{n} = getelementptr inbounds {type_}, ptr %numbers{n}, i64 %i\n"
+        f"  %x{n} = load {type_}, ptr %place{n}\n"
+        for n in range(1, count)
+    )
     limits = (constant(branch.bound, dtype), constant(float("inf"), dtype))
     far = vecmath_symbol(branch.anywhere, dtype)
     name = f"{branch.anywhere}_x{lanes}"
     return f"""\
-define internal {vector} @{name}({vector} %v0) memory(none) willreturn noinline #0 {{
+define internal {vector} @{name}({vectors}) memory(none) willreturn noinline #0 {{
 entry:
   %results = alloca {vector}
-  %numbers = alloca {vector}
-  store {vector} %v0, ptr %numbers
-  %near = call {vector} @{branch.moderate}_x{lanes}({vector} %v0)
+{kept}\
+  %near = call {vector} @{branch.moderate}_x{lanes}({vectors})
   store {vector} %near, ptr %results
   br label %lane
 lane:
   %i = phi i64 [ 0, %entry ], [ %next, %done ]
-  %place = getelementptr inbounds {type_}, ptr %numbers, i64 %i
-  %x = load {type_}, ptr %place
-  %magnitude = call {type_} @llvm.fabs.{_OVERLOADS[dtype]}({type_} %x)
+  %place0 = getelementptr inbounds {type_}, ptr %numbers0, i64 %i
+  %x0 = load {type_}, ptr %place0
+  %magnitude = call {type_} @llvm.fabs.{_OVERLOADS[dtype]}({type_} %x0)
   %is_large = fcmp oge {type_} %magnitude, {limits[0]}
   %is_finite = fcmp olt {type_} %magnitude, {limits[1]}
   %is_far = and i1 %is_large, %is_finite
   br i1 %is_far, label %far, label %done
 far:
-  %found = call {type_} @{far}({type_} %x)
+{others}\
+  %found = call {type_} @{far}({operand_list([type_] * count, "%x")})
   %result = getelementptr inbounds {type_}, ptr %results, i64 %i
   store {type_} %found, ptr %result
   br label %done

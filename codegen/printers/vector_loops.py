@@ -290,14 +290,21 @@ class _Vector(VectorCode):
         return self._code.value(f"icmp ne {type_} {found}, zeroinitializer")
 
     def _call(self, x: Call) -> str:
+        if x.name not in ("fma", "divide"):
+            return self._function(x)
         operands = [self._expression(one) for one in x.args]
         if x.name == "fma":
             return self._code.intrinsic("fma", x.dtype, *operands)
-        if x.name == "divide":
-            is_one = self._inside.isdisjoint(variables(x.args[1]))
-            divisor = self._around.scalar(x.args[1]) if is_one else ""
-            return self._branch(x).quotient(operands, divisor)
-        symbol = self._around.twin(x)
+        is_one = self._inside.isdisjoint(variables(x.args[1]))
+        divisor = self._around.scalar(x.args[1]) if is_one else ""
+        return self._branch(x).quotient(operands, divisor)
+
+    def _function(self, x: Call) -> str:
+        """The value of a function that comes in place, or is called for the whole vector."""
+        called = vecmath.shared(x)
+        symbol = self._around.twin(called)
+        x = called if symbol else x
+        operands = [self._expression(one) for one in x.args]
         if symbol and x.name == "remainder_by_constant" and isinstance(x.args[1], Const):
             return self._branch(x).remainder(operands, x, symbol)
         if not symbol:

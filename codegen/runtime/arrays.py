@@ -1,13 +1,15 @@
-"""Arrays that native code makes.
+"""Arrays that native code makes, and the memory of large ones.
 
 ============================== =====================================================================
 ``jc_empty``                   a new array from (dtype number, order, ndim, d0 … d7); null and no
                                exception where there is no memory; see ``order_number``
 ``jc_incref``, ``jc_decref``   take and drop a reference to what ``jc_empty`` made, null is fine
+``jc_malloc`` and others       see ``runtime.temporaries``
 ============================== =====================================================================
 
 They may be called with and without the GIL: native functions that take long run without.  Programs
-that make no arrays do not compile them.
+that make no arrays do not compile them.  All are one module: hardly any program needs a part only,
+and each module takes its time.
 """
 
 from __future__ import annotations
@@ -17,21 +19,27 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.codegen.engine import CompiledModule, add_maker, add_symbol, compile_module
+from jitcore.codegen.engine import (
+    CompiledModule,
+    Effort,
+    add_maker,
+    add_symbol,
+    compile_module,
+    compiler_lock,
+)
 from jitcore.codegen.entries.layout import DTYPE_CHARS, fill_table
 from jitcore.codegen.runtime.temporaries import (
     LEAST_POOLED,
-    add_temporaries,
     make_array_handler,
-    temporaries,
+    temporaries_text,
 )
 
-__all__ = ["MAX_RANK", "add_array_functions"]
+__all__ = ["MAX_RANK", "add_array_functions", "array_functions"]
 
 MAX_RANK = 8
 """The number of axes ``jc_empty`` has parameters for."""
 
-_SYMBOLS = ("jc_decref", "jc_empty", "jc_incref")
+_SYMBOLS = ("jc_decref", "jc_empty", "jc_incref", "jc_malloc", "jc_free")
 
 _ARRAY_TYPE = 32
 """The place of the type ``ndarray``, behind the dtypes by their numbers."""
@@ -166,9 +174,15 @@ done:
 
 def add_array_functions() -> None:
     """Have the functions compiled when code that calls them is."""
-    add_temporaries()
     for symbol in _SYMBOLS:
-        add_maker(symbol, _make)
+        add_maker(symbol, array_functions)
+
+
+def array_functions() -> CompiledModule:
+    """The module with the functions, which is compiled when it is asked for first."""
+    with compiler_lock():
+        module, _ = _make()
+        return module
 
 
 def _text() -> str:
@@ -196,10 +210,11 @@ def _text() -> str:
 @cache
 def _make() -> tuple[CompiledModule, dict[int, Any]]:
     """Compile the functions; gives their module and what its table refers to, which are kept."""
-    module = compile_module(_text(), name="arrays", effort="none")
+    temporaries: tuple[str, Effort] = (temporaries_text(), "none")
+    module = compile_module(_text(), name="arrays", effort="none", beside=[temporaries])
     objects: dict[int, Any] = {np.dtype(char).num: np.dtype(char) for char in DTYPE_CHARS}
     objects[_ARRAY_TYPE] = np.ndarray
-    objects[_ARRAY_HANDLER] = make_array_handler(temporaries())
+    objects[_ARRAY_HANDLER] = make_array_handler(module)
     fill_table(module.address("jc_array_objects"), objects)
     for name in _SYMBOLS:
         add_symbol(name, module.address(name))

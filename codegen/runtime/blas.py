@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 
 from jitcore.codegen.engine import (
-    CompiledModule,
-    add_maker,
+    EngineError,
+    add_library,
     add_symbol,
-    compile_module,
     compiler_lock,
     has_feature,
 )
@@ -67,7 +66,7 @@ _VECTOR = "ptr %{0}, i64 %{0}.offset, i64 %{0}.stride"
 
 
 class Blas:
-    """The compiled functions for one dtype.
+    """The functions for one dtype, each of which is compiled when code that calls it is.
 
     Parameters
     ----------
@@ -87,10 +86,8 @@ class Blas:
         """Whether this machine's vectors are wider than those that its kernels use."""
         for name, address in addresses.items():
             add_symbol(f"jc_cblas_{DTYPES[dtype]}{name}", address)
-        text = "".join(_WRITERS[name](dtype, bits) for name in addresses if name in _WRITERS)
-        self.module: CompiledModule = compile_module(text, name=f"blas {dtype}", effort="none")
-        for symbol in self.module.symbols:
-            add_symbol(symbol, self.module.address(symbol))
+        self.bits = bits
+        self.names = frozenset(addresses)
 
 
 _found: dict[str, Blas | None] = {}
@@ -337,6 +334,15 @@ def _function(
 
 _WRITERS = {"gemm": _gemm, "gemv": _gemv, "dot": _dot}
 
+
+def _text(name: str, dtype: str) -> str:
+    """The text of a function, whose counterpart in BLAS is known then."""
+    blas = ensure_blas(dtype)
+    if blas is None or name not in blas.names:
+        raise EngineError(f"internal error: this BLAS has no {name} for {dtype}")
+    return _WRITERS[name](dtype, blas.bits)
+
+
 for _dtype in DTYPES:
     for _name in _WRITERS:
-        add_maker(f"jc_{_name}_{_dtype}", partial(ensure_blas, _dtype))
+        add_library(f"jc_{_name}_{_dtype}", partial(_text, _name, _dtype), "none")

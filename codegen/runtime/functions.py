@@ -24,14 +24,13 @@ from typing import Any
 
 from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
 from jitcore.codegen.entries.layout import SCALAR_VALUE, fill_table, scalar_alloc, word_at
-from jitcore.codegen.runtime.arrays import add_array_functions
+from jitcore.codegen.runtime.arrays import add_array_functions, array_functions
 from jitcore.codegen.runtime.lists import add_list_functions
 from jitcore.codegen.runtime.object_lists import add_object_list_functions
 from jitcore.codegen.runtime.objects import add_object_functions
 from jitcore.codegen.runtime.programs import add_program_functions
 from jitcore.codegen.runtime.references import add_reference_functions
 from jitcore.codegen.runtime.shared_lists import add_shared_list_functions
-from jitcore.codegen.runtime.temporaries import temporaries
 
 __all__ = [
     "ensure_runtime",
@@ -296,7 +295,7 @@ def most_memory_in_use() -> int:
 
 def _ask(name: str) -> int:
     ensure_runtime()
-    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(temporaries().address(name))())
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(array_functions().address(name))())
 
 
 def last_native_call() -> int:

@@ -7,8 +7,10 @@ object, and so do the elements that keep their values:
 ======================== ===========================================================================
 ``jc_read_ints``         memory with the numbers of a list; null where an element is of another
                          type, or does not fit, and where there is no memory
-``jc_read_int_column``   (list, class, width, column): the same of one number in each element,
-                         which are tuples, or named tuples, of this class and width
+``jc_read_int_column``   (list, class, width, column, steps): the same of one number in each
+                         element, which are tuples, or named tuples, of this class and width; where
+                         tuples lie in them, each byte of ``steps`` has the width of one and, in its
+                         lower half, the place in there
 ``jc_write_ints``        (list, numbers before, their count, numbers after, their count): put the
                          numbers that changed in the list, make it longer or shorter; 0 is success
 ``jc_list_of_ints``      a new list of (numbers, count); null without memory
@@ -29,10 +31,10 @@ from jitcore.codegen.entries import layout
 
 __all__ = ["add_list_functions"]
 
-_OBJECTS: tuple[Any, ...] = (int, float, bool, True)
+_OBJECTS: tuple[Any, ...] = (int, float, bool, complex, True, tuple)
 """What belongs in the table ``jc_list_objects``, in this order."""
 
-_KINDS = ("int", "float", "bool")
+_KINDS = ("int", "float", "bool", "complex")
 
 _SYMBOLS = (
     *(f"jc_{action}_{kind}s" for kind in _KINDS for action in ("read", "write", "list_of")),
@@ -40,8 +42,8 @@ _SYMBOLS = (
     "jc_read_characters",
 )
 
-_WORDS = {"int": "i64", "float": "i64", "bool": "i8"}
-"""How the numbers of each kind are moved."""
+_WORDS = {"int": "i64", "float": "i64", "bool": "i8", "complex": "i128"}
+"""How the numbers of each kind are moved; they lie as CPython's objects have them."""
 
 _DECLARATIONS = """
 @jc_list_objects = dso_local global [OBJECTS x ptr] zeroinitializer
@@ -55,6 +57,7 @@ declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyBool_FromLong(i64)
+declare ptr @PyComplex_FromDoubles(double, double)
 declare ptr @PyList_New(i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare i32 @PyList_SetSlice(ptr, i64, i64, ptr)
@@ -76,7 +79,7 @@ entry:
   %true.slot = getelementptr ptr, ptr @jc_list_objects, i64 TRUE_PLACE
   %true = load ptr, ptr %true.slot
   %words = add i64 %count, 2
-  %bytes = mul i64 %words, 8
+  %bytes = mul i64 %words, WIDTH
   %numbers = call ptr @jc_malloc(i64 %bytes)
   %no.memory = icmp eq ptr %numbers, null
   br i1 %no.memory, label %nothing, label %head
@@ -94,7 +97,7 @@ read:
 UNBOX
 store:
   %place = getelementptr WORD, ptr %numbers, i64 %i
-  store WORD %number, ptr %place
+  store WORD %number, ptr %place, align ALIGNMENT
   %next = add i64 %i, 1
   br label %head
 mismatch:
@@ -120,9 +123,9 @@ head:
   br i1 %more, label %compare, label %tail
 compare:
   %old.place = getelementptr WORD, ptr %before, i64 %i
-  %old = load WORD, ptr %old.place
+  %old = load WORD, ptr %old.place, align ALIGNMENT
   %new.place = getelementptr WORD, ptr %after, i64 %i
-  %new = load WORD, ptr %new.place
+  %new = load WORD, ptr %new.place, align ALIGNMENT
   %is.same = icmp eq WORD %old, %new
   br i1 %is.same, label %latch, label %change
 change:
@@ -148,7 +151,7 @@ append.head:
   br i1 %longer, label %append, label %success
 append:
   %more.place = getelementptr WORD, ptr %after, i64 %k
-  %added = load WORD, ptr %more.place
+  %added = load WORD, ptr %more.place, align ALIGNMENT
   %element = call ptr @box_KIND(WORD %added)
   %no.element = icmp eq ptr %element, null
   br i1 %no.element, label %failed, label %push
@@ -185,7 +188,7 @@ head:
   br i1 %more, label %box, label %done
 box:
   %place = getelementptr WORD, ptr %numbers, i64 %i
-  %number = load WORD, ptr %place
+  %number = load WORD, ptr %place, align ALIGNMENT
   %object = call ptr @box_KIND(WORD %number)
   %no.object = icmp eq ptr %object, null
   br i1 %no.object, label %drop, label %store
@@ -221,8 +224,36 @@ tuple.size:
   br i1 %is.wide, label %tuple.item, label %mismatch
 tuple.item:
   %row.items = getelementptr i8, ptr %row, i64 TUPLE_ITEMS
-  %item.slot = getelementptr ptr, ptr %row.items, i64 %column
-  %item = load ptr, ptr %item.slot"""
+  %outer.slot = getelementptr ptr, ptr %row.items, i64 %column
+  %outer = load ptr, ptr %outer.slot
+  br label %descend
+descend:
+  %item = phi ptr [ %outer, %tuple.item ], [ %part, %inner.item ]
+  %steps.left = phi i64 [ %steps, %tuple.item ], [ %steps.after, %inner.item ]
+  %is.there = icmp eq i64 %steps.left, 0
+  br i1 %is.there, label %found, label %inner
+inner:
+  %inner.type.slot = getelementptr i8, ptr %item, i64 OBJECT_TYPE
+  %inner.type = load ptr, ptr %inner.type.slot
+  %tuple.slot = getelementptr ptr, ptr @jc_list_objects, i64 TUPLE_PLACE
+  %tuple = load ptr, ptr %tuple.slot
+  %is.inner = icmp eq ptr %inner.type, %tuple
+  br i1 %is.inner, label %inner.size, label %mismatch
+inner.size:
+  %inner.size.slot = getelementptr i8, ptr %item, i64 TUPLE_SIZE
+  %inner.known = load i64, ptr %inner.size.slot
+  %width.bits = lshr i64 %steps.left, 4
+  %inner.width = and i64 %width.bits, 15
+  %is.inner.wide = icmp eq i64 %inner.known, %inner.width
+  br i1 %is.inner.wide, label %inner.item, label %mismatch
+inner.item:
+  %inner.items = getelementptr i8, ptr %item, i64 TUPLE_ITEMS
+  %inner.column = and i64 %steps.left, 15
+  %part.slot = getelementptr ptr, ptr %inner.items, i64 %inner.column
+  %part = load ptr, ptr %part.slot
+  %steps.after = lshr i64 %steps.left, 8
+  br label %descend
+found:"""
 
 _CHARACTERS = """
 define ptr @jc_read_characters(ptr %text) {
@@ -261,6 +292,11 @@ _READ_BOOL = """unbox:
 _READ_FLOAT = """unbox:
   %value.slot = getelementptr i8, ptr %item, i64 FLOAT_VALUE
   %number = load i64, ptr %value.slot
+  br label %store"""
+
+_READ_COMPLEX = """unbox:
+  %value.slot = getelementptr i8, ptr %item, i64 COMPLEX_REAL
+  %number = load i128, ptr %value.slot, align 8
   br label %store"""
 
 _READ_ANY_INT = """unbox:
@@ -302,6 +338,16 @@ define internal ptr @box_float(i64 %bits) {
   ret ptr %object
 }
 
+define internal ptr @box_complex(i128 %bits) {
+  %low = trunc i128 %bits to i64
+  %shifted = lshr i128 %bits, 64
+  %high = trunc i128 %shifted to i64
+  %real = bitcast i64 %low to double
+  %imaginary = bitcast i64 %high to double
+  %object = call ptr @PyComplex_FromDoubles(double %real, double %imaginary)
+  ret ptr %object
+}
+
 define internal ptr @box_bool(i8 %number) {
   %wide = zext i8 %number to i64
   %object = call ptr @PyBool_FromLong(i64 %wide)
@@ -316,20 +362,24 @@ def _text() -> str:
         "int": _READ_SHORT_INT if layout.has_signed_int_sizes() else _READ_ANY_INT,
         "float": _READ_FLOAT,
         "bool": _READ_BOOL,
+        "complex": _READ_COMPLEX,
     }
     text = _DECLARATIONS.replace("OBJECTS", str(len(_OBJECTS))) + _BOXES + _CHARACTERS
     for place, kind in enumerate(_KINDS):
         whole = _READ.replace("FUNCTION", "jc_read_KINDs(ptr %list)").replace("LOAD_ITEM", _ELEMENT)
-        column = "jc_read_KIND_column(ptr %list, ptr %class, i64 %width, i64 %column)"
+        column = "jc_read_KIND_column(ptr %list, ptr %class, i64 %width, i64 %column, i64 %steps)"
         part = _READ.replace("FUNCTION", column).replace("LOAD_ITEM", _PART)
         text += _replaced(
             whole + part + _KIND,
             {
                 "UNBOX": unbox[kind],
                 "TYPE_PLACE": str(place),
-                "TRUE_PLACE": str(len(_KINDS)),
+                "TRUE_PLACE": str(_OBJECTS.index(True)),
+                "TUPLE_PLACE": str(_OBJECTS.index(tuple)),
                 "KIND": kind,
                 "WORD": _WORDS[kind],
+                "WIDTH": "16" if kind == "complex" else "8",
+                "ALIGNMENT": "1" if kind == "bool" else "8",
             },
         )
     return _replaced(text, {name: str(getattr(layout, name)) for name in _OFFSETS})
@@ -337,7 +387,7 @@ def _text() -> str:
 
 _OFFSETS = (
     *("LIST_SIZE", "LIST_ITEMS", "TUPLE_SIZE", "TUPLE_ITEMS", "TEXT_LENGTH"),
-    *("OBJECT_TYPE", "FLOAT_VALUE", "INT_SIZE", "INT_DIGITS"),
+    *("OBJECT_TYPE", "FLOAT_VALUE", "COMPLEX_REAL", "INT_SIZE", "INT_DIGITS"),
 )
 
 

@@ -19,24 +19,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from functools import cache
 from typing import Any
 
-from jitcore.codegen.engine import (
-    CompiledModule,
-    add_maker,
-    add_symbol,
-    compile_module,
-    compiler_lock,
-)
+from jitcore.codegen.engine import CompiledModule
 
-__all__ = [
-    "LEAST_KEPT",
-    "LEAST_POOLED",
-    "add_temporaries",
-    "make_array_handler",
-    "temporaries",
-]
+__all__ = ["LEAST_KEPT", "LEAST_POOLED", "make_array_handler", "temporaries_text"]
 
 LEAST_KEPT = 64 * 1024
 """Below this ``malloc`` keeps memory itself, and is faster."""
@@ -260,20 +247,8 @@ define void @jc_array_free(ptr %context, ptr %block, i64 %bytes) {
 """
 
 
-def add_temporaries() -> None:
-    """Have the functions compiled when code that calls them is."""
-    for symbol in ("jc_malloc", "jc_free"):
-        add_maker(symbol, temporaries)
-
-
-def temporaries() -> CompiledModule:
-    """The module with the functions, which is compiled when it is asked for first."""
-    with compiler_lock():
-        return _made()
-
-
-@cache
-def _made() -> CompiledModule:
+def temporaries_text() -> str:
+    """The functions, as LLVM code; `runtime.arrays` compiles them with those for arrays."""
     text = _TEXT
     advises = sys.platform == "linux"
     replacements = {
@@ -290,10 +265,7 @@ def _made() -> CompiledModule:
     }
     for name, replacement in replacements.items():
         text = text.replace(name, replacement)
-    module = compile_module(text, name="temporaries", effort="none")
-    for symbol in module.symbols:
-        add_symbol(symbol, module.address(symbol))
-    return module
+    return text
 
 
 def _most_kept() -> int:
@@ -323,7 +295,7 @@ def make_array_handler(module: CompiledModule) -> Any:
     Parameters
     ----------
     module : CompiledModule
-        That of `temporaries`.
+        That with the functions.
 
     Returns
     -------

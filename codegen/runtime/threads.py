@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import re
 from functools import cache
@@ -32,7 +33,12 @@ def available_cores() -> int:
 
 
 def checked_count(count: int) -> int:
-    """A number of threads; ValueError where there would be none."""
+    """A number of threads; TypeError where it is no int, ValueError where there would be none."""
+    try:
+        count = operator.index(count)
+    except TypeError:
+        message = f"the number of threads is an int of at least 1; found {count!r}"
+        raise TypeError(message) from None
     if count < 1:
         raise ValueError(f"the number of threads is at least 1; found {count}")
     return count
@@ -81,6 +87,8 @@ def set_num_threads(count: int) -> int:
 
     Raises
     ------
+    TypeError
+        ``count`` is no int.
     ValueError
         ``count`` is below 1.
 
@@ -94,7 +102,7 @@ def set_num_threads(count: int) -> int:
     global _count
     previous, _count = get_num_threads(), checked_count(count)
     if _module is not None:
-        _call("jc_set_threads", count)
+        _call("jc_set_threads", _count)
     return previous
 
 

@@ -18,7 +18,7 @@ from jitcore.codegen import loops, scalar
 from jitcore.codegen.scalar.constant_divisors import DIVISIONS
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Branch", "branch", "function", "names", "on_device"]
+__all__ = ["Branch", "branch", "function", "names", "on_device", "shared"]
 
 _FLOAT: Final = {
     "arccos": "arcs.arccos",
@@ -103,6 +103,12 @@ _FLOAT32: Final = _FLOAT | {
     "tan_single_anywhere": "single.tan_single",
 }
 
+_FLOAT64: Final = _FLOAT | {
+    "turned_sine": "trigonometry.turned_sine",
+    "turned_sine_anywhere": "trigonometry.turned_sine",
+    "turned_sine_moderate": "trigonometry.turned_sine_moderate",
+}
+
 _OF_LIBDEVICE: Final = "_of_libdevice"
 
 _HOSTS_OWN: Final = {"power_in_arrays": "pow", "hypot_of_scalars": "hypot"}
@@ -122,8 +128,9 @@ class Branch:
     of_quotient : bool
         Not the arguments but the first divided by the second is below the bound.
     one_by_one : bool
-        So few programs have finite arguments from the bound on that these are not worth a vector,
-        which takes long to compile.  Of what is not finite the first function gives NaN, too.
+        Only the first argument is below the bound.  So few programs have finite ones from there on
+        that these are not worth a vector, which takes long to compile.  Of what is not finite the
+        first function gives NaN, too.
     """
 
     bound: float
@@ -133,7 +140,7 @@ class Branch:
     one_by_one: bool = False
 
 
-_ANGLES: Final = ("cos", "sin", "tan")
+_ANGLES: Final = ("cos", "sin", "tan", "turned_sine")
 
 _SIGNED: Final = {
     "floor_divide": "integer.floor_divide",
@@ -195,7 +202,7 @@ _FLOAT16: Final = {
     "spacing": "float.spacing_float16",
 }
 
-_TABLES: Final = {"float16": _FLOAT16, "float32": _FLOAT32, "float64": _FLOAT}
+_TABLES: Final = {"float16": _FLOAT16, "float32": _FLOAT32, "float64": _FLOAT64}
 _FLOATS: Final = tuple(_TABLES)
 _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
@@ -282,11 +289,25 @@ def branch(name: str, dtype: str) -> Branch | None:
         bound = _read("float_division.MODERATE")[dtype]
         return Branch(bound, f"{name}_moderate", f"{name}_anywhere", of_quotient=True)
     angle = name.removesuffix("_single") if dtype == "float32" else name
-    if angle not in _ANGLES:
+    if angle not in _ANGLES or name not in names(dtype):
         return None
     bound = _read("trigonometry.MODERATE")[dtype]
-    names = f"{angle}_moderate", f"{name}_anywhere"
-    return Branch(bound, *names, one_by_one=dtype == "float64")
+    callees = f"{angle}_moderate", f"{name}_anywhere"
+    return Branch(bound, *callees, one_by_one=dtype == "float64")
+
+
+def shared(call: loops.Call) -> loops.Call:
+    """A call of the function that has the same code as others, so that it is compiled once.
+
+    Sines and cosines of float64 are the sine in some quarter of a turn.
+    """
+    if call.dtype != "float64" or call.name not in ("cos", "sin"):
+        return call
+    (angle,) = call.args
+    if call.name == "cos":
+        angle = loops.Unary("fabs", angle, call.dtype)
+    turn = loops.Const(_read("trigonometry.TURNS")[call.name], call.dtype)
+    return loops.Call("turned_sine", (angle, turn), call.dtype)
 
 
 def _branching(name: str, dtype: str, between: Branch) -> loops.Function:

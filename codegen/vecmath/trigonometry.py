@@ -20,10 +20,24 @@ from jitcore.codegen.vecmath.coefficients import COS, SIN, TWO_OVER_PI
 from jitcore.codegen.vecmath.formats import FORMATS
 from jitcore.codegen.vecmath.logarithm import integer_as_float
 
-__all__ = ["MODERATE", "cos", "cos_moderate", "sin", "sin_moderate", "tan", "tan_moderate"]
+__all__ = [
+    "MODERATE",
+    "TURNS",
+    "cos",
+    "cos_moderate",
+    "sin",
+    "sin_moderate",
+    "tan",
+    "tan_moderate",
+    "turned_sine",
+    "turned_sine_moderate",
+]
 
 MODERATE: Final = {"float32": 2.0**16, "float64": 2.0**31}
 """Below it the error of q keeps r near pi / 4: within a 300th, or a billionth in float64."""
+
+TURNS: Final = {"sin": FORMATS["float64"].shifter, "cos": FORMATS["float64"].shifter + 1}
+"""The second arguments by which `turned_sine` is the sine, and of magnitudes the cosine."""
 
 HALF_PI_HI: Final = FORMATS["float64"].half_pi_hi
 HALF_PI_LO: Final = FORMATS["float64"].half_pi_lo
@@ -137,26 +151,26 @@ def fixed_point(upper: Scalar, lower: Scalar) -> Scalar:
     return total, (second - (total - first)) + third
 
 
-def nearest_quarter(magnitude: Scalar, dtype: str) -> Scalar:
+def nearest_quarter(magnitude: Scalar, shifter: Scalar, dtype: str) -> Scalar:
     """q as a float and in the low bits of an integer, and ``magnitude`` less the first part of q.
 
     That difference is exact: it is below 1 and a multiple of the last place of numbers from 1/2 on,
-    or the magnitude itself.
+    or the magnitude itself.  The integer is larger by what ``shifter`` is more than the format's.
     """
     c = FORMATS[dtype]
-    shifted = fma(magnitude, INVERSE_HALF_PI[dtype], c.shifter)
-    q = shifted - c.shifter
+    shifted = fma(magnitude, INVERSE_HALF_PI[dtype], shifter)
+    q = shifted - shifter
     return q, bits(c.integer, shifted), fma(-q, c.half_pi_hi, magnitude)
 
 
-def reduce_moderate(x: Scalar, dtype: str) -> Scalar:
+def reduce_moderate(x: Scalar, shifter: Scalar, dtype: str) -> Scalar:
     """r as an unevaluated sum and q in the low bits of an integer, where |x| is `MODERATE`.
 
     |x| is q pi / 2 + r.  The second difference is a sum of two numbers (Knuth's TwoSum), since
     little of it may be left.
     """
     c = FORMATS[dtype]
-    q, quarter, first = nearest_quarter(abs(x), dtype)
+    q, quarter, first = nearest_quarter(abs(x), shifter, dtype)
     product = -q * c.half_pi_lo
     error = fma(-q, c.half_pi_lo, -product)
     second = first + product
@@ -170,7 +184,7 @@ def reduce_moderate(x: Scalar, dtype: str) -> Scalar:
 def reduce_moderate_float32(x: Scalar) -> Scalar:
     """The same with r as one float32, which costs half an ULP twice."""
     c = FORMATS["float32"]
-    q, quarter, first = nearest_quarter(abs(x), "float32")
+    q, quarter, first = nearest_quarter(abs(x), c.shifter, "float32")
     r = fma(-q, HALF_PI_LOWEST["float32"], fma(-q, c.half_pi_lo, first))
     return r, quarter
 
@@ -188,7 +202,8 @@ def reduce_float64(x: Scalar) -> Scalar:
     error = fma(rest, HALF_PI_HI, fma(f, HALF_PI_LO, fma(f, HALF_PI_HI, -product)))
     sum_ = product + error
     is_moderate = magnitude < MODERATE["float64"]
-    moderate, moderate_rest, moderate_quarter = reduce_moderate(x, "float64")
+    c = FORMATS["float64"]
+    moderate, moderate_rest, moderate_quarter = reduce_moderate(x, c.shifter, "float64")
     r = select(is_moderate, moderate, select(magnitude < inf, sum_, nan))
     tail = select(is_moderate, moderate_rest, error - (sum_ - product))
     quarter = bits("int64", (upper + (1 << 61)) >> 62)
@@ -215,7 +230,8 @@ def moderate_float32(x: Scalar) -> Scalar:
 
 def accurate_quarters_float32(x: Scalar, far: Scalar, far_rest: Scalar, far_q: Scalar) -> Scalar:
     """The same with r as an unevaluated sum of two float32."""
-    moderate, rest, moderate_q = reduce_moderate(x, "float32")
+    c = FORMATS["float32"]
+    moderate, rest, moderate_q = reduce_moderate(x, c.shifter, "float32")
     is_moderate = abs(x) < MODERATE["float32"]
     r, tail = select(is_moderate, moderate, far), select(is_moderate, rest, far_rest)
     sine, cosine = sin_cos(r, tail, "float32")
@@ -224,7 +240,8 @@ def accurate_quarters_float32(x: Scalar, far: Scalar, far_rest: Scalar, far_q: S
 
 def accurately_moderate_float32(x: Scalar) -> Scalar:
     """And for those that are `MODERATE`."""
-    r, rest, q = reduce_moderate(x, "float32")
+    c = FORMATS["float32"]
+    r, rest, q = reduce_moderate(x, c.shifter, "float32")
     sine, cosine = sin_cos(r, rest, "float32")
     return sine, cosine, q
 
@@ -252,9 +269,34 @@ def quarters_float64(x: Scalar) -> Scalar:
 
 def moderate_float64(x: Scalar) -> Scalar:
     """The same for float64 that are `MODERATE`."""
-    r, tail, q = reduce_moderate(x, "float64")
+    return turned_moderate_float64(x, FORMATS["float64"].shifter)
+
+
+def turned_moderate_float64(x: Scalar, shifter: Scalar) -> Scalar:
+    """The same with a q that is larger by some quarters; see `nearest_quarter`."""
+    r, tail, q = reduce_moderate(x, shifter, "float64")
     sine, cosine = sin_cos(r, tail, "float64")
     return sine, cosine, q
+
+
+def turned_sine(x: Scalar, shifter: Scalar, dtype: str) -> Scalar:
+    """The sine of |x| and some quarters of a turn, with the sign of x; see `nearest_quarter`."""
+    sine, cosine, q = quarters_float64(x)
+    turn = bits("int64", shifter) - FORMATS["float64"].shifter_bits
+    return turned_sine_of(sine, cosine, q + turn, x)
+
+
+def turned_sine_moderate(x: Scalar, shifter: Scalar, dtype: str) -> Scalar:
+    """The same for a number that is `MODERATE`."""
+    sine, cosine, q = turned_moderate_float64(x, shifter)
+    return turned_sine_of(sine, cosine, q, x)
+
+
+def turned_sine_of(sine: Scalar, cosine: Scalar, q: Scalar, x: Scalar) -> Scalar:
+    """The same by ``sin(r), cos(r), q``."""
+    c = FORMATS["float64"]
+    sign = (q << c.sign_shift) ^ bits(c.integer, x)
+    return negate_where(select(q & 1 != 0, cosine, sine), sign, "float64")
 
 
 def negate_where(value: Scalar, sign: Scalar, dtype: str) -> Scalar:

@@ -1,8 +1,8 @@
 """The op table: one row per op, assembled from its families.
 
-Anything true of an op is a column of its row (``ir.ops.op.Op``); nothing else in jitcore keeps a
-list of op names.  To add an op, add a row to the family it belongs to, and samples to
-``tests/opinfos.py``.
+Anything true of an op is a column of its row (``ir.ops.op.Op``).  Lists of names elsewhere are a
+pass's own choice, such as what it takes for worth its while, or tables of what a file does for each
+op.  To add an op, add a row to the family it belongs to, and samples to ``tests/opinfos.py``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,17 @@ from jitcore.ir.ops.op import Op
 from jitcore.ir.ops.special import special_kind
 from jitcore.ir.types import type_of_constant
 
-__all__ = ["METHODS", "TABLE", "Op", "is_cheap", "is_elementwise", "kind_of", "type_of_constant"]
+__all__ = [
+    "METHODS",
+    "REDUCTIONS",
+    "SCANS",
+    "TABLE",
+    "Op",
+    "is_cheap",
+    "is_elementwise",
+    "kind_of",
+    "type_of_constant",
+]
 
 _ROWS: tuple[Op, ...] = (
     *operators.OPS,
@@ -100,7 +110,8 @@ METHODS: dict[str, tuple[Op, str | None]] = {
 
 _KINDS: dict[Hashable, str] = {function: op.kind for op in _ROWS for function in op.functions}
 
-_CHEAP = frozenset({"np::absolute", "np::add", "np::multiply", "np::negative", "np::subtract"})
+REDUCTIONS = frozenset(op.kind for op in _ROWS if op.reduces)
+SCANS = frozenset(op.kind for op in _ROWS if op.scans)
 
 
 def is_elementwise(node: Node) -> bool:
@@ -111,7 +122,8 @@ def is_elementwise(node: Node) -> bool:
 
 def is_cheap(node: Node) -> bool:
     """Whether an element takes less time to compute than to be written and read again."""
-    return node.kind in _CHEAP
+    op = TABLE.get(node.kind)
+    return op is not None and op.scalar is not None and op.scalar.cheap
 
 
 def kind_of(function: Any) -> str | None:

@@ -489,6 +489,7 @@ OPS: tuple[Op, ...] = (
             u="select(x, y, z)",
             b="select(x, y, z)",
             c=("select(x, y_re, z_re)", "select(x, y_im, z_im)"),
+            cheap=True,
         ),
         functions=(np.where,),
         doc="One of two values, element by element.",

@@ -100,7 +100,8 @@ class Scalar:
     ``x_im`` …, or a single text where the result is not complex.  ``c_scalars`` is what NumPy's
     complex scalars compute among themselves, where that is not what its loops over arrays do;
     ``f_arrays`` what its loops over arrays of floats compute on a processor, where that has bits of
-    its own.
+    its own.  Where it is ``cheap``, an element takes less time to compute than to be written and
+    read again.
     """
 
     f: str | None = None
@@ -110,6 +111,7 @@ class Scalar:
     c: tuple[str, str] | str | None = None
     c_scalars: tuple[str, str] | str | None = None
     f_arrays: str | None = None
+    cheap: bool = False
 
     def text(
         self, kind: str, *, scalars: bool = False, arrays: bool = False
@@ -296,6 +298,13 @@ class Op:
         The signature, in the form ``parse_parameters`` reads.
     scalar : Scalar or None
         The value at one element, for elementwise ops.
+    reduces : bool
+        The elements along the axes that the attribute ``axis`` says become one.
+    scans : bool
+        The elements along the axis that the attribute ``axis`` says each become one of those up to
+        there.
+    joins : str
+        The kind of the elementwise op that joins the elements then, or what is computed of them.
     methods : mapping
         The ndarray methods that mean this op, with their own parameters after the array
         (None: those of ``parameters`` without the first).
@@ -327,6 +336,9 @@ class Op:
     rule: Rule
     parameters: str = "x"
     scalar: Scalar | None = None
+    reduces: bool = False
+    scans: bool = False
+    joins: str = ""
     methods: Mapping[str, str | None] = field(default_factory=dict)
     functions: tuple[Any, ...] = ()
     view: bool = False

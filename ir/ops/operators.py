@@ -423,7 +423,10 @@ def _may_be_one(x: Type, y: Type) -> bool:
     """Whether one object may have both types: extents may be equal that have different symbols."""
     if isinstance(x, TensorType) and isinstance(y, TensorType):
         return (x.dtype, x.rank, x.scalar) == (y.dtype, y.rank, y.scalar)
-    return x == y
+    if isinstance(x, TupleType) and isinstance(y, TupleType):
+        same_kind = (x.named, len(x.elements)) == (y.named, len(y.elements))
+        return same_kind and all(map(_may_be_one, x.elements, y.elements))
+    return ANY in (x, y) or x == y
 
 
 def _is_other_object(known: Value, other: Value) -> bool:

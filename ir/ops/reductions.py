@@ -431,53 +431,80 @@ def _row(
     aliases: tuple[Any, ...] = (),
     method: Mapping[str, str | None] | None = None,
     reference: Callable[..., Any] | None = None,
+    joins: str = "",
 ) -> Op:
     function = getattr(np, name)
+    scans = parameters == _SCAN
     return Op(
         f"np::{name}",
         reference or function,
         # Each step of a running sum is rounded.
-        _of_array(rule if parameters == _SCAN else _in_float32(rule)),
+        _of_array(rule if scans else _in_float32(rule)),
         f"a, {parameters}",
+        scans=scans,
+        joins=joins,
         methods={name: None} if method is None else method,
         functions=(function, *aliases),
         doc=doc,
     )
 
 
+def _reduction(name: str, parameters: str, rule: Rule, doc: str, **columns: Any) -> Op:
+    return replace(_row(name, parameters, rule, doc, **columns), reduces=True)
+
+
 _NO_METHOD: Mapping[str, str | None] = {}
 
 OPS: tuple[Op, ...] = (
-    _row("sum", _COMMON, _sum_rule("sum", np.sum), "Sum."),
-    _row("prod", _COMMON, _sum_rule("prod", np.prod), "Product."),
-    _row("min", _NO_DTYPE, _extremum_rule("min"), "Smallest; NaN wins.", aliases=(np.amin,)),
-    _row("max", _NO_DTYPE, _extremum_rule("max"), "Largest; NaN wins.", aliases=(np.amax,)),
-    _row("all", _LOGICAL, _logical_rule("all"), "Whether all are true."),
-    _row("any", _LOGICAL, _logical_rule("any"), "Whether one is true."),
-    _row(
+    _reduction("sum", _COMMON, _sum_rule("sum", np.sum), "Sum.", joins="np::add"),
+    _reduction("prod", _COMMON, _sum_rule("prod", np.prod), "Product.", joins="np::multiply"),
+    _reduction(
+        "min",
+        _NO_DTYPE,
+        _extremum_rule("min"),
+        "Smallest; NaN wins.",
+        aliases=(np.amin,),
+        joins="np::minimum",
+    ),
+    _reduction(
+        "max",
+        _NO_DTYPE,
+        _extremum_rule("max"),
+        "Largest; NaN wins.",
+        aliases=(np.amax,),
+        joins="np::maximum",
+    ),
+    _reduction(
+        "all", _LOGICAL, _logical_rule("all"), "Whether all are true.", joins="np::logical_and"
+    ),
+    _reduction(
+        "any", _LOGICAL, _logical_rule("any"), "Whether one is true.", joins="np::logical_or"
+    ),
+    _reduction(
         "argmin",
         "axis=None, out!=None, *, keepdims=False",
         _position_rule("argmin"),
         "Place of the smallest.",
         reference=argmin,
     ),
-    _row(
+    _reduction(
         "argmax",
         "axis=None, out!=None, *, keepdims=False",
         _position_rule("argmax"),
         "Place of the largest.",
         reference=argmax,
     ),
-    _row(
+    _reduction(
         "count_nonzero",
         "axis=None, *, keepdims=False",
         _count_rule,
         "How many are not zero.",
         method=_NO_METHOD,
+        joins="np::add",
     ),
-    _row("mean", _MEAN, _mean_rule, "Arithmetic mean."),
-    _row("var", _VARIANCE, _variance_rule("var"), "Variance."),
-    _row("std", _VARIANCE, _variance_rule("std"), "Standard deviation."),
+    _reduction("mean", _MEAN, _mean_rule, "Arithmetic mean.", joins="np::add"),
+    _reduction("var", _VARIANCE, _variance_rule("var"), "Variance.", joins="np::add"),
+    _reduction("std", _VARIANCE, _variance_rule("std"), "Standard deviation.", joins="np::add"),
     _row(
         "ptp",
         "axis=None, out!=None, keepdims=False",
@@ -514,13 +541,21 @@ OPS: tuple[Op, ...] = (
         "Standard deviation of all that are not NaN.",
         method=_NO_METHOD,
     ),
-    _row("cumsum", _SCAN, _scan_rule("cumsum", np.cumsum), "Running sum."),
-    _row("cumprod", _SCAN, _scan_rule("cumprod", np.cumprod), "Running product."),
+    _row("cumsum", _SCAN, _scan_rule("cumsum", np.cumsum), "Running sum.", joins="np::add"),
+    _row(
+        "cumprod",
+        _SCAN,
+        _scan_rule("cumprod", np.cumprod),
+        "Running product.",
+        joins="np::multiply",
+    ),
     Op(
         "np::maximum_accumulate",
         np.maximum.accumulate,
         _extremum_scan_rule("maximum_accumulate"),
         "a, axis=0, dtype=None, out!=None",
+        scans=True,
+        joins="np::maximum",
         functions=(np.maximum.accumulate,),
         doc="Greatest so far; NaN wins.",
     ),
@@ -529,6 +564,8 @@ OPS: tuple[Op, ...] = (
         np.minimum.accumulate,
         _extremum_scan_rule("minimum_accumulate"),
         "a, axis=0, dtype=None, out!=None",
+        scans=True,
+        joins="np::minimum",
         functions=(np.minimum.accumulate,),
         doc="Least so far; NaN wins.",
     ),

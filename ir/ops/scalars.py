@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from jitcore.ir.ops.op import Scalar
 
 __all__ = ["SCALARS"]
 
 
 def _all(text: str, c: tuple[str, str] | str | None = None, b: str | None = None) -> Scalar:
-    return Scalar(f=text, i=text, u=text, b=b or text, c=c)
+    return Scalar(f=text, i=text, u=text, b=b or text, c=c, cheap=True)
 
 
 def _number(text: str, c: tuple[str, str] | str | None = None) -> Scalar:
@@ -29,8 +31,10 @@ _C_ORDER = (
 
 
 SCALARS: dict[str, Scalar | None] = {
-    "add": Scalar(f="x + y", i="x + y", u="x + y", b="x or y", c=("x_re + y_re", "x_im + y_im")),
-    "subtract": _number("x - y", ("x_re - y_re", "x_im - y_im")),
+    "add": Scalar(
+        f="x + y", i="x + y", u="x + y", b="x or y", c=("x_re + y_re", "x_im + y_im"), cheap=True
+    ),
+    "subtract": replace(_number("x - y", ("x_re - y_re", "x_im - y_im")), cheap=True),
     "multiply": Scalar(
         f="x * y",
         i="x * y",
@@ -39,6 +43,7 @@ SCALARS: dict[str, Scalar | None] = {
         # NumPy's loops over arrays fuse where the processor can; its scalars never do.
         c=("fma(x_re, y_re, -(x_im * y_im))", "fma(x_re, y_im, x_im * y_re)"),
         c_scalars=("x_re * y_re - x_im * y_im", "x_re * y_im + x_im * y_re"),
+        cheap=True,
     ),
     "divide": Scalar(
         f="x / y",
@@ -58,7 +63,7 @@ SCALARS: dict[str, Scalar | None] = {
         f_arrays="power_in_arrays(x, y)",
     ),
     "float_power": _float("pow(x, y)"),
-    "negative": _number("-x", ("-x_re", "-x_im")),
+    "negative": replace(_number("-x", ("-x_re", "-x_im")), cheap=True),
     "positive": _number("x", ("x_re", "x_im")),
     "absolute": Scalar(
         f="fabs(x)",
@@ -67,6 +72,7 @@ SCALARS: dict[str, Scalar | None] = {
         b="x",
         c="complex_absolute(x_re, x_im)",
         c_scalars="hypot_of_scalars(x_re, x_im)",
+        cheap=True,
     ),
     "fabs": _float("fabs(x)"),
     "sign": Scalar(
@@ -86,6 +92,7 @@ SCALARS: dict[str, Scalar | None] = {
         u="x * x",
         c=("fma(x_re, x_re, -(x_im * x_im))", "fma(x_re, x_im, x_im * x_re)"),
         c_scalars=("x_re * x_re - x_im * x_im", "x_re * x_im + x_im * x_re"),
+        cheap=True,
     ),
     # Of the integer 0 it is what the processor makes of infinity.
     "reciprocal": _float("1 / x"),
@@ -112,8 +119,8 @@ SCALARS: dict[str, Scalar | None] = {
     "arccosh": _float("arccosh(x)"),
     "arctanh": _float("arctanh(x)"),
     "hypot": _float("hypot(x, y)"),
-    "maximum": Scalar(f="max(x, y)", i="max(x, y)", u="max(x, y)", b="x or y"),
-    "minimum": Scalar(f="min(x, y)", i="min(x, y)", u="min(x, y)", b="x and y"),
+    "maximum": Scalar(f="max(x, y)", i="max(x, y)", u="max(x, y)", b="x or y", cheap=True),
+    "minimum": Scalar(f="min(x, y)", i="min(x, y)", u="min(x, y)", b="x and y", cheap=True),
     "fmax": Scalar(f="fmax(x, y)", i="max(x, y)", u="max(x, y)", b="x or y"),
     "fmin": Scalar(f="fmin(x, y)", i="min(x, y)", u="min(x, y)", b="x and y"),
     "equal": _all("x == y", "(x_re == y_re) and (x_im == y_im)", b="not (x ^ y)"),

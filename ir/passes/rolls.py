@@ -11,7 +11,7 @@ from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import is_elementwise
 from jitcore.ir.types import TensorType, Type
 
-__all__ = ["read_rolled_arrays"]
+__all__ = ["is_roll", "read_rolled_arrays"]
 
 
 def read_rolled_arrays(graph: Graph) -> bool:
@@ -74,6 +74,11 @@ def _read_in(graph: Graph, block: Block) -> bool:
         base = replaced.get(one.base, one.base)
         replaced[one.node.output] = _replace(one, base)
     return bool(wanted)
+
+
+def is_roll(node: Node) -> bool:
+    """Whether a node's output is an array rolled by known shifts."""
+    return _rolled(node) is not None
 
 
 def _replace(one: Rolled, base: Value) -> Value:

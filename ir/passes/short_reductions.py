@@ -10,7 +10,7 @@ from math import prod
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Graph, Node, Value
-from jitcore.ir.ops import is_elementwise
+from jitcore.ir.ops import TABLE, is_elementwise
 from jitcore.ir.shapes import dims_of, is_respaced
 from jitcore.ir.types import Dim, TensorType
 
@@ -25,16 +25,16 @@ _MOST_NODES = 64
 _OFTEN = 16
 """How many results read an element that is worth a place next to its neighbours."""
 
-_STEPS = {
-    "np::sum": ("np::add", "iufc"),
-    "np::mean": ("np::add", "f"),
-    "np::prod": ("np::multiply", "iuf"),
-    "np::min": ("np::minimum", "iuf"),
-    "np::max": ("np::maximum", "iuf"),
-    "np::any": ("np::logical_or", "b"),
-    "np::all": ("np::logical_and", "b"),
+_DTYPES = {
+    "np::sum": "iufc",
+    "np::mean": "f",
+    "np::prod": "iuf",
+    "np::min": "iuf",
+    "np::max": "iuf",
+    "np::any": "b",
+    "np::all": "b",
 }
-"""What joins two elements, and the kinds of dtypes for which it does."""
+"""The kinds of dtypes for which the elements themselves are joined."""
 
 
 def expand_short_reductions(graph: Graph) -> bool:
@@ -83,13 +83,13 @@ def expand_short_reductions(graph: Graph) -> bool:
 
 def _is_short(node: Node) -> bool:
     """Whether a node reduces few elements to each of several results."""
-    if node.kind not in _STEPS or "initial" in node.attributes:
+    if node.kind not in _DTYPES or "initial" in node.attributes:
         return False
     type_ = node.inputs[0].type
     if not isinstance(type_, TensorType) or type_.dtype is None or not dims_of(node.output):
         return False
     # A sum of float16 is rounded at its end only.
-    if type_.dtype.name == "float16" or type_.dtype.kind not in _STEPS[node.kind][1]:
+    if type_.dtype.name == "float16" or type_.dtype.kind not in _DTYPES[node.kind]:
         return False
     dims = type_.dims or ()
     extents = [dims[axis] for axis in node.attributes["axis"]]
@@ -184,7 +184,8 @@ class _Expansion:
 
     def joined(self, x: Value, y: Value) -> Value:
         """One step of the reduction."""
-        return self.node.value_before(_STEPS[self.node.kind][0], [x, y], self.node.output.type)
+        joins = TABLE[self.node.kind].joins
+        return self.node.value_before(joins, [x, y], self.node.output.type)
 
     def number(self, number: int) -> Value:
         """A constant of the results' dtype."""

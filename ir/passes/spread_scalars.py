@@ -8,7 +8,7 @@ from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.ops import is_elementwise
 from jitcore.ir.shapes import dims_of
-from jitcore.ir.types import TensorType
+from jitcore.ir.types import TensorType, is_scalar_tensor
 
 __all__ = ["use_spread_scalars"]
 
@@ -60,11 +60,11 @@ def use_spread_scalars(graph: Graph) -> bool:
 def _is_spread(value: Value) -> bool:
     """Whether a value is a NumPy scalar that was broadcast."""
     node = value.node
-    return node is not None and node.kind == "np::broadcast_to" and _is_scalar(node.inputs[0])
-
-
-def _is_scalar(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.scalar
+    return (
+        node is not None
+        and node.kind == "np::broadcast_to"
+        and is_scalar_tensor(node.inputs[0].type)
+    )
 
 
 def _source(spread: Value) -> Value:
@@ -84,7 +84,8 @@ def _are_scalars(node: Node, spread: dict[int, Value]) -> bool:
     dims = dims_of(node.output)
     if None in dims or any(dims_of(one) != dims for one in spread.values()):
         return False
-    return all(number in spread or _is_scalar(one) for number, one in enumerate(node.inputs))
+    others = (one for number, one in enumerate(node.inputs) if number not in spread)
+    return all(is_scalar_tensor(one.type) for one in others)
 
 
 def _compute_before(node: Node, spread: Value) -> None:

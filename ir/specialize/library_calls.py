@@ -6,6 +6,7 @@ from typing import Any
 
 from jitcore.ir.classes import bind_arguments
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.nesting import nodes_with_called
 from jitcore.ir.ops.library_functions import DEFINITIONS
 from jitcore.ir.specialize.keyed_calls import call_with_key, keyed_definition
 from jitcore.ir.specialize.typed_builder import CompileFunction
@@ -36,7 +37,7 @@ class _Definitions:
     def __init__(self, root: Graph, compile_function: CompileFunction) -> None:
         self._compile_function = compile_function
         self._known: dict[Graph, Graph] = {}
-        self._catches = _catches(root)
+        self._catches = any(node.kind == "prim::Try" for node in nodes_with_called(root))
 
     def rewritten(self, graph: Graph) -> Graph:
         """A graph with calls of definitions, in those that it calls, too."""
@@ -70,18 +71,6 @@ def _called(graph: Graph) -> set[Graph]:
         one.attributes.get("graph") for one in graph.nodes() if one.kind == "prim::CallFunction"
     )
     return {one for one in held if isinstance(one, Graph)}
-
-
-def _catches(root: Graph) -> bool:
-    """Whether a graph, or one that it calls, catches exceptions."""
-    waiting, seen = [root], {root}
-    while waiting:
-        graph = waiting.pop()
-        if any(node.kind == "prim::Try" for node in graph.nodes()):
-            return True
-        waiting += _called(graph) - seen
-        seen |= _called(graph)
-    return False
 
 
 def _definition(node: Node) -> Any:

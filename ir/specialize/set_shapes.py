@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from jitcore.ir.effects import node_effects
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.nesting import nodes_with_called
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.passes.inline import inline
 from jitcore.ir.specialize.branches import BranchBuilder, Environment
@@ -47,16 +48,10 @@ def with_set_shapes(graph: Graph) -> Iterator[Graph]:
 
 def _sets_metadata(graph: Graph) -> bool:
     """Whether a function, or one that it calls, sets the metadata of an array."""
-    waiting, seen = [graph], {graph}
-    while waiting:
-        for node in waiting.pop().nodes():
-            if node.kind == "prim::SetAttr" and node.attributes["name"] in METADATA:
-                return True
-            callee = node.attributes.get("graph")
-            if isinstance(callee, Graph) and callee not in seen:
-                seen.add(callee)
-                waiting.append(callee)
-    return False
+    return any(
+        node.kind == "prim::SetAttr" and node.attributes["name"] in METADATA
+        for node in nodes_with_called(graph)
+    )
 
 
 def _may_be_value(node: Node) -> bool:

@@ -35,8 +35,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from jitcore.ir import log
-from jitcore.ir.graph import Graph, Value
+from jitcore.ir.graph import ITERATORS, Graph, Value
 from jitcore.ir.held_lists import holds_held
+from jitcore.ir.nesting import nodes_with_called
 from jitcore.ir.specialize import lists, objects
 from jitcore.ir.specialize.branches import Environment
 from jitcore.ir.specialize.library_calls import with_definitions
@@ -239,9 +240,6 @@ _MAKERS = frozenset({"prim::ListConstruct", "prim::Call"})
 
 _OBJECTS = frozenset({"prim::RecordState", "prim::ObjectList", "prim::ObjectElement"})
 
-_ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
-"""What is left of a loop that reads a list by itself."""
-
 MAX_ATTEMPTS = 30
 """How often a graph is begun anew because more is known of its lists."""
 
@@ -275,22 +273,14 @@ def _known_types(graph: Graph, types: Sequence[Type], *, has_objects: bool) -> l
 
 def _has_nodes(graph: Graph, kinds: Collection[str]) -> bool:
     """Whether a function, or one that it calls, has a node of one of these kinds."""
-    waiting, seen = [graph], {graph}
-    while waiting:
-        for node in waiting.pop().nodes():
-            if node.kind in kinds:
-                return True
-            callee = node.attributes.get("graph")
-            if isinstance(callee, Graph) and callee not in seen:
-                seen.add(callee)
-                waiting.append(callee)
-    return False
+    return any(node.kind in kinds for node in nodes_with_called(graph))
 
 
 def _has_list_nodes(graph: Graph) -> bool:
     """Whether something in a typed graph may be, or read, a list that is a value."""
+    # Iterators are what is left of loops that read a list by themselves.
     return any(
-        node.kind.startswith(("prim::List", "prim::SharedList")) or node.kind in _ITERATORS
+        node.kind.startswith(("prim::List", "prim::SharedList")) or node.kind in ITERATORS
         for node in graph.nodes()
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.ir.graph import Node, Value
+from jitcore.ir.graph import ITERATORS, Node, Value
 from jitcore.ir.ops.assigning import goes_without_error
 from jitcore.ir.ops.indexing import read
 from jitcore.ir.ops.op import Untypable, tensor
@@ -29,7 +29,7 @@ _CARRYING = frozenset(
 
 _PASSING = _CARRYING | frozenset(
     {
-        *("prim::len", "prim::zip", "prim::enumerate", "prim::reversed", "prim::size"),
+        *("prim::len", "prim::size", *ITERATORS),
         *("prim::is_", "prim::isnot", "prim::isinstance", "prim::same"),
         *("np::view", "np::field", "np::record", "np::transpose", "np::copy", "np::compress"),
         *("np::gather",),

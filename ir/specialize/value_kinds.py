@@ -126,14 +126,14 @@ def _kind_of_single(type_: Type) -> str:
 def mixed_type(types: Collection[Type]) -> UnionType | None:
     """The union of some types that may be elements of one list, numbers and None, in order.
 
-    None where there are others among them.
+    None where there are others among them; Python's complex numbers are in lists by themselves.
     """
     single = {
         one
         for type_ in types
         for one in (type_.alternatives if isinstance(type_, UnionType) else (type_,))
     }
-    if len(single) > MAX_ALTERNATIVES or not all(map(is_single, single)):
+    if len(single) > MAX_ALTERNATIVES or COMPLEX in single or not all(map(is_single, single)):
         return None
     union = UnionType(tuple(sorted(single, key=_kind_of_single)))
     return union if LocalListType(union).dtypes else None

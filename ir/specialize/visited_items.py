@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Block, Node, Value
+from jitcore.ir.graph import ITERATORS, Block, Node, Value
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize import lists, objects
 from jitcore.ir.specialize.branches import BranchBuilder
@@ -85,7 +85,7 @@ def known_items(worker: BranchBuilder, iterable: Value) -> list[Value] | None:
         return worker.elements(iterable)
     if is_known_list(iterable) or is_known_dict(iterable):
         return worker.elements(iterable)
-    if node is None or kind not in ("prim::zip", "prim::enumerate", "prim::reversed"):
+    if node is None or kind not in ITERATORS:
         return None
     if "starred" in node.attributes:
         # It has no types, and its operands are not what it visits.

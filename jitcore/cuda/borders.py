@@ -13,6 +13,7 @@ import numpy as np
 
 from jitcore.codegen.cuda.calls import Allocator
 from jitcore.codegen.cuda.direct_runtime import FUNCTIONS
+from jitcore.codegen.cuda.exchange import api_address, place_word
 from jitcore.codegen.cuda.shadows import shadow_function
 from jitcore.cuda.array import Array
 from jitcore.cuda.libraries import OWN, Library
@@ -42,6 +43,8 @@ class Border:
         self._allocators: dict[int, Allocator] = {}
         self._lent: dict[int, object] = {}
         self._new_shadow = shadow_function()
+        self.is_plain, self._api = library.is_plain, library.api()
+        self.api, self.place = api_address(self._api), place_word(device)
         self.functions: Functions = tuple(getattr(self, name) for name in FUNCTIONS)
 
     def allocator(self, stream: int) -> Allocator:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitcore.codegen.cuda import exchange
+from jitcore.codegen.cuda.exchange import BFLOAT, CODES
 from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
 
 if TYPE_CHECKING:
@@ -23,15 +25,9 @@ class DLDevice:
     """``DLDeviceType``: what kind of memory an array lies in."""
 
     CPU: Final = 1
-    CUDA: Final = 2
+    CUDA: Final = exchange.CUDA
     CUDA_MANAGED: Final = 13
 
-
-_CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-"""``DLDataTypeCode`` by NumPy's kind."""
-
-_BFLOAT = 4
-"""``kDLBfloat``."""
 
 _READ_ONLY = 1
 _NAME, _USED = b"dltensor", b"used_dltensor"
@@ -120,7 +116,7 @@ def export(array: Array, *, versioned: bool) -> Any:
         DLDevice.CUDA,
         array.device_number,
         array.ndim,
-        _BFLOAT if is_bfloat16(array.dtype) else _CODES[array.dtype.kind],
+        BFLOAT if is_bfloat16(array.dtype) else CODES[array.dtype.kind],
         8 * array.itemsize,
         1,
         extents,
@@ -197,9 +193,9 @@ def take(
 
 
 def _dtype(tensor: _Tensor, value: object) -> np.dtype[Any]:
-    if (tensor.code, tensor.bits, tensor.lanes) == (_BFLOAT, 16, 1):
+    if (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1):
         return bfloat16()
-    kind = next((kind for kind, code in _CODES.items() if code == tensor.code), None)
+    kind = next((kind for kind, code in CODES.items() if code == tensor.code), None)
     if kind is None or tensor.lanes != 1 or tensor.bits % 8:
         raise TypeError(
             f"an array of {type(value).__module__}.{type(value).__name__} has elements that NumPy "

@@ -45,6 +45,7 @@ from jitcore.execution.compilation import region
 from jitcore.execution.executor import Executor, Specialization
 from jitcore.execution.plans import HostPlan, NativePlan
 from jitcore.execution.tracebacks import for_user
+from jitcore.fusers.compared_tuples import WHICH_TUPLE
 from jitcore.fusers.groups import Decision
 from jitcore.fusers.host_parts import form_host_parts
 from jitcore.ir.dataclass import dataclass
@@ -441,6 +442,9 @@ class DeviceExecutor(Executor):
         reason = self._reason
         check_strict_fusion(typed, list(_refusals(typed, reason)))
         return HostPlan(typed, _on_copies, reason=reason or _NOTHING_NATIVE)
+
+    def _unfused_plan(self, typed: Graph) -> HostPlan:
+        return HostPlan(typed, _on_copies, reason=WHICH_TUPLE)
 
     def _program(self, typed: Graph) -> HostPlan | None:
         """A host program around what is on the device; None where there is nothing of that.

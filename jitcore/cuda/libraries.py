@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import accumulate
 from math import prod
-from operator import attrgetter
+from operator import attrgetter, mul
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +28,14 @@ __all__ = ["OWN", "Fields", "Library", "device_of", "library_of", "row_of"]
 
 Fields = tuple[int, tuple[int, ...], tuple[int, ...] | None, np.dtype[Any], bool]
 """Address, shape, strides in bytes (None for C order), dtype, read-only."""
+
+
+def _nothing() -> None:
+    return None
+
+
+def _never(_: object) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,10 @@ class Library:
         Each array says which stream its work goes to.
     has_memory : bool
         New arrays lie in the library's own memory, not in that of jitcore's pool.
+    api : callable
+        The capsule with the library's functions in C (`jitcore.codegen.cuda.exchange`), or None.
+    is_plain : callable
+        Whether these tell all of an array.
     """
 
     name: str
@@ -65,6 +79,8 @@ class Library:
     is_own: bool = False
     has_streams: bool = False
     has_memory: bool = False
+    api: Callable[[], object] = _nothing
+    is_plain: Callable[[Any], bool] = _never
 
 
 def library_of(value: object) -> Library | None:
@@ -187,6 +203,17 @@ def _torch_device(tensor: Any) -> int | None:
     return int(tensor.get_device()) if getattr(tensor, "is_cuda", False) else None
 
 
+def _torch_api() -> object:
+    return getattr(sys.modules["torch"].Tensor, "__dlpack_c_exchange_api__", None)
+
+
+def _torch_is_plain(tensor: Any) -> bool:
+    # What lies in memory says nothing of these.
+    if tensor.is_neg() or tensor.is_conj():
+        return False
+    return not (tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
+
+
 def _torch_fields(tensor: Any) -> Fields:
     torch = sys.modules["torch"]
     dtype = _torch_dtypes.get(tensor.dtype) or _torch_dtype(tensor.dtype)
@@ -213,6 +240,13 @@ def _torch_stream(_: object, device: int) -> int:
     return int(raw(device) if raw else torch.cuda.current_stream(device).cuda_stream)
 
 
+@lru_cache(1024)
+def _c_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The elements from each one to the next along each axis, in C order."""
+    steps = accumulate((max(1, one) for one in shape[:0:-1]), mul, initial=1)
+    return tuple(steps)[::-1] if shape else ()
+
+
 class _TorchMemory:
     """PyTorch's own memory."""
 
@@ -229,10 +263,11 @@ class _TorchMemory:
         torch = sys.modules["torch"]
         own = _torch_of.get(dtype) or _dtype_of_torch(dtype)
         if strides is None:
-            made = torch.empty(shape, dtype=own, device=self._place)
+            steps = _c_steps(shape)
         else:
             steps = tuple(stride // dtype.itemsize for stride in strides)
-            made = torch.empty_strided(shape, steps, dtype=own, device=self._place)
+        # torch.empty takes twice as long.
+        made = torch.empty_strided(shape, steps, dtype=own, device=self._place)
         return made.data_ptr(), made
 
     def block(self, size: int) -> tuple[int, Any]:
@@ -260,6 +295,8 @@ _TORCH = Library(
     _torch_adopt,
     takes_negative_strides=False,
     has_memory=True,
+    api=_torch_api,
+    is_plain=_torch_is_plain,
 )
 
 

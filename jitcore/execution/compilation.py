@@ -28,6 +28,7 @@ from jitcore.execution.signatures import (
     structure,
     type_and_param,
 )
+from jitcore.fusers.compared_tuples import WHICH_TUPLE, question_of_tuples
 from jitcore.fusers.regions import (
     has_much_to_do,
     is_light,
@@ -63,6 +64,7 @@ __all__ = [
     "take_idle_regions_out",
     "takes_lists",
     "takes_objects",
+    "unfused_plan",
     "waits_for_types",
 ]
 
@@ -109,6 +111,9 @@ def attempt(
         typed = narrow
     elif takes_apart or typed.must_be_native:
         plan = signature.native_plan(typed, signature.types, guards)
+    elif (question := question_of_tuples(typed)) is not None:
+        question.host_reason = WHICH_TUPLE
+        plan = executor._unfused_plan(typed)
     else:
         executor.parted = _parted_inputs(executor, signature.types, args)
         if executor.methods is not None:
@@ -310,12 +315,25 @@ def _leave_to_python(executor: Executor, plan: HostPlan) -> None:
 
     It reads by itself what the graph captures.
     """
-    if plan.regions or not _may_be_pythons(executor, plan):
-        return
+    if not plan.regions and _may_be_pythons(executor, plan):
+        _run_plain(executor, plan)
+
+
+def _run_plain(executor: Executor, plan: HostPlan) -> None:
     plain, captured = executor.fallback, executor.captured_inputs
     own = len(executor.graph.inputs) - captured
     plan.run = (lambda *values: plain(*values[:own])) if captured else plain
-    plan.is_plain = executor.is_plain
+    plan.is_plain = executor.is_plain and not executor.depth
+
+
+def unfused_plan(executor: Executor, typed: Graph) -> HostPlan:
+    """The plan of what runs as it is, with nothing compiled and no tuple taken apart."""
+    plan = HostPlan(typed, executor.fallback)
+    if executor.graph.only_compiled:
+        plan.run = build_host(specialize(executor.graph, [ANY] * len(executor.graph.inputs)))
+    else:
+        _run_plain(executor, plan)
+    return plan
 
 
 def _may_be_pythons(executor: Executor, plan: HostPlan) -> bool:

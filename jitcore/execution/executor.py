@@ -246,7 +246,8 @@ class Executor:
             name = f"{self._symbol()}_host{len(plan.entries)}"
             entry = host_entry(found.key, values, guards, exact, is_known=is_known, name=name)
             if entry is not None and self._may_be_left(plan):
-                entry.trial = Trial(self.fallback, self.argument_code.parameters, self.chain)
+                own = self.argument_code.parameters if self.captured_inputs else None
+                entry.trial = Trial(self.fallback, own, self.chain)
             plan.entries += [] if entry is None else [entry]
             self._chain()
 
@@ -449,6 +450,12 @@ class Executor:
         """One native function, or a host program."""
         made: NativePlan | HostPlan
         made = compilation().plan(self, self._symbol(), typed, params, guards)
+        return made
+
+    def _unfused_plan(self, typed: Graph) -> HostPlan:
+        """The plan where nothing may be compiled."""
+        made: HostPlan
+        made = compilation().unfused_plan(self, typed)
         return made
 
     def chain(self) -> None:

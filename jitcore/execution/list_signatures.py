@@ -11,6 +11,7 @@ from jitcore.ir.types import (
     ANY_EXTENT,
     BOOL,
     CHARACTER,
+    COMPLEX,
     FLOAT,
     INT,
     ListType,
@@ -21,7 +22,7 @@ from jitcore.ir.types import (
 
 __all__ = ["held_and_param", "list_and_param", "number_type"]
 
-_NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL}
+_NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "complex": COMPLEX}
 
 
 def list_and_param(description: tuple[Any, ...]) -> tuple[Type, Param]:
@@ -54,7 +55,7 @@ def held_and_param(description: tuple[Any, ...]) -> tuple[Type, Param]:
 def _element_type(kind: Any, named: Any = None) -> Type:
     """The type of the elements of a list."""
     if isinstance(kind, tuple):
-        return TupleType(tuple(map(number_type, kind)), named)
+        return TupleType(tuple(map(_element_type, kind)), named)
     if kind == "character":
         return CHARACTER
     return number_type(kind) if kind else ANY

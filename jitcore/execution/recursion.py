@@ -28,16 +28,11 @@ from jitcore.errors import CompilationError
 from jitcore.execution.function_states import FunctionState
 from jitcore.frontend.source import read_source
 
-__all__ = ["calling_itself", "own_call"]
+__all__ = ["calling_itself"]
 
 _PLAIN, _SCRIPTED = "_jitcore_plain", "_jitcore_scripted"
 _CHANGED, _FUNCTION = "_jitcore_changed", "_jitcore_function"
 _FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-
-
-def own_call(function: Callable[..., Any], scripted: object) -> staticmethod[..., Any]:
-    """What the class of ``scripted`` has for ``__call__``."""
-    return staticmethod(calling_itself(function, scripted))
 
 
 def calling_itself(function: Callable[..., Any], scripted: object) -> Callable[..., Any]:

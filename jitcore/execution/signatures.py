@@ -97,8 +97,11 @@ _CONTAINERS = frozenset({dict, set, frozenset, bytes, bytearray})
 _ARRAY_DTYPES = {np.dtype(one): np.dtype(np.dtype(one).str) for one in SUPPORTED}
 """The dtypes that loops work on, with the one that stands for all of the same numbers."""
 
-_IN_LISTS = frozenset({int, float, bool})
+_IN_LISTS: frozenset[type] = frozenset({int, float, bool, complex})
 """The numbers that lists may have."""
+
+_IN_ROWS: frozenset[type] = frozenset({int, float, bool})
+"""Those that lists in lists and in attributes may have."""
 
 _FOREIGN: Description = ("any",)
 
@@ -135,18 +138,20 @@ def _describe_item(value: Any, nesting: int = MAX_TUPLES) -> Description:
     return _FOREIGN if type(value) is list else describe(value, nesting)
 
 
-def _describe_list(value: list[Any]) -> Description:
+def _describe_list(value: list[Any], numbers: frozenset[type] = _IN_LISTS) -> Description:
     """A list by its first element: whether all others are like it, the entry sees."""
     if not value:
         return ("list", None)
     kind: Any
+    nesting = MAX_NESTING if numbers is _IN_LISTS else 1
     if type(value[0]) is np.ndarray:
         kind = _kind_of_arrays(value[0])
     elif is_named_tuple(type(value[0])):
-        kind = _kind_in_list(tuple(value[0]))
+        kind = _kind_in_list(tuple(value[0]), numbers, nesting)
         return _FOREIGN if kind is None else ("list", kind, type(value[0]))
     else:
-        kind = _kind_of_rows(value) if type(value[0]) is list else _kind_in_list(value[0])
+        is_nested = type(value[0]) is list
+        kind = _kind_of_rows(value) if is_nested else _kind_in_list(value[0], numbers, nesting)
     return _FOREIGN if kind is None else ("list", kind)
 
 
@@ -165,17 +170,24 @@ def _kind_of_rows(value: list[Any]) -> tuple[Any, ...] | None:
         value = next((row for row in value if type(row) is not list or row), [])
         if type(value) is not list:
             return None
-    kind = _kind_in_list(value[0]) if value else None
+    kind = _kind_in_list(value[0], _IN_ROWS) if value else None
     return None if value and kind is None else ("rows", depth, kind)
 
 
-def _kind_in_list(element: Any) -> str | tuple[str, ...] | None:
+def _kind_in_list(
+    element: Any, numbers: frozenset[type], nesting: int = 1
+) -> str | tuple[Any, ...] | None:
     """The kind of an element that compiled code takes: of a number, or of those in a tuple."""
     kind = type(element)
-    if kind is tuple and 0 < len(element) <= MAX_RANK:
-        kinds = {type(part) for part in element}
-        return tuple(type(part).__name__ for part in element) if kinds <= _IN_LISTS else None
-    return kind.__name__ if kind in _IN_LISTS else None
+    if kind is tuple and nesting and 0 < len(element) <= MAX_RANK:
+        kinds = tuple(_kind_in_list(part, numbers, nesting - 1) for part in element)
+        return None if None in kinds or _count(kinds) > MAX_RANK else kinds
+    return kind.__name__ if kind in numbers else None
+
+
+def _count(kind: str | tuple[Any, ...] | None) -> int:
+    """How many numbers there are in elements of a kind."""
+    return sum(map(_count, kind)) if isinstance(kind, tuple) else 1
 
 
 def describe_text() -> Description:
@@ -328,7 +340,7 @@ def _describe_attributes(
 
 def _describe_attached(value: list[Any]) -> Description:
     """A list that is an attribute, by its first element as other lists."""
-    found = _describe_list(value)
+    found = _describe_list(value, _IN_ROWS)
     if len(found) != 2 or (isinstance(found[1], tuple) and found[1][0] == "arrays"):
         return _FOREIGN
     return ("held", *found[1:])

@@ -2,10 +2,12 @@
 
 Object code is found by the text that it is compiled from (``codegen.cache``), and writing that text
 takes most of the time of a first call.  A plan is found earlier: by the generic graph, the
-descriptions of the arguments, and all that decides what becomes of them.  That is the source of
-this package, the versions of what it uses, the processor and the environment.
+descriptions of the arguments, and all that decides what becomes of them: the versions of what this
+package uses, the processor and the environment.
 
 A plan holds the names of its functions and of the module's file, the signature and the error sites.
+It also holds the times of the sources of this package that the process had imported which compiled
+it, and is not used where one of these files is another one now.
 The entry is written anew, since it refers to objects of this process; where its text is another
 one, the plan is not used.
 """
@@ -41,11 +43,10 @@ from jitcore.ir.graph import Graph
 
 __all__ = ["StoredConstants", "Subject", "load", "store"]
 
-_VERSION: Final = "2"
-_ROOT: Final = Path(__file__).parents[1]
+_VERSION: Final = "3"
+_FOLDER: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _IMPORTED: Final = time.time_ns()
-_PACKAGE: Final = "jitcore."
-_modules_checked = set[str]()
+_PACKAGE: Final = "jitcore"
 _NOT_PICKLED: Final = (
     pickle.UnpicklingError,
     ArithmeticError,
@@ -143,60 +144,45 @@ def _environment() -> str:
 
 @cache
 def _installed() -> str:
-    """The versions of everything, and what tells the sources of this package from changed ones.
-
-    Raises
-    ------
-    NoFingerprint
-        A source was changed after it may have been imported.
-    """
-    sources = sorted(_described_sources().items())
-    if any(changed > _IMPORTED for _, (changed, _) in sources):
-        raise NoFingerprint("the sources of this package are being changed")
+    """The versions of everything."""
     versions = (_VERSION, sys.version, sys.platform, np.__version__, np.__file__, cpu_identity())
-    return "\0".join([*map(str, versions), *map(str, sources)])
+    return "\0".join(map(str, versions))
 
 
-@cache
-def _described_sources() -> dict[str, tuple[int, int]]:
-    """The sources as they were when the first key was made."""
-    return _sources()
+SourceState = tuple[int, int]
+"""The time of a source file in nanoseconds, and its size."""
 
 
-def _sources() -> dict[str, tuple[int, int]]:
-    """The source files of this package, with their times in nanoseconds and their sizes."""
-    try:
-        return dict(_sources_in(str(_ROOT)))
-    except OSError as error:
-        raise NoFingerprint("the sources of this package cannot be looked at") from error
+def _imported_sources() -> dict[str, SourceState] | None:
+    """The sources of what is imported of this package, by their places in it.
 
-
-def _sources_in(folder: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    with os.scandir(folder) as found:
-        for one in found:
-            if one.name.endswith(".py"):
-                yield one.path, _state(one.stat())
-            elif one.name != "__pycache__" and one.is_dir():
-                yield from _sources_in(one.path)
-
-
-def _state(status: os.stat_result) -> tuple[int, int]:
-    return status.st_mtime_ns, status.st_size
-
-
-def _are_sources_unchanged() -> bool:
-    """Whether what was imported, also after the first key was made, is what that key says."""
-    known = _described_sources()
+    None where they are not known: one was changed after it may have been imported.
+    """
     # Another thread may import meanwhile, so what is walked is a copy.
-    new = {name for name in list(sys.modules) if name.startswith(_PACKAGE)} - _modules_checked
-    files = [getattr(sys.modules.get(name), "__file__", None) for name in new]
+    modules = [one for name, one in list(sys.modules.items()) if _is_of_package(name)]
+    paths = [path for one in modules if (path := getattr(one, "__file__", None)) is not None]
+    states: dict[str, SourceState] = {}
+    for path in paths:
+        state = _state(path)
+        if state is None:
+            return None
+        states[path.removeprefix(_FOLDER)] = state
+    return states
+
+
+def _is_of_package(name: str) -> bool:
+    return name.partition(".")[0] == _PACKAGE
+
+
+def _state(path: str) -> SourceState | None:
+    """What tells a source from a changed one; None where it may be another than was imported."""
     try:
-        if not all(one is None or known.get(one) == _state(os.stat(one)) for one in files):
-            return False
+        found = os.stat(path)
     except OSError:
-        return False
-    _modules_checked.update(new)
-    return True
+        return None
+    # Who writes to a file may give it an old time, but not an old time of that change.
+    is_known = max(found.st_mtime_ns, found.st_ctime_ns) <= _IMPORTED
+    return (found.st_mtime_ns, found.st_size) if is_known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +204,18 @@ class StoredConstants:
 
     constants: frozenset[int]
     extents: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The contents of a file, with the sources that have found them."""
+
+    sources: dict[str, SourceState]
+    found: _Record | StoredConstants
+
+    def holds(self) -> bool:
+        """Whether the sources are what they were, also when this process imported them."""
+        return all(_state(os.path.join(_FOLDER, name)) == one for name, one in self.sources.items())
 
 
 def is_possible() -> bool:
@@ -244,12 +242,15 @@ def load(
     contents = None if key is None else store.load_plan(key)
     if contents is None:
         return None
-    record = _unpickled(contents)
-    return _loaded(record, subject, sources) if isinstance(record, _Record) else record
+    stored = _unpickled(contents)
+    if stored is None or not stored.holds():
+        return None
+    found = stored.found
+    return _loaded(found, subject, sources) if isinstance(found, _Record) else found
 
 
-def _unpickled(contents: bytes) -> _Record | StoredConstants | None:
-    """A record, or None where a file holds something else.
+def _unpickled(contents: bytes) -> _Stored | None:
+    """What is stored, or None where a file holds something else.
 
     The folder is this user's own, and the file has the right checksum.
     """
@@ -257,7 +258,7 @@ def _unpickled(contents: bytes) -> _Record | StoredConstants | None:
         record = pickle.loads(contents)
     except _NOT_PICKLED:
         return None
-    return record if isinstance(record, (_Record, StoredConstants)) else None
+    return record if isinstance(record, _Stored) else None
 
 
 def _loaded(record: _Record, subject: Subject, sources: Sequence[str]) -> StoredPlan | None:
@@ -317,8 +318,9 @@ def store(
     sources: list[str] = []
     key = subject.key(descriptions, sources)
     record = _record(found, sources) if isinstance(found, NativePlan) else found
-    if key is not None and record is not None and _are_sources_unchanged():
-        cache_files.store_plan(key, _pickled(record))
+    states = _imported_sources()
+    if key is not None and record is not None and states is not None:
+        cache_files.store_plan(key, _pickled(_Stored(states, record)))
 
 
 def _record(plan: NativePlan, sources: list[str]) -> _Record | None:
@@ -369,7 +371,7 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _pickled(record: _Record | StoredConstants) -> bytes:
+def _pickled(stored: _Stored) -> bytes:
     found = io.BytesIO()
-    _Pickler(found).dump(record)
+    _Pickler(found).dump(stored)
     return found.getvalue()

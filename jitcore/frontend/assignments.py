@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field
 from itertools import chain
 from operator import attrgetter, is_
 from types import (
@@ -35,13 +36,13 @@ from jitcore.frontend.function_facts import (
 )
 from jitcore.frontend.names import variable_key
 from jitcore.frontend.reached import (
+    HEAP_TYPE,
     OfInstances,
     OfOthers,
     Shapes,
     cell_content,
     holds_data,
     is_data,
-    is_in_class,
     is_of_library,
     namespaces_of,
     reached,
@@ -93,16 +94,14 @@ def assigned_by(values: Iterable[Any], known: KnownCode | None = None) -> set[st
     kept = []
     while waiting:
         one = waiting.pop()
-        if is_data(one) or holds_data(one):
-            continue
         key = _key(one)
-        if key in seen:
+        if key in seen or known.shapes.is_inert(one) or holds_data(one):
             continue
         seen.add(key)
         kept.append(one)  # or another object could get its identity
         part = known.of(one)
         if part is None:
-            found.update(_assigned_here(one))
+            found.update(_assigned_here(one, known.shapes))
             waiting += reached(one, known.shapes)
         else:
             assigned, others = part
@@ -160,15 +159,13 @@ class _Origin:
         for class_ in self.classes:
             found.append(class_.__mro__)
             for owner in class_.__mro__:
-                if owner.__flags__ & _HEAP_TYPE:
+                if owner.__flags__ & HEAP_TYPE:
                     found += vars(owner).values()
         return found
 
 
 _PLAIN = {OfOthers: "method", OfInstances: "class_"}
 _MADE_OF = attrgetter("__code__", "__defaults__", "__kwdefaults__", "__closure__")
-_HEAP_TYPE = 1 << 9
-"""The flag of classes whose attributes can be set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +251,15 @@ class KnownCode:
         while waiting:
             one = waiting.pop()
             key = _key(one)
-            if key in seen or is_data(one):
+            if key in seen or self.shapes.is_inert(one):
                 continue
             seen.add(key)
             if _is_code(one):
                 code.append(one)
-                found.update(_assigned_here(one))
+                found.update(_assigned_here(one, self.shapes))
                 waiting += reached(one, self.shapes)
+            elif type(one) is Field:
+                waiting += reached(one, self.shapes)  # it stays what it is as its class does
             else:
                 others.append(one)
         return _CodePart.of(found, code, others), others
@@ -292,7 +291,7 @@ def assigned_by_graph(graph: Graph) -> Iterator[str]:
                 yield from assigned_by_graph(held)
 
 
-def _assigned_here(one: Any) -> Iterator[str]:
+def _assigned_here(one: Any, shapes: Shapes) -> Iterator[str]:
     """What a function assigns itself; what the graphs of a compiled one do."""
     class_ = type(one)
     if class_ is OfOthers:
@@ -303,7 +302,7 @@ def _assigned_here(one: Any) -> Iterator[str]:
             yield from _assigned_in(one)
         elif one.__name__ in _BY_BUILT_IN:
             yield from _BY_BUILT_IN[one.__name__]
-    elif is_in_class(class_, "__jitcore_graph__"):
+    elif shapes.of(class_).is_compiled:
         graph = final_graph(one)
         yield from () if graph is None else assigned_by_graph(graph)
     elif class_ in _BUILT_IN:

@@ -11,7 +11,7 @@ import operator
 import sys
 import weakref
 from collections import ChainMap, UserDict, UserList, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from types import (
     BuiltinFunctionType,
@@ -35,6 +35,7 @@ from jitcore.frontend.libraries import is_library
 from jitcore.ir.dataclass import dataclass
 
 __all__ = [
+    "HEAP_TYPE",
     "OfInstances",
     "OfOthers",
     "Shapes",
@@ -57,6 +58,10 @@ def is_data(value: Any) -> bool:
     class_ = type(value)
     if class_ is np.ndarray:
         return not value.dtype.hasobject
+    return _is_class_of_data(class_)
+
+
+def _is_class_of_data(class_: type) -> bool:
     return id(class_) in _DATA or issubclass(class_, np.dtype)
 
 
@@ -100,36 +105,24 @@ def reached(one: Any, shapes: Shapes) -> Iterable[Any]:
     if id(class_) in _EXACT:
         return _elements(one, class_)
     shape = shapes.of(class_)
-    special = _of_special(one) if shape.is_special else ()
+    special = () if shape.special is None else shape.special(one)
     return chain(special, _elements(one, shape.container), _reached_by_object(one, shape, shapes))
 
 
-def _of_special(one: Any) -> Iterable[Any]:
-    """What objects hold in a way that only code of Python's or a library's knows."""
-    class_ = type(one)
-    if issubclass(class_, functools.partial):
-        partial = functools.partial
-        func, args, keywords = (vars(partial)[name] for name in ("func", "args", "keywords"))
-        held = (get.__get__(one) for get in (func, args, keywords))
-        return (next(held), *next(held), *next(held).values())
-    if class_ is BuiltinFunctionType:
-        return (one.__self__,)
-    if class_ is operator.methodcaller:
-        return _called_by(one)
-    if issubclass(class_, property):
-        return (one.fget, one.fset, one.fdel)
-    if issubclass(class_, np.ndarray):
-        has_objects = np.ndarray.dtype.__get__(one).hasobject
-        return list(np.ndarray.flat.__get__(one)) if has_objects else ()
-    if issubclass(class_, weakref.ref):
-        return (weakref.ref.__call__(one),)
+def _of_partial(one: Any) -> Iterable[Any]:
+    partial = functools.partial
+    func, args, keywords = (vars(partial)[name] for name in ("func", "args", "keywords"))
+    held = (get.__get__(one) for get in (func, args, keywords))
+    return (next(held), *next(held), *next(held).values())
+
+
+def _of_array(one: Any) -> Iterable[Any]:
+    has_objects = np.ndarray.dtype.__get__(one).hasobject
+    return list(np.ndarray.flat.__get__(one)) if has_objects else ()
+
+
+def _referents(one: Any) -> Iterable[Any]:
     return _without_data(gc.get_referents(one))
-
-
-_SPECIAL = (
-    *(functools.partial, BuiltinFunctionType, operator.methodcaller, property),
-    *(np.ndarray, np.ufunc, weakref.ref, defaultdict),
-)
 
 
 def _called_by(caller: Any) -> Iterable[Any]:
@@ -138,6 +131,18 @@ def _called_by(caller: Any) -> Iterable[Any]:
     name = args[0] if made is operator.methodcaller else made.args[0]
     module = sys.modules.get("jitcore.nn.module")
     return () if module is None else (vars(module.Module).get(name),)
+
+
+_SPECIAL: tuple[tuple[type, Callable[[Any], Iterable[Any]]], ...] = (
+    (functools.partial, _of_partial),
+    (BuiltinFunctionType, lambda one: (one.__self__,)),
+    (operator.methodcaller, _called_by),
+    (property, lambda one: (one.fget, one.fset, one.fdel)),
+    (np.ndarray, _of_array),
+    (weakref.ref, lambda one: (weakref.ref.__call__(one),)),
+    *((kind, _referents) for kind in (np.ufunc, defaultdict)),
+)
+"""What objects hold in a way that only code of Python's or a library's knows."""
 
 
 def _elements(one: Any, kind: type[Collection[Any]] | None) -> Iterable[Any]:
@@ -212,20 +217,29 @@ class _Shape:
         A class of the user's is among those that it is made of.
     slots : tuple
         Where objects hold values that users' classes have declared.
-    is_special : bool
-        Objects hold something in a way that only their class knows.
+    special : function or None
+        What gives the values that objects hold in a way that only their class knows.
     container : type or None
         The container that objects are.
     namespace : descriptor or None
         What gives the ``__dict__`` of objects.
+    is_compiled : bool
+        Objects are compiled functions.
+    instances : OfInstances or None
+        The code that comes with objects of a layer's or a user's class.
+    is_inert : bool
+        Objects have no code of the user's and hold nothing that could have any.
     """
 
     is_layer: bool
     is_users: bool
     slots: tuple[MemberDescriptorType, ...]
-    is_special: bool
+    special: Callable[[Any], Iterable[Any]] | None
     container: type[Collection[Any]] | None
     namespace: GetSetDescriptorType | None
+    is_compiled: bool
+    instances: OfInstances | None
+    is_inert: bool
 
     @classmethod
     def of(cls, class_: type) -> _Shape:
@@ -239,12 +253,25 @@ class _Shape:
         # Iterators, generators, cells, views of dicts.
         is_python_s = source_of_class(class_).partition(".")[0] in sys.stdlib_module_names
         is_opaque = is_python_s and namespace is None and class_.__flags__ & _HOLDS_OBJECTS
-        is_special = (is_opaque and not is_users) or issubclass(class_, _SPECIAL)
-        return cls(is_layer, is_users, slots, is_special, container, namespace)
+        referents = _referents if is_opaque and not is_users else None
+        special = next((get for kind, get in _SPECIAL if issubclass(class_, kind)), referents)
+        is_compiled = is_in_class(class_, "__jitcore_graph__")
+        original = marker(class_, "__jitcore_original__") or class_
+        instances = OfInstances(original) if is_layer or is_users else None
+        parts = (special, container, namespace, instances)
+        is_form = class_ is OfInstances or class_ is OfOthers
+        is_free = not (is_compiled or is_form) and all(part is None for part in parts)
+        is_inert = is_free or _is_class_of_data(class_)
+        return cls(
+            *(is_layer, is_users, slots, special, container, namespace),
+            *(is_compiled, instances, is_inert),
+        )
 
 
 _HOLDS_OBJECTS = 1 << 14
 """The flag of classes whose objects the garbage collector follows."""
+HEAP_TYPE = 1 << 9
+"""The flag of classes whose attributes can be set."""
 
 
 class Shapes:
@@ -262,6 +289,13 @@ class Shapes:
                 self._known.clear()
             found = self._known[id(class_)] = class_, order, _Shape.of(class_)
         return found[2]
+
+    def is_inert(self, one: Any) -> bool:
+        """Whether an object has no code of the user's, and holds nothing that could have any."""
+        class_ = type(one)
+        if class_ is type:
+            return not one.__flags__ & HEAP_TYPE
+        return is_data(one) if class_ is np.ndarray else self.of(class_).is_inert
 
 
 _MAX_KNOWN = 256
@@ -297,9 +331,8 @@ def is_only_held(one: Any, name: str) -> bool:
 
 def _reached_by_object(one: Any, shape: _Shape, shapes: Shapes) -> Iterator[Any]:
     """The class of an object, and what it holds."""
-    class_ = type(one)
-    if shape.is_layer or shape.is_users:
-        yield OfInstances(marker(class_, "__jitcore_original__") or class_)
+    if shape.instances is not None:
+        yield shape.instances
     held = _held_in(shape.namespace, one)
     # Not by attributes: an object may have any, made at once, without an end.
     yield from (held[name] for name in ("__wrapped_function__", "__wrapped__") if name in held)
@@ -359,6 +392,9 @@ def _members(of: type | OfInstances) -> Iterator[Any]:
         elif _is_users_class(owner):
             for name, one in vars(owner).items():
                 if type(one) in (GetSetDescriptorType, MemberDescriptorType):
+                    continue
+                if name == "__dataclass_fields__" and type(one) is dict:
+                    yield from one.values()
                     continue
                 is_method = isinstance(one, FunctionType) and not is_of_library(one)
                 is_new = name == "__init__" and is_layer_s

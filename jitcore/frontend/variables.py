@@ -166,7 +166,10 @@ class Variables(Cells):
             return None if container is None else self._element(container, node.slice)
         if self._is_builtin_call(node, type) and len(node.args) == 1:
             layer = self.static(node.args[0])
-            return class_of(layer) if layer is not None and is_layer(layer.value) else None
+            if layer is None or not is_layer(layer.value):
+                return None
+            self.compiler.note_only_compiled()  # plain Python finds the class of script modules
+            return class_of(layer)
         return None
 
     def attribute(self, node: ast.Attribute) -> Static | None:
@@ -191,9 +194,11 @@ class Variables(Cells):
         frozen = self.compiler.frozen
         if frozen is not None and frozen.assigns(base.value, name):
             return None
-        # What the class is, no script module can say by itself.
-        is_dynamic = name != "__class__" and self.compiler.is_dynamic(name)
-        return None if is_dynamic else layer_attribute(base, name)
+        if name == "__class__":
+            self.compiler.note_only_compiled()
+        elif self.compiler.is_dynamic(name):
+            return None
+        return layer_attribute(base, name)
 
     def _is_builtin_call(self, node: ast.expr, builtin: type) -> TypeGuard[ast.Call]:
         return (
@@ -258,7 +263,18 @@ class Variables(Cells):
         if isinstance(node, ast.FormattedValue) and not node.format_spec and node.conversion < 0:
             known, value = self.known(node.value)
             return known and type(value) in (str, int), value
-        return False, None
+        return self._known_static(node)
+
+    def _known_static(self, node: ast.expr) -> tuple[bool, Any]:
+        """Whether an expression names a text or an int from outside of the function."""
+        static = self.static(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        if static is None or type(static.value) not in (str, int):
+            return False, None
+        frozen = self.compiler.frozen
+        if frozen is not None and frozen.keeps(static):
+            return False, None
+        self.record(static)
+        return True, static.value
 
     def static_value(self, static: Static) -> Value:
         """The value of a static object: a constant, or an input where its contents may change."""

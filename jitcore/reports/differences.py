@@ -116,8 +116,12 @@ def _list_name(kind: Any) -> str:
     if isinstance(kind, tuple) and kind[0] == "arrays":
         return f"list of {kind[1].name} arrays of rank {kind[2]}"
     if isinstance(kind, tuple):
-        return f"list of tuples of {', '.join(kind)}"
+        return f"list of tuples of {_in_tuple(kind)}"
     return "text" if kind == "character" else f"list of {kind}s"
+
+
+def _in_tuple(kind: tuple[Any, ...]) -> str:
+    return ", ".join(f"({_in_tuple(one)})" if isinstance(one, tuple) else one for one in kind)
 
 
 def differences(

@@ -34,6 +34,7 @@ from jitcore.ir.types import (
     ANY,
     ANY_EXTENT,
     BOOL,
+    COMPLEX,
     FLOAT,
     INT,
     NONE,
@@ -76,7 +77,12 @@ __all__ = [
     "widened",
 ]
 
-_CONVERSIONS: dict[Type, str] = {INT: "prim::int", FLOAT: "prim::float", BOOL: "prim::bool"}
+_CONVERSIONS: dict[Type, str] = {
+    INT: "prim::int",
+    FLOAT: "prim::float",
+    BOOL: "prim::bool",
+    COMPLEX: "prim::complex",
+}
 
 
 def is_list(value: Value) -> bool:

@@ -31,6 +31,7 @@ from jitcore.ir.graph import Block, Graph, Node, Use, Value
 from jitcore.ir.types import (
     ANY,
     BOOL,
+    COMPLEX,
     FLOAT,
     INT,
     REFERENCE,
@@ -52,6 +53,7 @@ _ELEMENTS: dict[Any, PrimType] = {
     np.dtype(np.int64): INT,
     np.dtype(np.float64): FLOAT,
     np.dtype(bool): BOOL,
+    np.dtype(np.complex128): COMPLEX,
 }
 
 _OBJECTS: dict[Any, Type] = {REFERENCE: TENSOR}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitcore.ir import reference
-from jitcore.ir.graph import Graph, Node, Use, Value
+from jitcore.ir.graph import ITERATORS, Graph, Node, Use, Value
 from jitcore.ir.ops import array_lists, list_functions
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
@@ -49,7 +49,7 @@ from jitcore.ir.specialize.lists.list_parts import (
     store,
     widened,
 )
-from jitcore.ir.specialize.lists.list_uses import AS_ARRAY, ITERATORS, JOINING_KINDS, is_index
+from jitcore.ir.specialize.lists.list_uses import AS_ARRAY, JOINING_KINDS, is_index
 from jitcore.ir.specialize.lists.listed_arrays import (
     common_element,
     has_references,
@@ -67,8 +67,6 @@ from jitcore.ir.specialize.skeletons import (
 from jitcore.ir.specialize.value_kinds import dtype_of_number
 from jitcore.ir.types import (
     ANY,
-    BOOL,
-    FLOAT,
     INT,
     NONE,
     REFERENCE,
@@ -81,6 +79,7 @@ from jitcore.ir.types import (
     Type,
     UnionType,
     is_array,
+    is_number,
 )
 
 __all__ = [
@@ -203,7 +202,7 @@ def _write_back(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     if element is not None:
         before = argument.type.element
         joined = element if before == ANY else common_element([before, element])
-        if joined not in (INT, FLOAT, BOOL) and (joined is None or not is_array(joined)):
+        if joined is None or not (is_number(joined) or is_array(joined)):
             raise ListsAreNotValues("a list that gets other elements")
         (buffer,), length = parts_of(state)
         worker.block.append(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from jitcore.ir.graph import LOOPS, Block, Node, Use, Value
+from jitcore.ir.graph import ITERATORS, LOOPS, Block, Node, Use, Value
 from jitcore.ir.nesting import lies_in, place_in
 from jitcore.ir.specialize.lists.changing_lists import READERS
 
 __all__ = [
     "AS_ARRAY",
     "CHANGES",
-    "ITERATORS",
     "JOINING_KINDS",
     "MEMBERSHIP",
     "OF_ALL_ELEMENTS",
@@ -45,7 +44,6 @@ OF_ALL_ELEMENTS = frozenset(
     f"prim::{name}" for name in ("sum", "min", "max", "any", "all", "tuple")
 )
 MEMBERSHIP = frozenset({"prim::in_", "prim::notin"})
-ITERATORS = frozenset({"prim::zip", "prim::enumerate", "prim::reversed"})
 JOINING_KINDS = frozenset(
     f"np::{name}" for name in ("concatenate_function", "stack", "vstack", "hstack", "column_stack")
 )

@@ -39,6 +39,7 @@ from functools import partial
 from typing import Literal
 
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.nesting import nodes_with_called
 from jitcore.ir.passes.inline import inline
 from jitcore.ir.specialize.lists.list_arguments import (
     known_arguments,
@@ -201,16 +202,9 @@ def _makes_list(node: Node) -> bool:
 
 def _makes_lists(graph: Graph) -> bool:
     """Whether a function, or one that it calls, has a list display, or makes lists by calls."""
-    waiting, seen = [graph], {graph}
-    while waiting:
-        for node in waiting.pop().nodes():
-            if node.kind == "prim::ListConstruct" or _is_call(node):
-                return True
-            callee = node.attributes.get("graph")
-            if isinstance(callee, Graph) and callee not in seen:
-                seen.add(callee)
-                waiting.append(callee)
-    return False
+    return any(
+        node.kind == "prim::ListConstruct" or _is_call(node) for node in nodes_with_called(graph)
+    )
 
 
 def _is_call(node: Node) -> bool:

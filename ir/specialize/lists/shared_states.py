@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from jitcore.ir.graph import Block, Node, Use, Value
+from jitcore.ir.graph import ITERATORS, Block, Node, Use, Value
 from jitcore.ir.ops import list_functions
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
@@ -67,7 +67,7 @@ _ELEMENTS = {
 
 _JOINS = frozenset({"prim::ListExtend", "prim::ListJoin", "prim::ListSet"})
 
-_KEEPERS = frozenset({"prim::TupleConstruct", "prim::zip", "prim::enumerate", "prim::reversed"})
+_KEEPERS = ITERATORS | {"prim::TupleConstruct"}
 _READERS = OF_ALL_ELEMENTS | MEMBERSHIP | READING_KINDS | LIST_KINDS
 
 

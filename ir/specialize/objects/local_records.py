@@ -9,6 +9,7 @@ from typing import Any
 
 from jitcore.ir.classes import is_record_class
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.nesting import nodes_with_called
 from jitcore.ir.passes.inline import inline
 from jitcore.ir.specialize.caught_errors import with_branches_for_errors
 from jitcore.ir.specialize.lists.local_lists import with_local_lists
@@ -97,16 +98,7 @@ def is_made(node: Node) -> bool:
 
 def _makes_objects(graph: Graph) -> bool:
     """Whether a function, or one that it calls, makes objects of such a class."""
-    waiting, seen = [graph], {graph}
-    while waiting:
-        for node in waiting.pop().nodes():
-            if is_made(node):
-                return True
-            callee = node.attributes.get("graph")
-            if isinstance(callee, Graph) and callee not in seen:
-                seen.add(callee)
-                waiting.append(callee)
-    return False
+    return any(map(is_made, nodes_with_called(graph)))
 
 
 def _concerns_objects(passed: Collection[Value], call: Node) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import FunctionType
 
-from jitcore.ir.graph import Node, Value
+from jitcore.ir.graph import ITERATORS, Node, Value
 from jitcore.ir.operator_methods import BINARY, UNARY
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.chosen_elements import checked_index
@@ -38,7 +38,7 @@ _CONSTANTS = (int, float, bool, str)
 _PASSING = frozenset(
     {
         *("prim::TupleConstruct", "prim::getitem", "prim::CheckBound", "prim::CallFunction"),
-        *("prim::zip", "prim::enumerate", "prim::reversed", "prim::Call"),
+        *("prim::Call", *ITERATORS),
     }
 )
 """What takes such a value as any other."""

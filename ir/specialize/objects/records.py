@@ -12,7 +12,7 @@ from types import FunctionType, MemberDescriptorType
 from typing import Any
 
 from jitcore.ir.classes import MISSING, bind_arguments
-from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.graph import ITERATORS, Graph, Node, Value
 from jitcore.ir.operator_methods import BINARY, PROTOCOLS, UNARY
 from jitcore.ir.ops import list_functions
 from jitcore.ir.ops.library_functions import Deque
@@ -361,7 +361,7 @@ def call_method(
     return result
 
 
-_LISTS = frozenset({"prim::ListState", "prim::zip", "prim::enumerate", "prim::reversed"})
+_LISTS = ITERATORS | {"prim::ListState"}
 
 
 def remove_record_states(graph: Graph) -> None:

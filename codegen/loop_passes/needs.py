@@ -1,0 +1,79 @@
+"""What passes over loop nests look for; where there is none of it they have nothing to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jitcore.codegen.loop_passes.traversal import (
+    blocks,
+    expressions,
+    known_trips,
+    subexpressions,
+    walk,
+)
+from jitcore.codegen.loops import Assign, Binary, Do, Expr, For, Select, Stmt, Store
+
+__all__ = [
+    "has_choices",
+    "has_known_stores",
+    "has_loops_beside",
+    "has_matrix_products",
+    "has_parallel_steps",
+    "has_quotients",
+    "has_sums",
+]
+
+
+def has_loops_beside(statements: Sequence[Stmt]) -> bool:
+    """Whether there are two loops in one block."""
+    inside = (block for one in walk(statements) for block in blocks(one))
+    return any(sum(isinstance(one, For) for one in block) > 1 for block in (statements, *inside))
+
+
+def has_parallel_steps(statements: Sequence[Stmt]) -> bool:
+    """Whether an iteration of some loop is a parallel loop, and maybe more."""
+    return any(
+        isinstance(inner, For) and inner.parallel
+        for one in walk(statements)
+        if isinstance(one, For)
+        for inner in one.body
+    )
+
+
+def has_known_stores(statements: Sequence[Stmt]) -> bool:
+    """Whether a loop with a known number of iterations writes to memory."""
+    return any(
+        isinstance(one, For)
+        and known_trips(one) is not None
+        and any(isinstance(step, Store) for step in one.body)
+        for one in walk(statements)
+    )
+
+
+def has_matrix_products(statements: Sequence[Stmt]) -> bool:
+    """Whether a matrix is multiplied by a vector in BLAS."""
+    return any(
+        isinstance(one, Do) and one.call.name.startswith("jc_gemv_") for one in walk(statements)
+    )
+
+
+def has_sums(statements: Sequence[Stmt]) -> bool:
+    """Whether something is added up whose order is free."""
+    values = (one.value for one in walk(statements) if isinstance(one, Assign))
+    return any(isinstance(value, Binary) and value.reassoc for value in values)
+
+
+def has_choices(statements: Sequence[Stmt]) -> bool:
+    """Whether one of two values is chosen somewhere."""
+    return any(isinstance(x, Select) for x in _all_expressions(statements))
+
+
+def has_quotients(statements: Sequence[Stmt]) -> bool:
+    """Whether there is a division of floats."""
+    return any(isinstance(x, Binary) and x.op == "div" for x in _all_expressions(statements))
+
+
+def _all_expressions(statements: Sequence[Stmt]) -> Iterator[Expr]:
+    for one in walk(statements):
+        for expression in expressions(one):
+            yield from subexpressions(expression)

@@ -1,0 +1,149 @@
+"""Arrays that are computed and then rolled: computed of rolled operands instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitcore.ir import log
+from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.dataclass import dataclass
+from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.ops import is_cheap, is_elementwise
+from jitcore.ir.shapes import dims_of
+
+__all__ = ["roll_operands"]
+
+_MOST_OFTEN = 2
+"""How many times an array is computed beside its own place: each reads all of its operands."""
+
+_MOST_NODES = 8
+"""How many operations are computed again."""
+
+
+def roll_operands(graph: Graph) -> bool:
+    """Read rolled operands in place of what is computed of them and rolled.
+
+    Before::
+
+        graph(%x : Float32[64], %y : Float32[64]):
+          %0 : Float32[64] = np::multiply(%x, %y)
+          %1 : Float32[64] = np::rolled[shifts=(1,)](%0)
+          %2 : Float32[64] = np::subtract(%0, %1)
+          return (%2)
+
+    After::
+
+        graph(%x : Float32[64], %y : Float32[64]):
+          %0 : Float32[64] = np::multiply(%x, %y)
+          %3 : Float32[64] = np::rolled[shifts=(1,)](%x)
+          %4 : Float32[64] = np::rolled[shifts=(1,)](%y)
+          %5 : Float32[64] = np::multiply(%3, %4)
+          %2 : Float32[64] = np::subtract(%0, %5)
+          return (%2)
+
+    So a flux between neighbours with periodic boundaries is one loop, without an array in between.
+    """
+    rolls = [node for node in graph.nodes() if node.kind == "np::rolled"]
+    if not any(_is_computed(node) for node in rolls):
+        return False
+    analysis = AliasAnalysis(graph, distinct_inputs=True)
+    changed = False
+    # In order, so that what is computed of rolled arrays already reads what these are rolled from.
+    for roll in rolls:
+        tree = _Tree(roll) if _is_computed(roll) else None
+        if tree is not None and tree.is_small() and tree.stays(analysis):
+            _replace(roll, tree)
+            changed = True
+    return changed
+
+
+def _replace(roll: Node, tree: _Tree) -> None:
+    log.update("computed_rolls", lambda: f"roll what {roll!r} is computed of")
+    roll.output.replace_all_uses_with(tree.rolled(roll.inputs[0], {}))
+    roll.destroy()
+
+
+def _is_computed(roll: Node) -> bool:
+    """Whether a rolled array is cheap to compute, and not rolled in many ways."""
+    made_by = roll.inputs[0].node
+    if made_by is None or made_by.block is not roll.block or not is_cheap(made_by):
+        return False
+    return sum(_is_roll(use.user) for use in made_by.output.uses) <= _MOST_OFTEN
+
+
+def _is_roll(user: object) -> bool:
+    return isinstance(user, Node) and user.kind == "np::rolled"
+
+
+@dataclass(slots=True)
+class _Tree:
+    """What a rolled array is computed of, in its block, down to arrays that are in memory."""
+
+    roll: Node
+
+    def nodes(self) -> list[Node] | None:
+        """The nodes to compute again, at most one too many; None where that does not help."""
+        found: dict[Node, None] = {}
+        waiting = [self.roll.inputs[0].node]
+        while waiting and len(found) <= _MOST_NODES:
+            node = waiting.pop()
+            if node is None or not is_cheap(node):
+                return None
+            found[node] = None
+            arrays = [value for value in node.inputs if dims_of(value)]
+            if any(dims_of(value) != dims_of(self.roll.output) for value in arrays):
+                return None
+            waiting += [value.node for value in arrays if self.is_computed(value)]
+        return list(found)
+
+    def is_computed(self, value: Value) -> bool:
+        """Whether a value is computed by elements in the block."""
+        node = value.node
+        return node is not None and node.block is self.roll.block and is_elementwise(node)
+
+    def is_small(self) -> bool:
+        """Whether all that would be computed again is cheap, and little."""
+        nodes = self.nodes()
+        return nodes is not None and len(nodes) <= _MOST_NODES
+
+    def stays(self, analysis: AliasAnalysis) -> bool:
+        """Whether nothing that is read again is written before the array is rolled."""
+        for node in self.nodes() or []:
+            if analysis.has_writers(node.output):
+                return False
+            for value in node.inputs:
+                base, _ = _base(value)
+                first = node if base is value or value.node is None else value.node
+                if analysis.is_written_between([value, base], first, self.roll):
+                    return False
+        return True
+
+    def rolled(self, value: Value, known: dict[Value, Value]) -> Value:
+        """A value of the tree, rolled; ``known`` are those that are."""
+        if not dims_of(value):
+            return value
+        if value not in known:
+            known[value] = self._rolled(value, known)
+        return known[value]
+
+    def _rolled(self, value: Value, known: dict[Value, Value]) -> Value:
+        if self.is_computed(value) and value.node is not None:
+            node = value.node
+            inputs = [self.rolled(one, known) for one in node.inputs]
+            return self.roll.value_before(node.kind, inputs, value.type, node.attributes)
+        base, inner = _base(value)
+        outer = self.roll.attributes["shifts"]
+        extents = [dim if isinstance(dim, int) and dim else 1 for dim in dims_of(value)]
+        places = zip(inner or [0] * len(outer), outer, extents, strict=True)
+        shifts = tuple((a + b) % extent for a, b, extent in places)
+        if not any(shifts):
+            return base
+        return self.roll.value_before("np::rolled", [base], value.type, {"shifts": shifts})
+
+
+def _base(value: Value) -> tuple[Value, Sequence[int]]:
+    """What a value is rolled from, and by how much: itself, and nothing, where it is not."""
+    node = value.node
+    if node is None or node.kind != "np::rolled":
+        return value, ()
+    return node.inputs[0], node.attributes["shifts"]
