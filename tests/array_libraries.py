@@ -67,11 +67,12 @@ _stream_pointer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ct
 _NAME = b"dlpack_exchange_api"
 
 
-def exchange_api(major: int = 1, has_stream: bool = True) -> Any:
+def exchange_api(major: int = 1, has_stream: bool = True, has_read: bool = True) -> Any:
     """The capsule with a ``DLPackExchangeAPI`` of the stand-in for PyTorch."""
     both = _fill_pointer, _stream_pointer
     read, ask = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in both)
-    words = (ctypes.c_uint64 * 7)(major | 3 << 32, 0, 0, 0, 0, read, ask if has_stream else 0)
+    given = read if has_read else 0, ask if has_stream else 0
+    words = (ctypes.c_uint64 * 7)(major | 3 << 32, 0, 0, 0, 0, *given)
     _exchange_apis.append(words)
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object

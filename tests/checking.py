@@ -430,7 +430,8 @@ class _Walk:
             return tuple(map(self.seen, value))
         if hasattr(type(value), "__next__"):
             return tuple(map(self.seen, value))
-        slots = getattr(type(value), "__slots__", ())
+        named = (vars(owner).get("__slots__", ()) for owner in type(value).__mro__)
+        slots = itertools.chain.from_iterable(named)
         state = {**getattr(value, "__dict__", {})}
         state |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
         return self.seen(state) if state else repr(value)

@@ -86,7 +86,21 @@ def result_written(q, u):
     return f - np.roll(f, 1, 0)
 
 
-STORED = [dear, of_rows, in_many_ways, operand_written, result_written]
+def rolled_written(q, u):
+    f = np.roll(q * u, 1, 0)
+    f += 1
+    return np.roll(f + u, 1, 0) - q
+
+
+def rolled_written_between(q, u):
+    f = np.roll(q * u, 1, 0)
+    g = f + u
+    f[1:4] = 7
+    return np.roll(f * u, 1, 0) - g
+
+
+WRITTEN = [operand_written, result_written, rolled_written, rolled_written_between]
+STORED = [dear, of_rows, in_many_ways, *WRITTEN]
 
 
 @pytest.mark.parametrize("function", [*COMPUTED, *STORED, base_written])

@@ -103,6 +103,64 @@ def stepped(x, steps):
     return x
 
 
+def less_first(x):
+    """What all of a row reads is written by one of them."""
+    for i in range(x.shape[0]):
+        first = x[i, 0]
+        for j in range(x.shape[1]):
+            x[i, j] = x[i, j] - first
+
+
+def sums_of_doubled(x):
+    y = np.zeros(x.shape[0])
+    for i in range(x.shape[0]):
+        x[i, 0] = x[i, 0] * 2
+        y[i] = x[i].sum() + x[i, 1]
+    return y
+
+
+def branches_that_read_back(x):
+    y, z, also = np.zeros_like(x), np.zeros(x.shape[0]), np.zeros(x.shape[0])
+    for i in range(x.shape[0]):
+        y[i] = x[i] * 2
+        if x[i, 0] > 0:
+            z[i] = x[i, 1]
+            also[i] = z[i] + 1
+    return y, z, also
+
+
+def rows_with_marks(x):
+    """What of a row is in registers is not what memory has after an element was written."""
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    for i in range(x.shape[0]):
+        y[i] = x[i] * 2
+        if x[i, 0] > 0:
+            x[i, 1] = 5
+        z[i] = y[i] + x[i]
+    return y, z
+
+
+def rows_and_rare_branches(x):
+    """Where a branch is not taken, nobody waits in it for what was written before."""
+    y = np.zeros(x.shape[0])
+    for i in range(x.shape[0]):
+        x[i, 2] = x[i, -1] + 1
+        if x[i, 0] > 0:
+            y[i] = y[i] + 1
+        x[i] = x[i] / 2
+    return y
+
+
+def smoothed_by_turns(x):
+    y = np.zeros_like(x)
+    for i in range(x.shape[0]):
+        y[i] = x[i] * 2
+        if x[i, 0] > 0:
+            for k in range(1, x.shape[1]):
+                y[i, k] += y[i, k - 1] / 2
+    return y
+
+
 SHARED: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     (line, lambda: (normal(5000, dtype=np.float32),)),
     (line, lambda: (normal(41)[::-2],)),
@@ -116,6 +174,14 @@ SHARED: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     (rows_by_numbers, lambda: (normal(4, 70), normal(70))),
     (least_distance, lambda: (normal(40), normal(9))),
     (stepped, lambda: (normal(4100), 2)),
+    (less_first, lambda: (normal(3, 40),)),
+    (less_first, lambda: (normal(3, 600, dtype=np.float32),)),
+    (sums_of_doubled, lambda: (normal(2, 33000),)),
+    (branches_that_read_back, lambda: (normal(11, 40),)),
+    (rows_with_marks, lambda: (normal(11, 40),)),
+    (rows_with_marks, lambda: (normal(9, 300, dtype=np.float32),)),
+    (rows_and_rare_branches, lambda: (normal(17, 40),)),
+    (smoothed_by_turns, lambda: (normal(4, 40),)),
 ]
 
 

@@ -228,7 +228,7 @@ def test_what_is_not_read_in_c(library: Any, monkeypatch: pytest.MonkeyPatch) ->
     def add(x, y):
         y += x
 
-    for capsule in (exchange_api(major=2), None, object()):
+    for capsule in (exchange_api(major=2), exchange_api(has_read=False), None, object()):
         with monkeypatch.context() as patch:
             patch.setattr(library.array, "__dlpack_c_exchange_api__", capsule)
             compiled = script(add)

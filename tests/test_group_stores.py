@@ -123,7 +123,19 @@ def neighbours(x, y):
     y[...] = x
 
 
-WAITING = [stored_twice, old_values_needed, another_view_in_between, two_targets, neighbours]
+def stored_to_itself(x, y):
+    z = np.sqrt(x * x)
+    z[...] = z
+    x[:] = x[:]
+    y *= 2.0
+    y[...] = y
+    return z, z + y
+
+
+WAITING = [
+    *(stored_twice, old_values_needed, another_view_in_between, two_targets, neighbours),
+    stored_to_itself,
+]
 
 
 @pytest.mark.parametrize("function", WAITING)

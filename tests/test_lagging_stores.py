@@ -55,6 +55,12 @@ def in_space(u):
     return u
 
 
+def one_element(u):
+    for k in range(3):
+        u[k] = u[..., 1] - u[k]
+    return u
+
+
 def buffers_of(function: Callable[..., Any], *args: Any) -> list[str]:
     compiled = script(function)
     compiled(*args)
@@ -82,6 +88,11 @@ def test_planes(shape: tuple[int, int], order: Any) -> None:
 
 def test_space() -> None:
     _compare(in_space, np.random.default_rng(2).standard_normal((70, 33, 35)))
+
+
+@pytest.mark.parametrize("size", [3, 300])
+def test_no_axes(size: int) -> None:
+    _compare(one_element, np.random.default_rng(2).standard_normal(size))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -25,6 +25,7 @@ from jitcore.codegen.printers.loop_metadata import (
     MASKED,
     NOT_UNROLLED,
     NOT_UNROLLED_AFTERWARDS,
+    ONE_AT_A_TIME,
     PARTLY_UNROLLED_AFTERWARDS,
     UNMASKED,
     several_at_a_time,
@@ -74,13 +75,18 @@ def test_vector_math_in_short_loops(length: int) -> None:
     check(waves, np.linspace(-3, 3, length).astype(np.float32), ulp=8)
 
 
+def llvm_text(function: Callable[..., Any], *args: Any) -> str:
+    """What LLVM gets to see of a function."""
+    compiled = script(function)
+    compiled(*args)
+    source = compiled.kernels[0].module._source
+    assert source is not None
+    return str(source.text)
+
+
 def test_masks_are_asked_for_where_a_loop_is_short() -> None:
     def text(length: int) -> str:
-        compiled = script(lambda x: np.exp(x) + 1)
-        compiled(np.ones(length))
-        source = compiled.kernels[0].module._source
-        assert source is not None
-        return str(source.text)
+        return llvm_text(lambda x: np.exp(x) + 1, np.ones(length))
 
     assert MASKED in text(62)
     assert MASKED not in text(64)
@@ -396,3 +402,14 @@ def test_short_rows_are_not_gathered(function: Callable[..., Any], width: int) -
     compiled(x, y)
     assert "gather" not in compiled.kernels[0].llvm
     assert "scatter" not in compiled.kernels[0].llvm
+
+
+def test_gathered_elements_are_taken_a_vector_at_a_time() -> None:
+    def gathered(x, places):
+        return x[places] * 2 + 1
+
+    x, places = np.arange(999.0), np.arange(999)[::-1].copy()
+    assert ONE_AT_A_TIME in llvm_text(gathered, x, places)
+    assert ONE_AT_A_TIME not in llvm_text(lambda x, y: x * 2 + y, x, x)
+    for length in (1, 7, 8, 33, 999):
+        check(gathered, x, places[:length])

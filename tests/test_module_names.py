@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from saving import reloaded
 
 from jitcore import freeze, nn, script, trace
@@ -250,3 +250,23 @@ def test_descriptors_that_set_other_attributes():
     for _ in range(3):
         assert_array_equal(scripted(X), module(X))
     assert scripted.held == module.held
+
+
+class NamedPart(nn.Module):
+    """Has a part under a name of which there is no negative."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleDict({"a": nn.Sigmoid()})
+        self.kind: Any = "a"
+
+    def forward(self, x, negative):
+        return self.parts[-self.kind](x) if negative else self.parts[self.kind](x)
+
+
+def test_a_negative_text_fails_when_it_is_asked_for():
+    module, scripted = NamedPart(), script(NamedPart())
+    assert_allclose(scripted(X, False), module(X, False), rtol=1e-6)
+    for one in (module, scripted):
+        with pytest.raises(TypeError, match=r"bad operand type for unary -: 'str'"):
+            one(X, True)

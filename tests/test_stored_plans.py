@@ -216,6 +216,13 @@ def test_settings_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_stored(compiled(function, *arguments))
 
 
+def test_another_place_of_the_package_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    here = stored_plans._installed()
+    monkeypatch.setattr(stored_plans, "_FOLDER", f"elsewhere{os.sep}")
+    assert stored_plans._installed.__wrapped__() != here
+
+
 def test_a_source_of_the_package_that_changes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -34,7 +34,13 @@ from jitcore.codegen.cuda.linear import stride_along
 from jitcore.codegen.cuda.nests import chain, extent_of, is_independent, nest_of
 from jitcore.codegen.cuda.reductions import Reduced, reductions_of
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
-from jitcore.codegen.loop_passes.traversal import bound_names, variables
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    loads_in,
+    overlap,
+    variables,
+    written_roots,
+)
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -153,10 +159,18 @@ def line_number(loops: Sequence[For]) -> Expr:
 
 
 def _is_plain(loops: Sequence[For], body: Sequence[Stmt], inner: For) -> bool:
-    """Whether extents are the host's, and the inner loop does nothing but reduce."""
+    """Whether extents are the host's, and the inner loop does nothing but reduce.
+
+    What comes before it is done for each part, and once more in the end.
+    """
     if not all(isinstance(one, Let | Assign | Store | Comment | For) for one in body):
         return False
     if not all(isinstance(one, Let | Assign | Store | Comment) for one in inner.body):
+        return False
+    before = body[: body.index(inner)]
+    read, again = {one.root for one in loads_in(before)}, written_roots(before)
+    written = written_roots([inner])
+    if overlap(read, again | written) or overlap(again, written):
         return False
     own = bound_names([*body, *loops]) | {one.var.name for one in loops}
     return inner.step == 1 and not own & {*variables(inner.start), *variables(inner.stop)}

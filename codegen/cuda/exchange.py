@@ -245,8 +245,10 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 
 
 def api_address(capsule: object) -> int:
-    """The address of a ``DLPackExchangeAPI``; 0 where there is none of a version we know."""
+    """The address of a ``DLPackExchangeAPI``; 0 where there is none that we can use."""
     if not _is_valid(capsule, _NAME):
         return 0
     address: int = _get_pointer(capsule, _NAME)
-    return address if ctypes.c_uint32.from_address(address).value == _MAJOR else 0
+    is_known = ctypes.c_uint32.from_address(address).value == _MAJOR
+    # A library need not have this function.
+    return address if is_known and ctypes.c_void_p.from_address(address + _READ).value else 0

@@ -40,7 +40,13 @@ from jitcore.codegen.cuda.divided import (
 from jitcore.codegen.cuda.nests import chain, extent_of, is_independent, nest_of
 from jitcore.codegen.cuda.reductions import reductions_of
 from jitcore.codegen.loop_passes.rewriting import numbered
-from jitcore.codegen.loop_passes.traversal import bound_names, free_variables, loads_in, walk
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    free_variables,
+    loads_in,
+    overlap,
+    written_roots,
+)
 from jitcore.codegen.loops import (
     Assign,
     Comment,
@@ -103,10 +109,8 @@ def _is_plain(loops: Sequence[For], body: Sequence[Stmt], inner: Sequence[For]) 
     own = bound_names([*body, *loops]) | {one.var.name for one in loops}
     if any(own & {one.name for one in free_variables([replace(x, body=[])])} for x in inner):
         return False
-    written = {one.root for one in walk(body) if isinstance(one, Store)}
     lets = [one for one in body if isinstance(one, Let)]
-    read = {load.root for load in loads_in(lets)}
-    if read and written and (read & written or "" in read | written):
+    if overlap({load.root for load in loads_in(lets)}, written_roots(body)):
         return False
     steps = [one.var.name for loop in inner for one in reductions_of(loop)]
     mutable = {one.var.name for one in lets if one.mutable}

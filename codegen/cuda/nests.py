@@ -13,8 +13,11 @@ from jitcore.codegen.loop_passes.traversal import (
     calls_c,
     expressions,
     loads,
+    loads_in,
+    overlap,
     variables,
     walk,
+    written_roots,
 )
 from jitcore.codegen.loops import (
     Assign,
@@ -149,7 +152,7 @@ def chain(nest: For, belongs: Callable[[For], bool]) -> tuple[list[For], list[St
     """Loops that hold nothing but the next one, and what the innermost holds.
 
     All but the first have to be such as ``belongs`` says.  Values bound between them come first
-    in what it holds.
+    in what it holds, which may not write what they are read from.
     """
     loops, bindings, body = [nest], list[Stmt](), list(nest.body)
     while body and isinstance(body[-1], For):
@@ -158,6 +161,8 @@ def chain(nest: For, belongs: Callable[[For], bool]) -> tuple[list[For], list[St
         bounds = {*variables(last.start), *variables(last.stop)}
         changing = bound_names(before) | {loop.var.name for loop in loops}
         if not belongs(last) or not all(map(_is_plain, before)) or bounds & changing:
+            break
+        if overlap({one.root for one in loads_in(before)}, written_roots([last])):
             break
         bindings.extend(before)
         loops.append(last)

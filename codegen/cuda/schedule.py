@@ -48,7 +48,7 @@ from jitcore.codegen.cuda.nests import (
 from jitcore.codegen.cuda.reductions import reductions_of
 from jitcore.codegen.cuda.resident import ResidentRow, resident_row
 from jitcore.codegen.cuda.scans import is_scan
-from jitcore.codegen.cuda.teams import TeamWork, is_shareable
+from jitcore.codegen.cuda.teams import TeamWork, has_order, is_shareable, meets_inside
 from jitcore.codegen.cuda.tiles import by_tiles
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.cuda.vectors import Lines, by_vectors
@@ -65,7 +65,6 @@ from jitcore.codegen.loops import (
     Const,
     Expr,
     For,
-    If,
     Let,
     Stmt,
     Store,
@@ -118,8 +117,8 @@ def map_nest(nest: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped | N
         return by_tiles(loops, body, names) or _elements(loops, body, names, tuning)
     inner = [one for one in body if isinstance(one, For)]
     if any(is_by_columns(loops[-1], one) for one in inner):
-        # A branch may go another way in each column, and those who join parts have to be all.
-        if any(is_scan(one) for one in inner) or any(map(_joins_in_branch, body)):
+        # A branch may go another way in each column.
+        if any(is_scan(one) for one in inner) or any(map(meets_inside, body)):
             return _elements(loops, body, names, tuning)
         if not any(reductions_of(one) and _writes(one) for one in inner):
             return _columns(loops, body, names, tuning)
@@ -148,14 +147,9 @@ def _elements(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: T
 def _has_shared_loops(body: Sequence[Stmt]) -> bool:
     """Whether the threads of a block should share the loops inside."""
     inner = [one for one in body if isinstance(one, For)]
-    if not inner or not all(map(is_shareable, inner)):
+    if not inner or not all(map(is_shareable, inner)) or any(map(has_order, body)):
         return False
     return not all(_is_short(one) for one in inner)
-
-
-def _joins_in_branch(statement: Stmt) -> bool:
-    """Whether a branch has loops inside, which threads might share."""
-    return isinstance(statement, If) and any(isinstance(one, For) for one in walk([statement]))
 
 
 def _writes(loop: For) -> bool:
@@ -199,8 +193,7 @@ def _are_short_rows(body: Sequence[Stmt]) -> bool:
     """Whether a warp is enough for a row, and nothing keeps its threads from the block's others."""
     inner = [one for one in walk(body) if isinstance(one, For)]
     own = [one for one in body if isinstance(one, For)]
-    branches = [one for one in body if isinstance(one, If)]
-    if any(map(is_scan, inner)) or any(isinstance(one, For) for one in walk(branches)):
+    if any(map(is_scan, inner)) or any(map(meets_inside, body)):
         return False
     extents = map(extent_of, own)
     return all(isinstance(one, Const) and one.value <= LINE_EXTENT for one in extents)

@@ -13,12 +13,12 @@ from jitcore.codegen.cuda.resident import ResidentRow
 from jitcore.codegen.cuda.scans import is_scan, share_scan
 from jitcore.codegen.cuda.vectors import Place, by_vectors
 from jitcore.codegen.loop_passes.rewriting import with_blocks
-from jitcore.codegen.loop_passes.traversal import loads_in, walk
+from jitcore.codegen.loop_passes.traversal import loads_in, overlap, walk, written_roots
 from jitcore.codegen.loops import Expr, For, If, Stmt, Store, While
 from jitcore.codegen.lowering.arithmetic import TRUE, ZERO, both
 from jitcore.codegen.lowering.operands import NotNative
 
-__all__ = ["TeamWork", "is_shareable"]
+__all__ = ["TeamWork", "has_order", "is_shareable", "meets_inside"]
 
 _Access = tuple[str, Place | None]
 """Memory that a statement uses: its root, and the place where each thread uses its own elements."""
@@ -31,6 +31,27 @@ def is_shareable(loop: For) -> bool:
     if is_independent(loop) or is_scan(loop):
         return True
     return bool(reductions_of(loop)) and _stores_apart(loop)
+
+
+def has_order(statement: Stmt) -> bool:
+    """Whether a statement has a loop that writes, and that threads of a team cannot share."""
+    match statement:
+        case If(then=then, orelse=orelse):
+            return any(map(has_order, [*then, *orelse]))
+        case For() | While() if not (isinstance(statement, For) and is_shareable(statement)):
+            return bool(written_roots([statement]))
+    return False
+
+
+def meets_inside(statement: Stmt) -> bool:
+    """Whether it is a branch in which threads may meet, so that all of them have to take it."""
+    if not isinstance(statement, If):
+        return False
+    inside = [*statement.then, *statement.orelse]
+    stores = sum(isinstance(one, Store) for one in walk(inside))
+    if stores > 1 or any(isinstance(one, For) for one in walk(inside)):
+        return True
+    return overlap({one.root for one in loads_in(inside)}, written_roots(inside))
 
 
 def _stores_apart(loop: For) -> bool:
@@ -92,7 +113,7 @@ class TeamWork:
             case For() if is_shareable(statement):
                 yield from share_reduction(statement, self._team, self._names)
             case If():
-                yield with_blocks(statement, self.statements)
+                yield with_blocks(statement, self._inner)
             case Store():
                 yield If(both(self._team.is_first, self._writes), [statement])
             case For() if writes and self._takes_turns:
@@ -101,12 +122,22 @@ class TeamWork:
                 raise NotNative("a loop in which an iteration goes on with the one before")
             case _:
                 yield statement
+        if self._row is not None and statement not in self._row:
+            self._row.forget({root for root, _ in writes})
         self._note(statement, reads, writes)
 
     def _in_turn(self, loop: For) -> For:
         """A loop whose iterations follow one another: all threads begin each one together."""
-        self._have_met()
-        return replace(loop, body=[barrier(), *self.statements(loop.body)])
+        return replace(loop, body=[barrier(), *self._inner(loop.body, have_met=True)])
+
+    def _inner(self, block: Sequence[Stmt], *, have_met: bool = False) -> list[Stmt]:
+        """The statements of a block that may not run: then nobody meets in it."""
+        before = set(self._read), set(self._written)
+        if have_met:
+            self._have_met()
+        made = self.statements(block)
+        self._read, self._written = before
+        return made
 
     def _of_row(self, row: ResidentRow, loop: For) -> list[Stmt]:
         """A loop whose elements stay in registers."""

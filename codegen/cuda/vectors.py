@@ -16,7 +16,7 @@ from jitcore.codegen.cuda.linear import depends_on, offset_from, stride_along
 from jitcore.codegen.cuda.nests import extent_of
 from jitcore.codegen.cuda.tuning import DEFAULT
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, simplified
-from jitcore.codegen.loop_passes.traversal import expressions, loads, variables
+from jitcore.codegen.loop_passes.traversal import expressions, loads, overlap, variables
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -232,7 +232,7 @@ def is_straight(body: Sequence[Stmt]) -> bool:
         if not is_plain and not (isinstance(statement, Let) and not statement.mutable):
             return False
         read = {load.root for load in _loads(statement)}
-        if read and written and (read & written or "" in read | written):
+        if overlap(read, written):
             return False
         if isinstance(statement, Store):
             written.add(statement.root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from operator import attrgetter
 from typing import Any, Final
 
@@ -46,10 +46,12 @@ __all__ = [
     "loads",
     "loads_in",
     "names_in",
+    "overlap",
     "reads_by_call",
     "subexpressions",
     "variables",
     "walk",
+    "written_roots",
 ]
 
 
@@ -186,6 +188,16 @@ def loads_in(statements: Sequence[Stmt]) -> Iterator[Load]:
 def bound_names(statements: Sequence[Stmt]) -> set[str]:
     """The names that statements, and those inside of them, bind."""
     return {one.var.name for one in walk(statements) if isinstance(one, Let | For)}
+
+
+def overlap(roots: Set[str], others: Set[str]) -> bool:
+    """Whether some memory may be some of the other; nothing is known of it without a name."""
+    return bool(roots and others) and ("" in roots | others or not roots.isdisjoint(others))
+
+
+def written_roots(statements: Sequence[Stmt]) -> set[str]:
+    """The memory that statements write to."""
+    return {one.root for one in walk(statements) if isinstance(one, Store)}
 
 
 def names_in(function: Function) -> set[str]:

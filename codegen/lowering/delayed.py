@@ -104,12 +104,16 @@ class DelayedStores:
         _now_lies_in(lazy, self.lowering.array(value))
 
     def _target(self, node: Node) -> ArrayRef:
-        """The array that is written; one of this group's own gets memory without its values."""
+        """The array that is written; one of this group's own gets memory without its values.
+
+        Only what is written from itself needs them.
+        """
         value = node.inputs[0]
         if value in self.waiting:
             return self.waiting[value]
         operand = self.lowering.operand(value)
-        if isinstance(operand, Lazy) and operand.kind in SCALARS:
+        is_replaced = node.inputs[1] is not value
+        if is_replaced and isinstance(operand, Lazy) and operand.kind in SCALARS:
             self.lowering.bind(value, allocate_result(self.lowering, value, operand))
         return self.lowering.array(value)
 

@@ -88,7 +88,7 @@ def store_lagging(
 def _plan(target: ArrayRef, reads: Sequence[ArrayRef]) -> _Plan | None:
     """The cuts, where all numbers are known and a part is longer than what is read beside it."""
     dims, strides = _numbers(target.dims), _numbers(target.strides)
-    if dims is None or strides is None or min(strides) <= 0 or min(dims) < 1:
+    if not dims or not strides or min(strides) <= 0 or min(dims) < 1:
         return None
     (rows, *row), (step, *inner) = dims, strides
     span = sum((extent - 1) * stride for extent, stride in zip(row, inner, strict=True))

@@ -9,6 +9,7 @@ from jitcore.codegen.loop_passes.traversal import (
     children,
     has_loops,
     known_trips,
+    loads,
     loads_in,
     variables,
     walk,
@@ -37,6 +38,7 @@ from jitcore.codegen.printers.loop_metadata import (
     NO_VECTORS,
     NOT_UNROLLED,
     NOT_UNROLLED_AFTERWARDS,
+    ONE_AT_A_TIME,
     PARTLY_UNROLLED_AFTERWARDS,
     several_at_a_time,
     vector_width,
@@ -135,6 +137,8 @@ def _hints_of_form(loop: For, vector_bits: int, is_read_again: bool) -> list[str
         hints.append(NOT_UNROLLED)
     if not hints and _is_around_row(loop):
         hints.append(NO_VECTORS)
+    if not hints and not has_loops(loop.body) and _gathers(loop):
+        hints.append(ONE_AT_A_TIME)
     return hints
 
 
@@ -204,6 +208,26 @@ def _is_around_sum(loop: For) -> bool:
     trips = known_trips(loop)
     inner = any(isinstance(one, For) and _adds_up(one) for one in loop.body)
     return inner and trips is not None and trips >= LANES
+
+
+def _gathers(loop: For) -> bool:
+    """Whether elements are loaded from where others say.
+
+    A vector of them is a load for each, so that several vectors side by side take no less time;
+    LLVM would translate four.
+    """
+    places = set[str]()
+    for one in loop.body:
+        if any(_follows(load.index, places) for load in loads_in([one])):
+            return True
+        if isinstance(one, Let) and _follows(one.value, places):
+            places.add(one.var.name)
+    return False
+
+
+def _follows(x: Expr, places: set[str]) -> bool:
+    """Whether an expression depends on loaded elements, which the names in ``places`` do."""
+    return any(loads(x)) or not places.isdisjoint(variables(x))
 
 
 def _adds_up(loop: For) -> bool:

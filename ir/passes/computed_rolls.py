@@ -107,7 +107,12 @@ class _Tree:
         return nodes is not None and len(nodes) <= _MOST_NODES
 
     def stays(self, analysis: AliasAnalysis) -> bool:
-        """Whether nothing that is read again is written before the array is rolled."""
+        """Whether nothing that is read again is written before the array is rolled.
+
+        Nor is the rolled array, later: the analysis does not know what comes in its place.
+        """
+        if analysis.has_writers(self.roll.output):
+            return False
         for node in self.nodes() or []:
             if analysis.has_writers(node.output):
                 return False

@@ -2,8 +2,8 @@
 
 Object code is found by the text that it is compiled from (``codegen.cache``), and writing that text
 takes most of the time of a first call.  A plan is found earlier: by the generic graph, the
-descriptions of the arguments, and all that decides what becomes of them: the versions of what this
-package uses, the processor and the environment.
+descriptions of the arguments, and all that decides what becomes of them: the place of this package,
+the versions of what it uses, the processor and the environment.
 
 A plan holds the names of its functions and of the module's file, the signature and the error sites.
 It also holds the times of the sources of this package that the process had imported which compiled
@@ -144,9 +144,9 @@ def _environment() -> str:
 
 @cache
 def _installed() -> str:
-    """The versions of everything."""
-    versions = (_VERSION, sys.version, sys.platform, np.__version__, np.__file__, cpu_identity())
-    return "\0".join(map(str, versions))
+    """The versions of everything, and where this package and NumPy are."""
+    python, numpy = (sys.version, sys.platform), (np.__version__, np.__file__)
+    return "\0".join([_VERSION, _FOLDER, *python, *numpy, cpu_identity()])
 
 
 SourceState = tuple[int, int]

@@ -252,7 +252,8 @@ class Variables(Cells):
             return True, node.value
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             known, value = self.known(node.operand)
-            return known and isinstance(value, int | float), -value if known else None
+            is_number = known and isinstance(value, int | float)
+            return is_number, -value if is_number else None
         if isinstance(node, ast.Name) and node.id in self.locals:
             binding = self.environment.bindings.get(node.id)
             constant = binding.value.constant if binding and binding.bound is None else None
