@@ -162,6 +162,8 @@ for n in (2, 3, 50, 1000):
     check(n)
 assert threads._module is None
 if "interrupt" in sys.argv:
+    # Where the tests run in the background, the shell has interrupts ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     make = threads._make
 
     def interrupted():
