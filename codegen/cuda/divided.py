@@ -36,8 +36,8 @@ from jitcore.codegen.cuda.reductions import Reduced, reductions_of
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
-    loads_in,
     overlap,
+    read_roots,
     variables,
     written_roots,
 )
@@ -168,7 +168,7 @@ def _is_plain(loops: Sequence[For], body: Sequence[Stmt], inner: For) -> bool:
     if not all(isinstance(one, Let | Assign | Store | Comment) for one in inner.body):
         return False
     before = body[: body.index(inner)]
-    read, again = {one.root for one in loads_in(before)}, written_roots(before)
+    read, again = read_roots(before), written_roots(before)
     written = written_roots([inner])
     if overlap(read, again | written) or overlap(again, written):
         return False

@@ -43,8 +43,8 @@ from jitcore.codegen.loop_passes.rewriting import numbered
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     free_variables,
-    loads_in,
     overlap,
+    read_roots,
     written_roots,
 )
 from jitcore.codegen.loops import (
@@ -110,7 +110,7 @@ def _is_plain(loops: Sequence[For], body: Sequence[Stmt], inner: Sequence[For]) 
     if any(own & {one.name for one in free_variables([replace(x, body=[])])} for x in inner):
         return False
     lets = [one for one in body if isinstance(one, Let)]
-    if overlap({load.root for load in loads_in(lets)}, written_roots(body)):
+    if overlap(read_roots(lets), written_roots(body)):
         return False
     steps = [one.var.name for loop in inner for one in reductions_of(loop)]
     mutable = {one.var.name for one in lets if one.mutable}

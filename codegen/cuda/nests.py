@@ -13,8 +13,8 @@ from jitcore.codegen.loop_passes.traversal import (
     calls_c,
     expressions,
     loads,
-    loads_in,
     overlap,
+    read_roots,
     variables,
     walk,
     written_roots,
@@ -162,7 +162,7 @@ def chain(nest: For, belongs: Callable[[For], bool]) -> tuple[list[For], list[St
         changing = bound_names(before) | {loop.var.name for loop in loops}
         if not belongs(last) or not all(map(_is_plain, before)) or bounds & changing:
             break
-        if overlap({one.root for one in loads_in(before)}, written_roots([last])):
+        if overlap(read_roots(before), written_roots([last])):
             break
         bindings.extend(before)
         loops.append(last)

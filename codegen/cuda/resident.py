@@ -38,7 +38,14 @@ from jitcore.codegen.cuda.nests import extent_of
 from jitcore.codegen.cuda.tuning import DEFAULT
 from jitcore.codegen.cuda.vectors import Place, are_aligned, by_vectors, place_of, places_of
 from jitcore.codegen.loop_passes.rewriting import numbered, replaced, with_expressions
-from jitcore.codegen.loop_passes.traversal import bound_names, loads_in, variables, walk
+from jitcore.codegen.loop_passes.traversal import (
+    bound_names,
+    loads_in,
+    overlap,
+    read_roots,
+    variables,
+    written_roots,
+)
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -350,7 +357,7 @@ class ResidentRow:
     def forget(self, roots: set[str]) -> None:
         """Something writes to memory: what lies there has to be read again."""
         for place in list(self._held):
-            if _overlaps(self._roots[place], roots):
+            if overlap({self._roots[place]}, roots):
                 del self._held[place]
 
     def _is_overwritten(self, loop: For, place: Place) -> bool:
@@ -360,12 +367,11 @@ class ResidentRow:
         for later in self._body[position + 1 :]:
             accesses = self._loops.get(id(later))
             if accesses is None:
-                used = {load.root for load in loads_in([later])}
-                used |= {one.root for one in walk([later]) if isinstance(one, Store)}
+                used = read_roots([later]) | written_roots([later])
             else:
                 used = {other for one, other in accesses.places.items() if one != place}
                 used |= accesses.others
-            if _overlaps(root, used):
+            if overlap({root}, used):
                 return False
             if accesses is not None and place in accesses.stores:
                 return True
@@ -511,11 +517,6 @@ class ResidentRow:
         beyond = maximum(subtract(extent_of(shared), held), ZERO)
         loop = ThreadFor(counter, ZERO, beyond, body, scope=shared.scope)
         return by_vectors(loop, self._names)[0]
-
-
-def _overlaps(root: str, others: set[str]) -> bool:
-    """Whether memory may be that of one of the others; nothing is known of it without a name."""
-    return bool(others) and (not root or root in others or "" in others)
 
 
 class _Copies:

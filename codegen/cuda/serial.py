@@ -42,7 +42,9 @@ from jitcore.ir.dataclass import dataclass
 __all__ = ["Exits", "assigned_variables", "may_run_in_order", "reads_single", "run_in_order"]
 
 MOST_STEPS = 4096
-"""A step takes about a microsecond, mostly to wait for memory; beyond, copies to the host pay."""
+"""A step is taken to cost a microsecond, mostly to wait for memory; beyond, copies to the host pay.
+
+That is an estimate, which no device has confirmed."""
 
 
 def may_run_in_order(loop: For) -> bool:

@@ -27,8 +27,10 @@ from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     expressions,
     loads_in,
+    read_roots,
     variables,
     walk,
+    written_roots,
 )
 from jitcore.codegen.loops import Assign, Comment, Expr, For, Let, Stmt, Store, Var
 
@@ -96,10 +98,8 @@ def _is_flat(loop: For) -> bool:
 
 def _are_apart(first: For, second: For) -> bool:
     """Whether neither touches what the other one writes, and both read something in common."""
-    reads = [{load.root for load in loads_in(one.body)} for one in (first, second)]
-    writes = [
-        {one.root for one in walk(loop.body) if isinstance(one, Store)} for loop in (first, second)
-    ]
+    reads = [read_roots(one.body) for one in (first, second)]
+    writes = [written_roots(one.body) for one in (first, second)]
     if "" in reads[0] | reads[1] | writes[0] | writes[1] or not reads[0] & reads[1]:
         return False
     return not (writes[0] & (reads[1] | writes[1])) and not writes[1] & reads[0]

@@ -13,7 +13,7 @@ from jitcore.codegen.cuda.resident import ResidentRow
 from jitcore.codegen.cuda.scans import is_scan, share_scan
 from jitcore.codegen.cuda.vectors import Place, by_vectors
 from jitcore.codegen.loop_passes.rewriting import with_blocks
-from jitcore.codegen.loop_passes.traversal import loads_in, overlap, walk, written_roots
+from jitcore.codegen.loop_passes.traversal import loads_in, overlap, read_roots, walk, written_roots
 from jitcore.codegen.loops import Expr, For, If, Stmt, Store, While
 from jitcore.codegen.lowering.arithmetic import TRUE, ZERO, both
 from jitcore.codegen.lowering.operands import NotNative
@@ -51,7 +51,7 @@ def meets_inside(statement: Stmt) -> bool:
     stores = sum(isinstance(one, Store) for one in walk(inside))
     if stores > 1 or any(isinstance(one, For) for one in walk(inside)):
         return True
-    return overlap({one.root for one in loads_in(inside)}, written_roots(inside))
+    return overlap(read_roots(inside), written_roots(inside))
 
 
 def _stores_apart(loop: For) -> bool:

@@ -59,6 +59,7 @@ from jitcore.codegen.loop_passes.traversal import (
     reads_by_call,
     variables,
     walk,
+    written_roots,
 )
 from jitcore.codegen.loops import (
     Assign,
@@ -152,8 +153,7 @@ def _walks(loop: For) -> list[_Walk]:
     has_walks = any(isinstance(one, For) and one.parallel for one in loop.body)
     if not has_walks or not _only_computes(loop.body):
         return []
-    inside = list(walk(loop.body))
-    changing = {one.var.name for one in inside if isinstance(one, Assign)}
+    changing = {one.var.name for one in walk(loop.body) if isinstance(one, Assign)}
     pure: dict[str, Let] = {}
     arrays: set[str] = set()
     for one in loop.body:
@@ -172,8 +172,7 @@ def _walks(loop: For) -> list[_Walk]:
             made = _walk_of(one, loop, number, pure, arrays)
             if made is not None and not (is_guarded and _chooses_places(made, loop)):
                 found.append(made)
-    written = {one.root for one in inside if isinstance(one, Store)}
-    written -= {name for one in found for name in one.arrays}
+    written = written_roots(loop.body) - {name for one in found for name in one.arrays}
     return [] if "" in written else [one for one in found if not _reads(one, written, changing)]
 
 

@@ -51,7 +51,10 @@ from jitcore.codegen.loop_passes.traversal import (
     known_trips,
     loads_in,
     names_in,
+    overlap,
+    read_roots,
     variables,
+    written_roots,
 )
 from jitcore.codegen.loops import (
     Assign,
@@ -254,8 +257,8 @@ def _is_sum(loop: For) -> bool:
 
 def _reads_back(loop: For, stores: Sequence[Store]) -> bool:
     """Whether a loop may read what it has written: lanes take elements in another order."""
-    written, read = {one.root for one in stores}, {one.root for one in loads_in(loop.body)}
-    return bool(written) and ("" in written | read or not written.isdisjoint(read))
+    written = written_roots(stores)
+    return "" in written or overlap(written, read_roots(loop.body))
 
 
 def _is_narrow(step: Assign) -> bool:

@@ -41,6 +41,7 @@ from jitcore.codegen.loop_passes.traversal import (
     loads_in,
     variables,
     walk,
+    written_roots,
 )
 from jitcore.codegen.loops import (
     Call,
@@ -238,9 +239,8 @@ def _may_wait(statement: Stmt, needed: set[str]) -> bool:
             return is_plain and var.name not in needed and not any(loads_in([statement]))
         case For():
             inside = list(walk([statement]))
-            written = {one.root for one in inside if isinstance(one, Store)}
             return (
-                written.isdisjoint({*needed, ""})
+                written_roots([statement]).isdisjoint({*needed, ""})
                 and all(isinstance(one, For | Let | Store | Comment | If) for one in inside)
                 and not any(calls_c(x) for one in inside for x in expressions(one))
             )

@@ -47,6 +47,7 @@ __all__ = [
     "loads_in",
     "names_in",
     "overlap",
+    "read_roots",
     "reads_by_call",
     "subexpressions",
     "variables",
@@ -193,6 +194,11 @@ def bound_names(statements: Sequence[Stmt]) -> set[str]:
 def overlap(roots: Set[str], others: Set[str]) -> bool:
     """Whether some memory may be some of the other; nothing is known of it without a name."""
     return bool(roots and others) and ("" in roots | others or not roots.isdisjoint(others))
+
+
+def read_roots(statements: Sequence[Stmt]) -> set[str]:
+    """The memory that statements read."""
+    return {load.root for load in loads_in(statements)}
 
 
 def written_roots(statements: Sequence[Stmt]) -> set[str]:

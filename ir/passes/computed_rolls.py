@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from jitcore.ir import log
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.ops import is_cheap, is_elementwise
 from jitcore.ir.shapes import dims_of
 
@@ -43,15 +43,15 @@ def roll_operands(graph: Graph) -> bool:
 
     So a flux between neighbours with periodic boundaries is one loop, without an array in between.
     """
-    rolls = [node for node in graph.nodes() if node.kind == "np::rolled"]
-    if not any(_is_computed(node) for node in rolls):
+    rolls = graph.find_all_nodes("np::rolled")
+    if not any(map(_is_computed, rolls)):
         return False
     analysis = AliasAnalysis(graph, distinct_inputs=True)
     changed = False
     # In order, so that what is computed of rolled arrays already reads what these are rolled from.
     for roll in rolls:
-        tree = _Tree(roll) if _is_computed(roll) else None
-        if tree is not None and tree.is_small() and tree.stays(analysis):
+        tree = _tree(roll) if _is_computed(roll) else None
+        if tree is not None and tree.stays(analysis):
             _replace(roll, tree)
             changed = True
     return changed
@@ -80,31 +80,8 @@ class _Tree:
     """What a rolled array is computed of, in its block, down to arrays that are in memory."""
 
     roll: Node
-
-    def nodes(self) -> list[Node] | None:
-        """The nodes to compute again, at most one too many; None where that does not help."""
-        found: dict[Node, None] = {}
-        waiting = [self.roll.inputs[0].node]
-        while waiting and len(found) <= _MOST_NODES:
-            node = waiting.pop()
-            if node is None or not is_cheap(node):
-                return None
-            found[node] = None
-            arrays = [value for value in node.inputs if dims_of(value)]
-            if any(dims_of(value) != dims_of(self.roll.output) for value in arrays):
-                return None
-            waiting += [value.node for value in arrays if self.is_computed(value)]
-        return list(found)
-
-    def is_computed(self, value: Value) -> bool:
-        """Whether a value is computed by elements in the block."""
-        node = value.node
-        return node is not None and node.block is self.roll.block and is_elementwise(node)
-
-    def is_small(self) -> bool:
-        """Whether all that would be computed again is cheap, and little."""
-        nodes = self.nodes()
-        return nodes is not None and len(nodes) <= _MOST_NODES
+    nodes: Collection[Node]
+    """Those to compute again."""
 
     def stays(self, analysis: AliasAnalysis) -> bool:
         """Whether nothing that is read again is written before the array is rolled.
@@ -113,7 +90,7 @@ class _Tree:
         """
         if analysis.has_writers(self.roll.output):
             return False
-        for node in self.nodes() or []:
+        for node in self.nodes:
             if analysis.has_writers(node.output):
                 return False
             for value in node.inputs:
@@ -132,8 +109,8 @@ class _Tree:
         return known[value]
 
     def _rolled(self, value: Value, known: dict[Value, Value]) -> Value:
-        if self.is_computed(value) and value.node is not None:
-            node = value.node
+        node = value.node
+        if node is not None and node in self.nodes:
             inputs = [self.rolled(one, known) for one in node.inputs]
             return self.roll.value_before(node.kind, inputs, value.type, node.attributes)
         base, inner = _base(value)
@@ -144,6 +121,29 @@ class _Tree:
         if not any(shifts):
             return base
         return self.roll.value_before("np::rolled", [base], value.type, {"shifts": shifts})
+
+
+def _tree(roll: Node) -> _Tree | None:
+    """What a rolled array is computed of; None where that is not cheap and little."""
+    found: dict[Node, None] = {}
+    waiting = [roll.inputs[0].node]
+    while waiting:
+        node = waiting.pop()
+        if node is None or not is_cheap(node):
+            return None
+        found[node] = None
+        arrays = [value for value in node.inputs if dims_of(value)]
+        is_stretched = any(dims_of(value) != dims_of(roll.output) for value in arrays)
+        if is_stretched or len(found) > _MOST_NODES:
+            return None
+        waiting += [value.node for value in arrays if _is_made_in(roll.block, value)]
+    return _Tree(roll, found)
+
+
+def _is_made_in(block: Block | None, value: Value) -> bool:
+    """Whether a value is computed by elements in a block."""
+    node = value.node
+    return node is not None and node.block is block and is_elementwise(node)
 
 
 def _base(value: Value) -> tuple[Value, Sequence[int]]:

@@ -6,6 +6,7 @@ from math import prod
 
 from jitcore.ir import log
 from jitcore.ir.graph import Graph, Node, Value
+from jitcore.ir.nesting import enclosing
 from jitcore.ir.ops import is_elementwise
 from jitcore.ir.passes.rolls import is_roll
 from jitcore.ir.passes.selected import MOST_IN_ORDER
@@ -79,12 +80,8 @@ def _is_only_read_by(product: Node, value: Value) -> bool:
 
 def _is_repeated(product: Node) -> bool:
     """Whether a loop of the program is around a product: differences may grow from step to step."""
-    block = product.block
-    while block is not None and block.owner is not None:
-        if block.owner.kind == "prim::Loop":
-            return True
-        block = block.owner.block
-    return False
+    owners = (block.owner for block in enclosing(product.block))
+    return any(owner is not None and owner.kind == "prim::Loop" for owner in owners)
 
 
 def _replace(product: Node) -> None:

@@ -318,8 +318,10 @@ def store(
     sources: list[str] = []
     key = subject.key(descriptions, sources)
     record = _record(found, sources) if isinstance(found, NativePlan) else found
+    if key is None or record is None:
+        return
     states = _imported_sources()
-    if key is not None and record is not None and states is not None:
+    if states is not None:
         cache_files.store_plan(key, _pickled(_Stored(states, record)))
 
 
