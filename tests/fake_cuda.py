@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import itertools
 import mmap
 import os
 import threading
@@ -124,11 +125,12 @@ class FakeDriver:
     fails_with: int = 0
 
     def __post_init__(self) -> None:
-        self._handles = 1000
-        self._device: list[int] = [0]
+        self._new_handle = itertools.count(1001).__next__
+        self._threads = threading.local()
         self._kernels: dict[str, _Kernel] = {}
         self._functions: dict[int, _Kernel] = {}
         self._memories: dict[int, _Memory] = {}
+        # Threads allocate and free while others search: each search has a list of its own.
         self._starts: list[int] = []
         self._streams: dict[int, _Stream] = {0: _Stream()}
         self._events: dict[int, float] = {}
@@ -136,6 +138,7 @@ class FakeDriver:
         self._modules: dict[int, str] = {}
         self.errors: list[BaseException] = []
         self._launching = threading.RLock()
+        self._allocating = threading.RLock()
         self._callback = _LAUNCH(self._launched)
         self._context_callback = _CONTEXT(self._tell_context)
 
@@ -144,10 +147,6 @@ class FakeDriver:
 
     def __eq__(self, other: object) -> bool:
         return self is other
-
-    def _new_handle(self) -> int:
-        self._handles += 1
-        return self._handles
 
     @property
     def launch_address(self) -> int:
@@ -202,18 +201,24 @@ class FakeDriver:
         )
 
     def device(self) -> int:
-        return self._device[-1]
+        return self._entered[-1]
+
+    @property
+    def _entered(self) -> list[int]:
+        """The devices that this thread has entered, the current one last."""
+        devices: list[int] = self._threads.__dict__.setdefault("devices", [0])
+        return devices
 
     def enter(self, device: int) -> bool:
         if not 0 <= device < self.devices:
             raise DriverError(f"there is no device {device}", 101)
         if self.device() == device:
             return False
-        self._device.append(device)
+        self._entered.append(device)
         return True
 
     def leave(self) -> None:
-        self._device.pop()
+        self._entered.pop()
 
     @contextmanager
     def on_device(self, device: int) -> Iterator[None]:
@@ -228,11 +233,11 @@ class FakeDriver:
         return self._find(address).device
 
     def _find(self, address: int) -> _Memory:
-        place = bisect.bisect_right(self._starts, address) - 1
-        if place >= 0:
-            found = self._memories[self._starts[place]]
-            if address <= found.address + found.size:
-                return found
+        starts = self._starts
+        place = bisect.bisect_right(starts, address) - 1
+        found = self._memories.get(starts[place]) if place >= 0 else None
+        if found is not None and address <= found.address + found.size:
+            return found
         raise DriverError(f"{address:#x} is no memory of the device", _INVALID_VALUE)
 
     def host_address(self, address: int, size: int = 0) -> int:
@@ -349,16 +354,19 @@ class FakeDriver:
         finally:
             os.close(file)
         ctypes.memset(host, 0x7F, max(1, size))
-        self._memories[address] = _Memory(address, host, max(1, size), self.device())
-        bisect.insort(self._starts, address)
-        self.allocated += 1
+        memory = _Memory(address, host, max(1, size), self.device())
+        with self._allocating:
+            self._memories[address] = memory
+            self._starts = sorted(self._memories)
+            self.allocated += 1
         return int(address)
 
     def free(self, address: int, stream: int = 0) -> None:
-        found = self._memories.pop(address, None)
+        with self._allocating:
+            found = self._memories.pop(address, None)
+            self._starts = sorted(self._memories)
         if found is None:
             raise DriverError(f"{address:#x} was not allocated", _INVALID_VALUE)
-        self._starts.remove(address)
         pages = -(-found.size // mmap.PAGESIZE) * mmap.PAGESIZE
         for place in (found.address, found.host):
             _libc.munmap(place, pages)

@@ -158,8 +158,9 @@ def _imported_sources() -> dict[str, SourceState] | None:
 
     None where they are not known: one was changed after it may have been imported.
     """
-    # Another thread may import meanwhile, so what is walked is a copy.
-    modules = [one for name, one in list(sys.modules.items()) if _is_of_package(name)]
+    # Another thread may import meanwhile, so what is walked is a copy. `list(items())` is none:
+    # its tuples may start a collection, in which other threads go on.
+    modules = [one for name, one in sys.modules.copy().items() if _is_of_package(name)]
     paths = [path for one in modules if (path := getattr(one, "__file__", None)) is not None]
     states: dict[str, SourceState] = {}
     for path in paths:
