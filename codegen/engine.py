@@ -1,6 +1,6 @@
 """The engine: LLVM IR text in, addresses of machine code out.
 
-This is the only module that imports ``llvmlite``.  Object code is kept on disk (``codegen.cache``).
+This module and ``emission`` alone import ``llvmlite``.  Object code is kept on disk (``cache``).
 Text is parsed and verified before anything else sees it, and linked by LLVM's ORC layer, which
 reports a missing symbol where its predecessor ended the process.
 """
@@ -24,6 +24,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from jitcore.codegen.cache import StoredObject, current
+from jitcore.codegen.emission import Emission
 from jitcore.codegen.printers.loop_metadata import MASKED, UNMASKED
 from jitcore.ir.dataclass import dataclass
 
@@ -31,13 +32,16 @@ __all__ = [
     "CompiledModule",
     "Effort",
     "EngineError",
+    "Source",
     "add_library",
     "add_maker",
     "add_symbol",
     "compile_module",
+    "compile_source",
     "compiler_lock",
     "converts_float16",
     "cpu_identity",
+    "foresee",
     "has_feature",
     "library",
     "load_library",
@@ -71,21 +75,25 @@ class Source:
     effort: Effort
     beside: tuple[tuple[str, Effort], ...] = ()
 
-    def modules(self, name: str) -> list[tuple[Any, Any]]:
-        """The modules for this machine, and what makes machine code of each.
+    def levels(self) -> list[CodeLevel]:
+        """How well machine code of its parts is chosen, the least first."""
+        known = {_code_level(effort) for _, effort in self._parts()}
+        return [level for level in _CODE_LEVELS if level in known]
 
-        Parts that are translated line by line are one, and so are all others.
-        """
+    def module(self, level: CodeLevel, name: str) -> Any:
+        """The module of all parts of one level, for this machine, in a context of its own."""
         context = llvm.create_context()
-        found: dict[CodeLevel, Any] = {}
-        for text, effort in ((self.text, self.effort), *self.beside):
-            part = _optimized(text, effort, name, context)
-            level = _code_level(effort)
-            if level in found:
-                found[level].link_in(part)
-            else:
-                found[level] = part
-        return [(module, _target_machine(level)) for level, module in found.items()]
+        whole, *others = (
+            _optimized(text, effort, name, context)
+            for text, effort in self._parts()
+            if _code_level(effort) == level
+        )
+        for part in others:
+            whole.link_in(part)
+        return whole
+
+    def _parts(self) -> tuple[tuple[str, Effort], ...]:
+        return ((self.text, self.effort), *self.beside)
 
     def key(self) -> str:
         """A hash of all that the object code depends on."""
@@ -165,10 +173,12 @@ class CompiledModule:
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with _LOCK:
-            return "\n".join(machine.emit_assembly(module) for module, machine in self._modules())
+            modules = self._modules()
+            return "\n".join(_target_machine(one).emit_assembly(module) for module, one in modules)
 
-    def _modules(self) -> list[tuple[Any, Any]]:
-        return self._known_source().modules(self.name)
+    def _modules(self) -> list[tuple[Any, CodeLevel]]:
+        source = self._known_source()
+        return [(source.module(level, self.name), level) for level in source.levels()]
 
     def _known_source(self) -> Source:
         if self._source is None:
@@ -201,48 +211,93 @@ def compile_module(
     EngineError
         When the text is malformed (the message has the line) or a symbol is not known.
     """
-    return _compile(Source(llvm_text, effort, tuple(beside)), name)
+    return compile_source(Source(llvm_text, effort, tuple(beside)), name)
 
 
-def _compile(source: Source, name: str) -> CompiledModule:
-    files = current()
+def compile_source(source: Source, name: str) -> CompiledModule:
+    """Compile a module for this machine, see `compile_module`, or take what was foreseen."""
     with _LOCK:
-        if files is None:
-            return _loaded(_compiled(source, name), source, name, None)
-        key = source.key()
-        stored = files.load(key)
-        if stored is not None:
+        begun = _FORESEEN.pop(source, None) or _Compilation(source, name)
+        return begun.finish()
+
+
+def foresee(source: Source, name: str) -> None:
+    """Have code of a module written while Python goes on: `compile_source` will be called soon."""
+    with _LOCK:
+        if source not in _FORESEEN:
+            _FORESEEN[source] = _Compilation(source, name, is_foreseen=True)
+
+
+class _Compilation:
+    """A module whose code is in the cache on disk, or is being written.
+
+    A thread beside this one writes all of it where it is foreseen.  Otherwise this thread writes
+    the last part, and does not wait for another to begin with it.
+    """
+
+    def __init__(self, source: Source, name: str, *, is_foreseen: bool = False) -> None:
+        self._source = source
+        self.name = name
+        self._files = current()
+        self._key = None if self._files is None else source.key()
+        self._stored = None
+        if self._files is not None and self._key is not None:
+            self._stored = self._files.load(self._key)
+        self._emissions: list[Emission] = []
+        self._symbols: list[str] = []
+        self._declared: list[str] = []
+        if self._stored is None:
+            self.begin_code(is_foreseen)
+
+    def begin_code(self, is_foreseen: bool) -> None:
+        """Have LLVM compile it."""
+        levels = self._source.levels()
+        for level in levels:
+            module = self._source.module(level, self.name)
+            values = [*module.functions, *module.global_variables]
+            declared = [value.name for value in values if value.is_declaration]
+            defined = [value for value in values if not value.is_declaration]
+            external = llvm.Linkage.external
+            self._symbols += [value.name for value in defined if value.linkage == external]
+            self._declared += declared
+            self._emissions.append(Emission(module, partial(_target_machine, level)))
+            if is_foreseen or level != levels[-1]:
+                self._emissions[-1].begin()
+            _foresee_libraries(declared)
+
+    def finish(self) -> CompiledModule:
+        if self._stored is not None:
             with suppress(EngineError):
-                return _loaded(stored, source, name, key)
-        made = _compiled(source, name)
-        files.store(key, made)
-        return _loaded(made, source, name, key)
+                return self._loaded(self._stored)
+            self.begin_code(is_foreseen=False)
+        try:
+            objects = tuple(one.code() for one in self._emissions)
+        except RuntimeError as error:
+            raise EngineError(f"internal error: no code of {self.name}: {error}") from error
+        required = tuple(
+            symbol
+            for symbol in dict.fromkeys(self._declared)
+            if not symbol.startswith("llvm.") and symbol not in self._symbols
+        )
+        made = StoredObject(objects, tuple(self._symbols), required)
+        module = self._loaded(made)
+        if self._files is not None and self._key is not None:
+            self._files.store(self._key, made)
+        return module
+
+    def _loaded(self, stored: StoredObject) -> CompiledModule:
+        require_symbols(stored.required, self.name)
+        return CompiledModule(
+            self.name, stored.objects, stored.symbols, stored.required, self._source, self._key
+        )
 
 
-def _loaded(stored: StoredObject, source: Source, name: str, key: str | None) -> CompiledModule:
-    require_symbols(stored.required, name)
-    return CompiledModule(name, stored.objects, stored.symbols, stored.required, source, key)
-
-
-def _compiled(source: Source, name: str) -> StoredObject:
-    modules = source.modules(name)
-    named = [
-        value for module, _ in modules for value in (*module.functions, *module.global_variables)
-    ]
-    symbols = tuple(
-        value.name
-        for value in named
-        if not value.is_declaration and value.linkage == llvm.Linkage.external
-    )
-    wanted = (value.name for value in named if value.is_declaration)
-    required = tuple(
-        symbol
-        for symbol in dict.fromkeys(wanted)
-        if not symbol.startswith("llvm.") and symbol not in symbols
-    )
-    require_symbols(required, name)
-    objects = tuple(machine.emit_object(module) for module, machine in modules)
-    return StoredObject(objects, symbols, required)
+def _foresee_libraries(symbols: Iterable[str]) -> None:
+    """Begin the modules with functions that code calls, where there are known texts of them."""
+    for symbol in symbols:
+        text = None if symbol in _SYMBOLS else _SOURCES.get(symbol)
+        if text is not None:
+            foresee(text(), symbol)
 
 
 def load_objects(
@@ -284,7 +339,8 @@ def add_library(symbol: str, text: Callable[[], str], effort: Effort = "loops") 
         For loops that were written by hand ``"registers"`` is enough, and takes a quarter of the
         time.
     """
-    add_maker(symbol, partial(_make_library, symbol, text, effort))
+    source = cache(lambda: Source(text(), effort))
+    add_maker(symbol, lambda: _provide(compile_source(source(), symbol)), source)
 
 
 def library(symbol: str) -> CompiledModule:
@@ -303,10 +359,6 @@ def load_library(symbol: str, key: str) -> None:
                 _provide(module)
 
 
-def _make_library(symbol: str, text: Callable[[], str], effort: Effort) -> None:
-    _provide(_compile(Source(text(), effort), symbol))
-
-
 def _provide(module: CompiledModule) -> None:
     for symbol in module.symbols:
         _LIBRARIES[symbol] = module
@@ -320,10 +372,17 @@ def add_symbol(name: str, address: int) -> None:
         llvm.add_symbol(name, address)
 
 
-def add_maker(symbol: str, make: Callable[[], object]) -> None:
-    """Have ``make`` called, which adds a symbol, when code that needs it is compiled."""
+def add_maker(
+    symbol: str, make: Callable[[], object], source: Callable[[], Source] | None = None
+) -> None:
+    """Have ``make`` called, which adds a symbol, when code that needs it is compiled.
+
+    ``source`` gives what it will compile, so that code of that is written beside what needs it.
+    """
     with _LOCK:
         _MAKERS[symbol] = make
+        if source is not None:
+            _SOURCES[symbol] = source
 
 
 def compiler_lock() -> AbstractContextManager[object]:
@@ -377,9 +436,11 @@ os.register_at_fork(
 )
 _SYMBOLS: dict[str, int] = {}
 _MAKERS: dict[str, Callable[[], object]] = {}
+_SOURCES: dict[str, Callable[[], Source]] = {}
+_FORESEEN: dict[Source, _Compilation] = {}
 _LIBRARIES: dict[str, CompiledModule] = {}
 _SERIAL = itertools.count()
-_STATE: dict[str, Any] = {}
+_STATE: dict[Any, Any] = {}
 _TARGET: Final[dict[str, Any]] = {"reloc": "pic", "codemodel": "small"}
 _CODE_LEVELS: Final = {"none": 0, "best": 3}
 _SPEED_LEVEL: Final = 3
@@ -419,19 +480,22 @@ def _host_features() -> str:
     return ",".join([str(features.flatten()), *told])
 
 
-def _target_machine(code: CodeLevel = "best") -> Any:
-    """The target machine: this CPU with all of its features; ``code`` says what is optimized."""
-    if code not in _STATE:
+def _target_machine(code: CodeLevel = "best", is_beside: bool = False) -> Any:
+    """The target machine: this CPU with all of its features; ``code`` says what is optimized.
+
+    The thread beside the one that compiles has its own (`Emission`).
+    """
+    if (code, is_beside) not in _STATE:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         target = llvm.Target.from_default_triple()
-        _STATE[code] = target.create_target_machine(
+        _STATE[code, is_beside] = target.create_target_machine(
             cpu=llvm.get_host_cpu_name(),
             features=_host_features(),
             opt=_CODE_LEVELS[code],
             **_TARGET,
         )
-    return _STATE[code]
+    return _STATE[code, is_beside]
 
 
 def _code_level(effort: Effort) -> CodeLevel:

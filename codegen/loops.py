@@ -27,6 +27,8 @@ copysign        floats
 neg             ``-x``, which wraps for integers
 not             bitwise for integers, logical for bools
 sqrt fabs floor ceil trunc rint     floats, correctly rounded; rint to even
+inverse_root_estimate   float32 and float64, in vectors for AVX-512 only: 1 / sqrt(x) for
+                normal x > 0 with a relative error below 2**-14
 popcount clz ctz                    integers; clz and ctz of 0 are the width
 add_overflows sub_overflows mul_overflows   int64, give bool
 =============== ==================================================================

@@ -3,11 +3,10 @@
 The standard one looks at every field, and writes and compiles up to six methods for each class.
 With two hundred classes that took a third of the time in which this package is imported.  Here a
 class only gets its slots when it is defined.  What the standard one says about the fields is asked
-when somebody wants to know it, ``__init__`` is compiled when many records have been made, and what
-compares records when the first ones are compared: a process makes records of less than half of the
-classes, and few of most of those.  Classes without a docstring stay so.  Assignments to records
-that are frozen are refused by type checkers only: to refuse them at run time makes records take
-three times as long to make.
+when somebody wants to know it, and ``__init__`` is compiled when many records have been made: a
+process makes records of less than half of the classes, and few of most of those.  Classes without
+a docstring stay so.  Assignments to records that are frozen are refused by type checkers only: to
+refuse them at run time makes records take three times as long to make.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["dataclass"]
@@ -117,43 +117,57 @@ def _fields(cls: Any) -> list[_Field]:
     return list(found.values())
 
 
-_FEW: Final = 32
-"""How many records are made until it pays to compile what fills them."""
+_FEW: Final = 64
+"""How many records are made until what fills them is compiled, which takes as long as to fill so
+many without."""
 
 
 def _initializer(cls: Any) -> Callable[..., None]:
     """The method that fills a new record, which is compiled when many have been made."""
     count = 0
-    known: tuple[list[str], list[Any], int] | None = None
+    known: _Parameters | None = None
 
     def __init__(self: Any, *args: Any, **keywords: Any) -> None:
         nonlocal count, known
         count += 1
-        names, makers, least = known = known or _parameters(cls)
-        if keywords or count > _FEW or not least <= len(args) <= len(names):
+        known = known or _Parameters(cls)
+        if count > _FEW or not known.fill(self, args, keywords):
             cls.__init__ = _compiled_initializer(cls)
             cls.__init__(self, *args, **keywords)
-            return
-        for name, value in zip(names, args, strict=False):
-            setattr(self, name, value)
-        for name, make in makers[len(args) :]:
-            setattr(self, name, make())
-        if has_end:
+        elif has_end:
             self.__post_init__()
 
     has_end = hasattr(cls, "__post_init__")
     return __init__
 
 
-def _parameters(cls: Any) -> tuple[list[str], list[Any], int]:
-    """What may be given by place, what makes that and all else, and how many have to be given."""
-    known = _fields(cls)
-    by_place = [one for one in known if one.init and not one.kw_only]
-    others = [one for one in known if one not in by_place]
-    needs_names = any(one.init and one.make is None for one in others)
-    least = sum(one.make is None for one in by_place) + needs_names * len(known)
-    made = (*by_place, *(one for one in others if one.make is not None))
-    return [one.name for one in by_place], [(one.name, one.make) for one in made], least
+class _Parameters:
+    """What may be given to make a record, and what makes all else."""
+
+    __slots__ = ("by_place", "makers", "names", "needed")
+
+    def __init__(self, cls: Any) -> None:
+        known = _fields(cls)
+        self.by_place = [one.name for one in known if one.init and not one.kw_only]
+        self.names = {one.name for one in known if one.init}
+        self.needed = {one.name for one in known if one.init and one.make is None}
+        self.makers = [(one.name, one.make) for one in known if one.make is not None]
+
+    def fill(self, record: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+        """Fill a record, or give False where that is no way to make one."""
+        given = dict(zip(self.by_place, args, strict=False))
+        fits = len(args) <= len(self.by_place) and self.names.issuperset(keywords)
+        if not fits or not given.keys().isdisjoint(keywords):
+            return False
+        given |= keywords
+        if not self.needed.issubset(given):
+            return False
+        for name, value in given.items():
+            setattr(record, name, value)
+        for name, make in self.makers:
+            if name not in given:
+                setattr(record, name, make())
+        return True
 
 
 def _compiled_initializer(cls: Any) -> Callable[..., None]:
@@ -189,38 +203,33 @@ def _compiled_initializer(cls: Any) -> Callable[..., None]:
     return made
 
 
-_COMPARE: Final = """
-def __eq__(self, other):
-    if other.__class__ is not self.__class__:
-        return NotImplemented
-    return ({own}) == ({others})
-
-def __hash__(self):
-    return hash(({own}))
-"""
-
-
 def _equality(cls: Any, frozen: bool) -> dict[str, Any]:
     """The methods by which records are equal where their fields are."""
+    found: Callable[[Any], tuple[Any, ...]] | None = None
 
-    def compiled(name: str) -> Callable[..., Any]:
-        names = [one.name for one in _fields(cls) if one.compare]
-        own, others = (
-            "".join(f"{record}.{name}, " for name in names) for record in ("self", "other")
-        )
-        namespace: dict[str, Any] = {}
-        exec(_COMPARE.format(own=own, others=others), namespace)
-        method: Callable[..., Any] = namespace[name]
-        setattr(cls, name, method)
-        return method
+    def values(record: Any) -> tuple[Any, ...]:
+        nonlocal found
+        found = found or _getter([one.name for one in _fields(cls) if one.compare])
+        return found(record)
 
     def __eq__(self: Any, other: object) -> Any:
-        return compiled("__eq__")(self, other)
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        get = found or values
+        return get(self) == get(other)
 
     def __hash__(self: Any) -> Any:
-        return compiled("__hash__")(self)
+        return hash((found or values)(self))
 
     return {"__eq__": __eq__, "__hash__": __hash__ if frozen else None}
+
+
+def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the attributes of an object, as a tuple."""
+    if not names:
+        return lambda _: ()
+    get: Callable[[Any], Any] = attrgetter(*names)
+    return get if len(names) > 1 else lambda record: (get(record),)
 
 
 def _repr(self: Any) -> str:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from jitcore.errors import Error
 from jitcore.execution.executor import Executor
 from jitcore.execution.function_states import FunctionState
+from jitcore.frontend.names import Place
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import Graph
+from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.nesting import nodes_with_called
 
-__all__ = ["Form", "calls", "holds", "run_watched"]
+__all__ = ["Form", "VaryingNumbers", "calls", "holds", "number_captures", "run_watched"]
+
+CHANGES = 3
+"""How often a number may change before it is an input: a graph is made anew each time, in 30 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,43 @@ class Form:
 def holds(graph: Graph) -> bool:
     """Whether all that a graph takes for constant is as it was."""
     return all(one.input is not None or one.read() is one.value for one in graph.captures)
+
+
+class VaryingNumbers:
+    """Which numbers that a function reads from outside change from call to call.
+
+    As constants they would have the function compiled anew each time.
+
+    Attributes
+    ----------
+    places : set of Place
+    """
+
+    def __init__(self) -> None:
+        self.places = set[Place]()
+        self._changes = Counter[Place]()
+
+    def note(self, graph: Graph) -> None:
+        """Count the changes of the numbers that a graph has been wrong about."""
+        for one in number_captures(graph):
+            place = id(one.container), str(one.key)
+            self._changes[place] += one.read() is not one.value
+            if self._changes[place] > CHANGES:
+                self.places.add(place)
+
+
+def number_captures(graph: Graph) -> Iterator[Capture]:
+    """The captures of numbers that a graph takes for constant."""
+    for one in graph.captures:
+        if one.input is None and one.key is not None and _is_number(one.value):
+            yield one
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a number, or a tuple of numbers; a bool chooses between two graphs."""
+    if type(value) is tuple:
+        return all(map(_is_number, value))
+    return type(value) in (int, float, complex) or isinstance(value, np.number)
 
 
 def calls(graph: Graph, function: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from jitcore.errors import CompilationError
 from jitcore.frontend import compile_function, is_library
 from jitcore.frontend.constants import function_mark, saved_program, wrapped_function
+from jitcore.frontend.names import Place
 from jitcore.ir.graph import Graph
 from jitcore.ir.ops import kind_of
 from jitcore.ir.types import OpenFunction
@@ -17,10 +18,12 @@ __all__ = ["compile_argument", "graph_of"]
 
 
 def graph_of(
-    function: FunctionType | MethodType | OpenFunction, assigned: Collection[str] = ()
+    function: FunctionType | MethodType | OpenFunction,
+    assigned: Collection[str] = (),
+    varying: Collection[Place] = (),
 ) -> Graph:
     """The graph of a function's source; `CompilationError` where it cannot be compiled."""
-    return compile_function(function, lookup_op=kind_of, assigned=assigned)
+    return compile_function(function, lookup_op=kind_of, assigned=assigned, varying=varying)
 
 
 def compile_argument(function: Any, assigned: Collection[str] = ()) -> Graph | None:

@@ -302,7 +302,7 @@ class GradientFunction(ScriptFunction):
         inner = final_graph(function)
         if inner is None:
             plain: Any = getattr(function, "__wrapped_function__", function)
-            inner = graph_of(plain, self._assigned)
+            inner = graph_of(plain, self._assigned, self._varying.places)
         primal = inner.copy()
         primal.captures = []
         self._derivative = replace(self._derivative, graph=primal)

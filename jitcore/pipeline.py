@@ -34,6 +34,7 @@ from jitcore.codegen.loop_passes.needs import (
     has_known_stores,
     has_loops_beside,
     has_quotients,
+    has_roots,
     has_sums,
 )
 from jitcore.codegen.loop_passes.outline import outline
@@ -316,12 +317,16 @@ def _for_processors(function: Function) -> Function:
     function = run(has_loops_beside(function.body), "merged_nests.merge_nests", function)
     function = copy_by_library(function)
     function = run(has_choices(function.body), "range_cuts.cut_ranges", function)
+    roots = has_roots(function.body)
+    function = run(roots, "buffered_sums.buffer_sums", function, vector_bits())
     function = run(has_sums(function.body), "lane_sums.add_by_lanes", function)
     writes = has_known_stores(function.body)
     function = run(writes, "streaming.stream_results", function, largest_cache())
     function = run(has_loops_beside(function.body), "row_turns.let_rows_take_turns", function)
     divides = has_quotients(function.body)
-    return run(divides, "shared_divisors.share_divisors", function, vector_bits())
+    function = run(divides, "shared_divisors.share_divisors", function, vector_bits())
+    function = run(roots, "estimated_roots.estimate_roots", function, vector_bits())
+    return run(has_sums(function.body), "prefetches.prefetch_blocks", function)
 
 
 def _layouts(params: Sequence[Param]) -> list[Layout | None]:

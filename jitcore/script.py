@@ -22,7 +22,7 @@ from jitcore.execution.function_states import FunctionState, states_of
 from jitcore.execution.methods_apart import MethodForms
 from jitcore.execution.plans import Kernel, NativePlan
 from jitcore.execution.tracebacks import for_user, speaks_for_python
-from jitcore.forms import Form, calls, run_watched
+from jitcore.forms import Form, VaryingNumbers, calls, run_watched
 from jitcore.frontend.constants import is_layer, saved_program
 from jitcore.frontend.reached import is_in_class
 from jitcore.function_graphs import compile_argument, graph_of
@@ -100,6 +100,7 @@ class ScriptFunction:
         self._reference = weakref.ref(self)
         self._forms: list[Form] = []
         self._assigned = set[str]()
+        self._varying = VaryingNumbers()
         self.methods = MethodForms(numerics)
         self._reset()
         _alive.add(self)  # from now on other threads may publish it anew
@@ -154,7 +155,7 @@ class ScriptFunction:
 
     def _build(self) -> Graph:
         """The graph of the source."""
-        return graph_of(self.__wrapped_function__, self._assigned)
+        return graph_of(self.__wrapped_function__, self._assigned, self._varying.places)
 
     def _choose(self) -> None:
         """Take up the graph that fits the globals as they are now; build one if none does."""
@@ -162,6 +163,7 @@ class ScriptFunction:
             if form.holds():
                 self._take_up(form)
                 return
+        self._varying.note(self._graph)
         self._reset()
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:

@@ -388,6 +388,16 @@ def of_last_thread(x, dtype):
     return _exchange(x, dtype, lambda given: given[-1], "block")
 
 
+def add_to(address, index, value):
+    place = _place(address, index, value.dtype)
+    place += value
+
+
+def note_least(address, index, value):
+    place = _place(address, index, np.dtype(np.int64))
+    place[0] = min(place[0], value)
+
+
 def is_last_block(counter):
     """Whether all other blocks have come here before; the count is 0 again after the last."""
 

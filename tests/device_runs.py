@@ -126,7 +126,16 @@ def _compiled(
         for description, value in zip(describe_all(args, frozenset()), graph.inputs, strict=True)
     ]
     compile_function = script._executor.compile_function
-    typed = specialize(graph, [type_ for type_, _ in pairs], {}, compile_function, set())
+    types = [type_ for type_, _ in pairs]
+    typed = specialize(
+        graph,
+        types,
+        {},
+        compile_function,
+        set(),
+        layer_functions="device",
+        is_native=True,
+    )
     optimize(typed)
     try:
         params = [param for _, param in pairs]
@@ -182,7 +191,9 @@ def run_on_device(
             if fake.errors:
                 raise fake.errors[0]
             site = plan.kernel.lowered.sites[status - 1]
-            raise (site.exception or NotImplementedError)(site.message)
+            if site.exception is None or site.exception is NotImplementedError:
+                raise NotOnDevice(f"Python starts anew: {site.message}")
+            raise site.exception(site.message)
 
         entry = bind(plan.address, function.__name__, miss, fail, owner=plan)
         assert isinstance(plan.kernel, DeviceCode)

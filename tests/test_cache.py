@@ -42,13 +42,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the modules that LLVM really compiles."""
     found: list[str] = []
-    compiled = engine._compiled
+    begin_code = engine._Compilation.begin_code
 
-    def noted(source: engine.Source, name: str) -> StoredObject:
-        found.append(name)
-        return compiled(source, name)
+    def noted(compilation: engine._Compilation, is_foreseen: bool) -> None:
+        found.append(compilation.name)
+        begin_code(compilation, is_foreseen)
 
-    monkeypatch.setattr(engine, "_compiled", noted)
+    monkeypatch.setattr(engine._Compilation, "begin_code", noted)
     return found
 
 

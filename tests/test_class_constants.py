@@ -1,4 +1,4 @@
-"""Attributes of classes that programs name: constants, arrays, members of enums, static methods."""
+"""Attributes of classes that programs name: constants, arrays, members of enums, methods."""
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import enum
@@ -28,6 +28,10 @@ class Settings:
     def changed(x):
         return x * 3
 
+    @classmethod
+    def scaled(cls, x):
+        return x * cls.rate
+
 
 class Model(Settings):
     steps = 3
@@ -50,7 +54,7 @@ def step(x, level):
     if level > 1:
         y = y + Model.weights
     side = Side.LEFT if level == Level.HIGH else Side.RIGHT
-    return Model.changed(y), side, side is Side.LEFT
+    return Model.scaled(Model.changed(y)), side, side is Side.LEFT
 
 
 def of_metaclass(x):
@@ -96,6 +100,9 @@ def test_attributes_of_classes_that_change(monkeypatch):
         (Model, "weights", np.full(3, 9.0)),
         (Settings, "changed", staticmethod(lambda x: x - 1)),
         (Model, "changed", np.negative),
+        (Settings, "scaled", classmethod(lambda cls, x: x + cls.steps)),
+        (Model, "scaled", classmethod(lambda cls, x: x - cls.rate)),
+        (Model, "scaled", staticmethod(np.abs)),
     ]
     for class_, name, value in changes:
         monkeypatch.setattr(class_, name, value, raising=False)
@@ -113,3 +120,55 @@ def test_attributes_of_metaclasses_come_first():
     np.testing.assert_array_equal(scripted(x), of_metaclass(x))
     type.__setattr__(Named, "steps", 4)
     np.testing.assert_array_equal(scripted(x), of_metaclass(x))
+
+
+class Shape:
+    sides = 0
+
+    def __init__(self, area):
+        self.area = area
+
+    @classmethod
+    def made(cls, area, *, scale=1.0):
+        return cls(area * scale)
+
+    @classmethod
+    def below(cls, n):
+        return cls.sides if n == 0 else n + cls.below(n - 1)
+
+    @classmethod
+    def told(cls, *args, **names):
+        return cls.__name__, len(args), sorted(names)
+
+
+class Square(Shape):
+    sides = 4
+
+    @classmethod
+    def made(cls, area, **names):
+        shape = super().made(area, **names)
+        shape.name = cls.__name__
+        return shape
+
+
+def by_class_methods(x):
+    total = 0.0
+    for scale in range(3):
+        total += Shape.made(x, scale=scale).area.sum() + Square.sides
+    square = Square.made(x, scale=2)
+    return total, vars(square), type(square), Shape.below(3), Square.below(2)
+
+
+def class_methods_as_values(x):
+    areas = [one.area for one in map(Square.made, (x, x + 1))]
+    try:
+        return Shape.made(x, 3)  # type: ignore[call-arg]
+    except TypeError as error:
+        return areas, str(error), Shape.told(1, n=x), Square.told(*[x, x]), Shape.made == Shape.made
+
+
+@pytest.mark.parametrize("function", [by_class_methods, class_methods_as_values])
+def test_class_methods(function):
+    scripted, x = script(function), np.linspace(0.0, 1.0, 3)
+    for _ in range(3):
+        np.testing.assert_equal(scripted(x), function(x))

@@ -94,7 +94,7 @@ def is_old(value: object) -> bool:
 
 def made_inside(state: _State) -> list[list[int]]:
     state.enter()
-    made: list[list[int]] = [[] for _ in range(30_000)]
+    made: list[list[int]] = [[] for _ in range(10_000)]
     state.leave()
     return made
 

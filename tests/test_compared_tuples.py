@@ -102,6 +102,41 @@ def test_arguments() -> None:
             assert scripted(pair, other) == asking(pair, other)
 
 
+def given_on(held, pair, x):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * pair[0]
+    held["new"] = pair
+    return held["new"] is held["old"], total
+
+
+def largest_of(held, pair, x):
+    best = pair
+    for i in range(len(x)):
+        if x[i] > best[0]:
+            best = (x[i], i)
+    held["new"] = best
+    return held["new"] is held["old"], held["new"] is best
+
+
+def of_the_last(held, pair, x):
+    made, last = [], pair
+    for i in range(len(x)):
+        last = (x[i], i)
+        made.append(last)
+    held["new"], held["last"] = last, made[-1]
+    return held["new"] is held["last"], held["new"] is held["old"]
+
+
+@pytest.mark.parametrize("function", [given_on, largest_of, of_the_last])
+def test_tuples_of_numbers_that_loops_read_and_dicts_hold(function: Callable[..., Any]) -> None:
+    scripted, x = script(function), np.array([1.0, 5.0, 2.0])
+    for pair in ((0.5, 1), (9.0, 2), (5.0, 0)):
+        for old in (pair, tuple(list(pair))):
+            found, expected = ({"old": old}, pair, x), ({"old": old}, pair, x)
+            assert scripted(*found) == function(*expected)
+
+
 def test_tuples_of_arrays_of_any_extent() -> None:
     def asking(one, other):
         return one is other, (one[0] + 1).sum()

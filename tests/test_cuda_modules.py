@@ -206,6 +206,20 @@ def test_attention_runs_in_parts_on_the_device(fake: FakeDriver) -> None:
     assert "runs on the device, in parts" in str(frozen.explain(given, given, given))
 
 
+@pytest.mark.parametrize(
+    "layer", [nn.LocalResponseNorm(3), nn.Unfold(2), nn.Unfold((2, 3), padding=(0, 1), stride=2)]
+)
+def test_layers_without_kernels_of_their_own(fake: FakeDriver, layer: Any) -> None:
+    images = np.random.default_rng().normal(size=(2, 4, 5, 6)).astype(np.float32)
+    wanted = layer(images)
+    compiled = jitcore.script(layer)
+    np.testing.assert_allclose(compiled(images), wanted, rtol=1e-6)
+    found = compiled.to("cuda")(jitcore.to(images, "cuda"))
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-6)
+    assert all(isinstance(one.plan, NativePlan) for one in compiled.forward.specializations)
+    assert fake.launches
+
+
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers_run_on_the_device(fake: FakeDriver, layer: Any) -> None:
     module = layer(4, 3, 2, bidirectional=True).eval()

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from device_runs import compile_on_device
+from test_cuda_failures import PLACES, TABLE, looked_up, on_the_left
 from test_cuda_programs import PROGRAMS, X, layer_norm, log_softmax, rms_norm, softmax, total
 from test_cuda_serial import CASES as SERIAL
+from test_cuda_sums import counted, of_int32
 
 from jitcore.codegen.cuda.compiler import assembled, compile_kernel, to_library, to_ptx
 from jitcore.codegen.cuda.driver import DriverError
@@ -301,6 +303,27 @@ def test_loops_in_order_compile(function, make):
         # Threads wait for each other where there are several.
         is_shared = "one block, an iteration" in kernel.mapping
         assert not is_shared or count(r"bar\.sync|barrier\.sync", [text])
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("function", [looked_up, on_the_left])
+def test_threads_note_the_first_iteration_that_fails(function, capability):
+    keys = PLACES if function is looked_up else TABLE
+    kernels = compile_on_device(function, (TABLE, keys))
+    (shared,) = [one for one in kernels if one.mapping == "a thread per element"]
+    (text,) = [to_ptx(shared, print_kernel(shared), capability, False)[0]]
+    assert count(r"red\.relaxed\.gpu\.global\.min\.s64", [text])
+    assert not count(r"\.local\b|\.extern \.func|bar\.sync", [text])
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize(("function", "bits"), [(counted, 64), (of_int32, 32)])
+def test_integers_are_added_up_by_atomic_operations(function, bits, capability):
+    values = () if function is counted else (PLACES.astype(np.int32),)
+    kernels = compile_on_device(function, (np.abs(PLACES), *values))
+    texts = [to_ptx(one, print_kernel(one), capability, False)[0] for one in kernels]
+    assert count(rf"red\.relaxed\.gpu\.global\.add\.u{bits}", texts) == 1
+    assert not count(r"\.local\b|\.extern \.func", texts)
 
 
 def test_transposes_go_through_shared_memory():

@@ -210,3 +210,44 @@ def test_copies() -> None:
             assert first == 1
         case _:
             raise AssertionError
+
+
+def with_keywords(decorator: Decorator) -> type[Any]:
+    class Made:
+        x: int
+        y: int = 2
+        z: list[int] = field(default_factory=list)
+        w: int = field(kw_only=True)
+        v: int = field(init=False, default=7)
+
+    return decorator(slots=True)(Made)
+
+
+WAYS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    ((1,), {"w": 4}),
+    ((), {"w": 4, "x": 1}),
+    ((1, 5, [6]), {"w": 4}),
+    ((1,), {"z": [3], "w": 4}),
+    ((1,), {}),
+    ((), {"w": 4}),
+    ((1,), {"w": 4, "x": 1}),
+    ((1,), {"w": 4, "v": 1}),
+    ((1,), {"w": 4, "unknown": 1}),
+    ((1, 2, [3], 4), {"w": 4}),
+]
+
+
+@pytest.mark.parametrize(("args", "keywords"), WAYS)
+def test_what_a_record_is_made_of(args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """The same for the first records of a class, and for those after many."""
+    found = []
+    for decorator in (dataclass, standard):
+        made = with_keywords(decorator)
+        for count in (0, 200):
+            for _ in range(count):
+                made(1, w=4)
+            try:
+                found.append(repr(made(*args, **keywords)).rpartition(".")[2])
+            except TypeError as error:
+                found.append(str(error).rpartition(".")[2])
+    assert found == [found[-1]] * 4

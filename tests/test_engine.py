@@ -14,15 +14,25 @@ from typing import get_args
 import pytest
 
 from jitcore.codegen.engine import (
+    CompiledModule,
     Effort,
     EngineError,
+    Source,
+    add_library,
     add_symbol,
     compile_module,
+    compile_source,
     cpu_identity,
+    foresee,
     load_objects,
 )
 
 UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+
+def called(module: CompiledModule, value: int) -> int:
+    """What its function gives, whose code is there as long as the module is."""
+    return int(UNARY(module.address("f"))(value))
 
 
 def add_constant(value: int) -> str:
@@ -53,7 +63,7 @@ def test_a_text_beside_another_calls_it(effort: Effort) -> None:
     caller = "declare i64 @f(i64)\ndefine i64 @twice(i64 %x) {\n"
     caller += "  %once = call i64 @f(i64 %x)\n  %y = call i64 @f(i64 %once)\n  ret i64 %y\n}\n"
     module = compile_module(add_constant(5), name="pair", beside=[(caller, effort)])
-    assert module.symbols == ("f", "twice")
+    assert sorted(module.symbols) == ["f", "twice"]
     assert len(module.objects) == 1 + (effort == "none")
     again = load_objects(module.objects, module.symbols, name="pair")
     for loaded in (module, again):
@@ -93,7 +103,7 @@ define i64 @f(i64 %x) {
   ret i64 %b
 }
 """
-    assert UNARY(compile_module(text, name="symbols").address("f"))(-5) == 15
+    assert called(compile_module(text, name="symbols"), -5) == 15
 
 
 @pytest.mark.parametrize(
@@ -120,7 +130,7 @@ define i64 @f(i64 %x) {
 def test_bad_modules_raise(text: str, message: str) -> None:
     with pytest.raises(EngineError, match=message):
         compile_module(text, name="bad")
-    assert UNARY(compile_module(add_constant(1), name="good").address("f"))(1) == 2
+    assert called(compile_module(add_constant(1), name="good"), 1) == 2
 
 
 def test_threads_compile_at_the_same_time() -> None:
@@ -179,3 +189,50 @@ def test_parts_of_a_module_are_optimized_apart() -> None:
     assert "mul i64" not in better.llvm
     single = compile_module(add_constant(3), name="single")
     assert len({module.key, better.key, single.key}) == 3
+
+
+@pytest.mark.parametrize("effort", get_args(Effort))
+def test_code_is_written_beside(effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is foreseen is what is compiled otherwise, in whatever order it is asked for."""
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    sources = [Source(add_constant(number), effort) for number in range(40)]
+    for number, source in enumerate(sources):
+        foresee(source, f"foreseen{number}")
+        foresee(source, "twice")
+    for number in (*range(39, -1, -2), *range(0, 40, 2)):
+        module = compile_source(sources[number], "asked for")
+        assert called(module, 1) == number + 1
+        name = f"foreseen{number}"
+        assert module.objects == compile_source(sources[number], name).objects
+
+
+def test_libraries_are_written_beside_what_calls_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    for number in range(20):
+        name = f"jc_test_library{number}"
+        text = add_constant(number).replace("@f", f"@{name}")
+        add_library(name, lambda text=text: text, "registers")  # type: ignore[misc]
+        caller = f"declare i64 @{name}(i64)\ndefine i64 @f(i64 %x) {{\n"
+        caller += f"  %y = call i64 @{name}(i64 %x)\n  ret i64 %y\n}}\n"
+        assert called(compile_module(caller, name="caller"), 1) == number + 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_the_child_of_a_fork_writes_what_was_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    sources = [Source(add_constant(number), "loops") for number in range(100, 130)]
+    for source in sources:
+        foresee(source, "foreseen")
+
+    def are_right() -> bool:
+        found = [called(compile_source(one, "asked for"), 1) for one in sources]
+        return found == list(range(101, 131))
+
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if are_right() else 1)
+        finally:
+            os._exit(2)
+    assert are_right()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -166,3 +166,23 @@ def test_texts_of_extents_that_do_not_fit(function: Callable[..., Any]) -> None:
         for size in (18, 7, 1, 0):
             for n in (3, 1, 0, -1, -2):
                 check(function, np.zeros(1), np.arange(float(size)), n, script=lambda _: compiled)
+
+
+def product_after_a_write(x, n):
+    x[0] = 1
+    total = 1
+    for i in range(n):
+        total *= 7
+        x[1] = i
+    return total
+
+
+def test_ints_that_are_too_large_after_a_write():
+    """Python has ints of any size, but cannot begin anew: an error, and never another number."""
+    compiled = script(product_after_a_write)
+    for n in (0, 5, 22):
+        check(product_after_a_write, np.zeros(2), n, script=lambda _: compiled)
+    x = np.zeros(2)
+    with pytest.raises(OverflowError, match=r"64 bits.*compute the int before the first write"):
+        compiled(x, 40)
+    assert list(x) == [1, 21]

@@ -145,13 +145,6 @@ def test_the_number_of_threads_does_not_change_a_bit() -> None:
     assert found[0] == found[1] == found[2]
 
 
-def test_vectors_are_shorter_where_memory_is_far() -> None:
-    assert lanes_of(total, np.ones(4096, np.float32)) == {16}
-    assert lanes_of(total, np.ones(2**20, np.float32)) == {8}
-    assert lanes_of(by_rows, np.ones((4, 1024), np.float32)) == {16}
-    assert lanes_of(by_rows, np.ones((2000, 1024), np.float32)) == {8}
-
-
 @pytest.mark.parametrize(
     "function",
     [

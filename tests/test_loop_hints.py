@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jitcore
 from checking import check
 from jitcore import script
 from jitcore.codegen import engine
@@ -310,6 +311,25 @@ def test_blocks_of_lanes_are_read_in_their_order() -> None:
     assert blocks and not any(map(is_unrolled, blocks))
 
 
+@pytest.mark.parametrize(("step", "expected"), [(1, {True}), (2, {True, False})])
+def test_rows_of_open_lengths_are_added_up_by_vectors(step: int, expected: set[bool]) -> None:
+    """A row's number times its length does not say how far apart its elements lie; a stride does.
+
+    With a stride there is a loop for each case.
+    """
+    x = np.ones((5, 300), np.float32)[:, ::step]
+    with jitcore.fusion_strategy([("DYNAMIC", 1)]):
+        compiled = script(lambda x: x.sum(axis=1))
+        np.testing.assert_array_equal(compiled(x), x.sum(axis=1))
+    (kernel,) = compiled.kernels
+    lanes = [
+        one
+        for one in walk(add_by_lanes(kernel.lowered.function).body)
+        if isinstance(one, For) and one.stop == Const(16, "int64") and len(one.body) > 1
+    ]
+    assert lanes and {vector_width(16) in hints_given(one) for one in lanes} == expected
+
+
 def loop(stop: int, *body: Stmt, step: int = 1) -> For:
     return For(Var("k", "int64"), Const(0, "int64"), Const(stop, "int64"), list(body), step)
 
@@ -319,7 +339,7 @@ def joined(op: str, term: Expr, dtype: str = "int64") -> Assign:
     return Assign(total, Binary(op, total, term, dtype))
 
 
-def is_unrolled(one: For) -> bool:
+def hints_given(one: For) -> list[str]:
     names: list[str] = []
 
     def metadata(text: str) -> str:
@@ -327,7 +347,11 @@ def is_unrolled(one: For) -> bool:
         return f"!{len(names)}"
 
     loop_hints(one, metadata)
-    return NOT_UNROLLED not in names
+    return names
+
+
+def is_unrolled(one: For) -> bool:
+    return NOT_UNROLLED not in hints_given(one)
 
 
 def test_sums_of_integers_are_made_vectors_of_before_they_are_unrolled() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitcore import script
+from jitcore import fusion_strategy, script
 from jitcore.execution.plans import HostPlan, NativePlan
 
 C = np.arange(12.0).reshape(3, 4)
@@ -201,3 +201,32 @@ def test_arrays_that_take_turns_in_two_orders_are_computed_in_regions():
     (region,) = made.plan.regions.values()
     assert region.specializations
     assert all(isinstance(one.plan, NativePlan) for one in region.specializations)
+
+
+def split(x, first, second):
+    """Axes that are split, joined, or both, as the extents say."""
+    y = x.reshape(first, second, -1)
+    return y + 1, y.sum(axis=1), x.reshape(first, -1).max(axis=1), x.reshape(-1, second) * 2
+
+
+def laid_out(rng, rows, columns):
+    """An array of these extents whose axes lie in some order, with gaps or without."""
+    room = rng.integers(0, 2, 2)
+    large = rng.random((rows + room[0], columns + room[1]))
+    return np.array(large, order=rng.choice(["C", "F"]))[:rows, :columns]
+
+
+@pytest.mark.parametrize("strategy", ["DYNAMIC", "STATIC"])
+def test_reshapes_split_axes_where_those_of_numpy_do(strategy):
+    rng = np.random.default_rng(12)
+    with fusion_strategy([(strategy, 16)]):
+        scripted = script(split)
+        for _ in range(40 if strategy == "DYNAMIC" else 8):
+            first, second, third, fourth = map(int, rng.integers(2, 5, 4))
+            x = laid_out(rng, first * second, third * fourth)
+            if rng.random() < 0.3:
+                first, second = first * second, third
+            found, expected = scripted(x, first, second), split(x, first, second)
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-14)
+                assert layout(one) == layout(other)

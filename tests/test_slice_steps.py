@@ -103,3 +103,16 @@ def test_a_step_of_zero_after_a_write():
     with pytest.raises(ValueError, match="^slice step cannot be zero$"):
         scripted(x, 0)
     assert x.tolist() == [5, 1, 2, 3]
+
+
+def made_slices(x, n):
+    parts = slice(None), slice(n), slice(n, None), slice(1, n), slice(None, n, 2)
+    return tuple(x[part] * 2 for part in parts), x[(slice(n),)] + 1
+
+
+@pytest.mark.parametrize("n", [0, 3, -2, 40])
+def test_slices_of_one_two_and_three_numbers(n):
+    x = np.arange(9.0)
+    found, wanted = native(made_slices)(x, n), made_slices(x, n)
+    for one, two in zip((*found[0], found[1]), (*wanted[0], wanted[1]), strict=True):
+        np.testing.assert_array_equal(one, two)

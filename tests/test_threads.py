@@ -264,6 +264,49 @@ def test_a_wrong_number_is_found_before_anything_is_written() -> None:
     subprocess.run(command, env=environment, check=True, timeout=60)
 
 
+FIRST_JOB = """
+import ctypes, threading
+import jitcore
+from jitcore.codegen.runtime import threads
+
+jitcore.set_num_threads(2)
+integers = [ctypes.c_int64] * 3
+body_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+parallel_type = ctypes.CFUNCTYPE(None, body_type, ctypes.c_void_p, *integers)
+meeting, met, taken = threading.Barrier(2), set(), []
+
+def body(context, start, stop):
+    if threading.get_ident() not in met:
+        met.add(threading.get_ident())
+        meeting.wait()
+    taken.append((start, stop))
+
+parallel_type(threads._address())(body_type(body), None, 0, 1_000_000, 4_000_000)
+elements = [element for start, stop in taken for element in range(start, stop)]
+print(len(met), sorted(elements) == list(range(1_000_000)))
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="needs two cores",
+)
+def test_a_worker_takes_part_in_the_job_it_was_started_for(tmp_path: Path) -> None:
+    """The caller waits in its first part until a worker has begun one."""
+    program = tmp_path / "program.py"
+    program.write_text(FIRST_JOB)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, str(program)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
+    assert ran.stdout.split() == ["2", "True"]
+
+
 SHARED_CORE = """
 import os, time
 import numpy as np

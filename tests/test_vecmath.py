@@ -476,6 +476,22 @@ def test_integer_powers_are_those_of_numpy(dtype: str) -> None:
     assert_same_bits(run("sign", dtype, x), np.sign(x), "sign")
 
 
+def test_powers_of_float32_do_not_depend_on_their_neighbours() -> None:
+    random = np.random.default_rng(11)
+    x = random.uniform(0, 4, 640).astype("f4")
+    y = random.uniform(-9, 9, 640).astype("f4")
+    alone = run("pow", "float32", x, y)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, -2, 1e-42, 3e38], "f4")
+    for number in special:
+        for array in (x, y):
+            before = array[7::64].copy()
+            array[7::64] = number
+            among = run("pow", "float32", x, y)
+            array[7::64] = before
+            among[7::64] = alone[7::64]
+            assert_same_bits(among, alone, "pow")
+
+
 # The fmod or hypot inside is a call of C, and the power one of NumPy's.
 SCALAR_LOOPS = {"floor_divide", "hypot_of_scalars", "power_in_arrays", "remainder"}
 SCALAR_LOOPS |= {"remainder_by_constant", "remainder_by_constant_anywhere"}

@@ -93,13 +93,13 @@ def test_each_function_is_there_once() -> None:
 
 def test_functions_of_one_process_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
-    make = engine._compiled
+    begin_code = engine._Compilation.begin_code
 
-    def counting(source: Any, name: str) -> Any:
-        compiled.append(name)
-        return make(source, name)
+    def counting(compilation: engine._Compilation, is_foreseen: bool) -> None:
+        compiled.append(compilation.name)
+        begin_code(compilation, is_foreseen)
 
-    monkeypatch.setattr(engine, "_compiled", counting)
+    monkeypatch.setattr(engine._Compilation, "begin_code", counting)
     monkeypatch.setenv("JITCORE_CACHE", "0")
     monkeypatch.setattr(engine, "_SYMBOLS", _without_vector_math(engine._SYMBOLS))
     # Those that other tests have compiled stay loaded.

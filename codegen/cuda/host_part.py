@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
@@ -17,6 +17,7 @@ __all__ = [
     "c_arguments",
     "called_on_host",
     "is_element",
+    "is_new_memory",
     "moved_variables",
     "on_host",
 ]
@@ -38,6 +39,23 @@ _NAMES = {**HOST_CALLS, **CONVOLUTIONS}
 def is_element(load: Load) -> bool:
     """Whether a load reads the device's memory: all others read headers of arrays."""
     return load.dtype != "ptr" and load.pointer != RESULTS
+
+
+def is_new_memory(x: Expr, known: Set[str]) -> bool:
+    """Whether a value is new memory, or points to its elements.
+
+    Parameters
+    ----------
+    x : Expr
+    known : set of str
+        The variables of which that is known.
+    """
+    match x:
+        case Call(name="jc_empty" | "malloc" | "jc_malloc"):
+            return True
+        case Load(pointer=Var(name=name), dtype="ptr"):
+            return name in known
+    return False
 
 
 def c_arguments(x: Expr) -> Iterator[Expr]:

@@ -11,6 +11,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 __all__ = [
+    "add_to",
     "before_add",
     "before_max",
     "before_min",
@@ -45,6 +46,7 @@ __all__ = [
     "minimum",
     "minimum_half",
     "negative",
+    "note_least",
     "of_last_thread",
     "rint",
     "store_bfloats",
@@ -338,6 +340,29 @@ def _count_block(_context: Any, counter: Any) -> Any:
         return builder.asm(type_, text, "=r,l,~{memory}", args, True)
 
     return types.int32(types.int64), code
+
+
+def _at_once(operation: str) -> Any:
+    """A change of an integer in memory that others may change at the same time."""
+
+    def typed(_context: Any, address: Any, index: Any, value: Any) -> Any:
+        bits = value.bitwidth
+
+        def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            address, index, value = args
+            place = builder.add(address, builder.mul(index, ir.IntType(64)(bits // 8)))
+            type_ = ir.FunctionType(ir.VoidType(), [ir.IntType(64), ir.IntType(bits)])
+            text = f"red.relaxed.gpu.global.{operation}{bits} [$0], $1;"
+            constraints = f"l,{'l' if bits == 64 else 'r'},~{{memory}}"
+            builder.asm(type_, text, constraints, [place, value], True)
+
+        return types.void(types.int64, types.int64, value), code
+
+    return intrinsic(typed)
+
+
+add_to = _at_once("add.u")
+note_least = _at_once("min.s")
 
 
 @cuda.jit(device=True)

@@ -82,7 +82,7 @@ from jitcore.codegen.lowering.arithmetic import (
     subtract,
 )
 
-__all__ = ["is_by_columns", "map_nest"]
+__all__ = ["is_by_columns", "map_elements", "map_nest"]
 
 LINES = 8
 """Warps of a block that takes a row with each."""
@@ -128,6 +128,11 @@ def map_nest(nest: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped | N
 
 
 # Elements ---------------------------------------------------------------------------------
+
+
+def map_elements(loop: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped:
+    """Have each thread run whole iterations of a loop, which is known to be independent."""
+    return _elements([loop], list(loop.body), names, tuning)
 
 
 def _elements(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:

@@ -32,6 +32,7 @@ from jitcore.codegen.cuda.chunks import CHUNKS, can_chunk, scan_by_chunks
 from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
 from jitcore.codegen.cuda.divided import Several, divided
 from jitcore.codegen.cuda.epilogues import with_epilogues
+from jitcore.codegen.cuda.failures import NO_FAILURE, Failures, ends_in_errors, may_share
 from jitcore.codegen.cuda.fission import fission
 from jitcore.codegen.cuda.host_part import (
     HOST_CALLS,
@@ -39,6 +40,7 @@ from jitcore.codegen.cuda.host_part import (
     c_arguments,
     called_on_host,
     is_element,
+    is_new_memory,
     moved_variables,
     on_host,
 )
@@ -50,7 +52,7 @@ from jitcore.codegen.cuda.reductions import Parts, map_total, reductions_of, wit
 from jitcore.codegen.cuda.results import host_slots, with_device_scalars
 from jitcore.codegen.cuda.scalars import COUNTERS, SLOT, DeviceScalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
-from jitcore.codegen.cuda.schedule import is_by_columns, map_nest
+from jitcore.codegen.cuda.schedule import is_by_columns, map_elements, map_nest
 from jitcore.codegen.cuda.serial import (
     Exits,
     assigned_variables,
@@ -59,6 +61,7 @@ from jitcore.codegen.cuda.serial import (
     run_in_order,
 )
 from jitcore.codegen.cuda.siblings import with_siblings_merged
+from jitcore.codegen.cuda.sums import with_atomic_sums
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.cuda.vendor import NOT_TAKEN
 from jitcore.codegen.loop_passes.rewriting import numbered, with_blocks, with_expressions
@@ -88,7 +91,7 @@ from jitcore.codegen.loops import (
     While,
 )
 from jitcore.codegen.lower import Lowered
-from jitcore.codegen.lowering.arithmetic import FALSE, ONE, TRUE, ZERO, compare, integer
+from jitcore.codegen.lowering.arithmetic import FALSE, ONE, TRUE, ZERO, add, compare, integer
 from jitcore.codegen.lowering.operands import NotNative
 from jitcore.codegen.lowering.state import MAX_RANK, NULL, RESULTS
 from jitcore.codegen.targets import FETCH
@@ -153,6 +156,7 @@ class _Splitter(DeviceScalars):
         self.device_slots: set[int] = set()
         self._host_slots = host_slots(lowered.result)
         self._total: Mapped | None = None
+        self._own_memory: set[str] = set()
 
     def body(self, function: Function) -> list[Stmt]:
         """The host function's statements."""
@@ -217,7 +221,12 @@ class _Splitter(DeviceScalars):
             return self._scan(loop)
         # Other loops may hold much work for all threads.
         own = with_independence(loop) if reads_single(loop.body) else loop
-        return self._nest(own) if own.parallel else None
+        if own.parallel:
+            return self._nest(own)
+        summed = with_atomic_sums(loop)
+        if not reads_single(loop.body) or not may_share(summed, self._own_memory):
+            return None
+        return self._until_failure(loop, summed) if ends_in_errors(loop) else self._added_up(summed)
 
     def _is_of_host(self, statement: Stmt) -> bool:
         """Whether a statement, with all that lies in it, has nothing to do with elements."""
@@ -232,6 +241,8 @@ class _Splitter(DeviceScalars):
 
     def _let(self, statement: Let) -> Iterator[Stmt]:
         var, value = statement.var, statement.value
+        if is_new_memory(value, self._own_memory):
+            self._own_memory.add(var.name)
         if isinstance(value, Call) and value.name in HOST_CALLS:
             yield Let(var, (yield from self._called(value)))
         elif isinstance(value, Call) and value.name in CONVOLUTIONS:
@@ -447,6 +458,25 @@ class _Splitter(DeviceScalars):
         for number, one in enumerate(exits.found):
             reached = compare("eq", status, integer(number + 1))
             yield If(reached, list(self._left_at(one)), unlikely=True)
+
+    def _added_up(self, loop: For) -> Iterator[Stmt]:
+        """A loop whose iterations add to the same integers."""
+        check_nest(loop)
+        yield from self._flush()
+        yield from self._launch(map_elements(loop, set(self._names), self._tuning))
+
+    def _until_failure(self, loop: For, shared: For) -> Iterator[Stmt]:
+        """A loop as threads share it, each of which may meet an error; then the first of these."""
+        failures = Failures(self._scratch, self._new_slots(1))
+        self._single.append(failures.none())
+        yield from self._flush()
+        yield from self._launch(failures.map(shared, set(self._names), self._tuning))
+        number = yield from self._read(failures.slot, "int64")
+        again = replace(loop, start=number, stop=add(number, ONE))
+        before = dict(self._derived)
+        failed = list(self._in_order(again))
+        self._derived = before
+        yield If(compare("ne", number, integer(NO_FAILURE)), failed, unlikely=True)
 
     def _left_at(self, end: Sequence[tuple[Stmt, int]]) -> Iterator[Stmt]:
         """What the host does where a kernel has ended with an error."""

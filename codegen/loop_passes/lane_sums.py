@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf, prod
+from math import inf
 
 from jitcore.codegen.loop_passes.rewriting import numbered, renamed, with_blocks
 from jitcore.codegen.loop_passes.traversal import (
@@ -83,15 +83,11 @@ TOGETHER, TOGETHER_IN_ROWS = 8, 4
 """How many elements are added in float32: with eight, sums of squares in the cache take five sixths
 of their time."""
 
-WIDE, NARROW = 16, 8
-"""The elements of a vector.  Those of 64 bytes mostly lie in two lines of the cache.  From beyond
-the first caches they are read a tenth to a third more slowly than those of 32 bytes."""
+LANES = 16
+"""The elements of a vector of 64 bytes."""
 
-CACHED_BYTES = 2**18
-"""What surely fits in the second cache."""
-
-LONG_STEP = 8
-"""Operations on an element that take longer than to read it."""
+MOST_STORED = 7
+"""Operations on an element that is also written."""
 
 MOST_OPERATIONS = 32
 """Of elements that are cheap: a conversion and an addition are a part of their time."""
@@ -105,7 +101,6 @@ def add_by_lanes(function: Function) -> Function:
 class _LaneSums:
     def __init__(self, function: Function) -> None:
         self.names = names_in(function)
-        self.around: list[For] = []
         self.root = numbered("lanes", self.names)
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
@@ -113,42 +108,29 @@ class _LaneSums:
         for one in statements:
             if isinstance(one, For) and _is_sum(one):
                 found += self.of_any_strides(one)
-            elif isinstance(one, For):
-                self.around.append(one)
-                found.append(with_blocks(one, self.block))
-                self.around.pop()
             else:
                 found.append(with_blocks(one, self.block))
         return found
 
     def of_any_strides(self, loop: For) -> list[Stmt]:
         """Strides that only a run tells are mostly one: then, and only then, vectors are loaded."""
-        lanes, strides = self.lanes(loop), _strides(loop)
+        strides = _strides(loop)
         if not strides:
-            return self.by_lanes(loop, lanes)
+            return self.by_lanes(loop)
         are_one: Expr = TRUE
         for stride in strides:
             are_one = both(are_one, compare("eq", stride, integer(1)))
         own = {stride.name: integer(1) for stride in strides}
         dense = replace(loop, body=[_with_values(one, own) for one in loop.body])
-        return [If(are_one, self.by_lanes(dense, lanes), self.by_lanes(loop, lanes))]
-
-    def lanes(self, loop: For) -> int:
-        """How many elements a vector has."""
-        trips = [known_trips(one) for one in (*self.around, loop)]
-        loads = sum(1 for _ in loads_in(loop.body))
-        size = 4 * loads * prod(CACHED_BYTES if trip is None else trip for trip in trips)
-        sums = sum(isinstance(one, Assign) for one in loop.body)
-        is_dear = sums > 1 or sum(_operations_of(loop)) >= LONG_STEP
-        return WIDE if size <= CACHED_BYTES or is_dear else NARROW
+        return [If(are_one, self.by_lanes(dense), self.by_lanes(loop))]
 
     def variable(self, name: str, dtype: str = "int64") -> Var:
         return Var(numbered(name, self.names), dtype)
 
-    def by_lanes(self, loop: For, lanes: int) -> list[Stmt]:
+    def by_lanes(self, loop: For) -> list[Stmt]:
         """The loop over whole blocks, and the one over the rest."""
-        together = _together(loop, lanes)
-        size = lanes * together
+        together = _together(loop)
+        size = LANES * together
         length = subtract(loop.stop, loop.start)
         whole = _multiple(length, size)
         totals = [one.var for one in loop.body if isinstance(one, Assign)]
@@ -157,15 +139,15 @@ class _LaneSums:
 
         def over_lanes(body: Callable[[Var], list[Stmt]]) -> For:
             lane = self.variable("lane")
-            return For(lane, ZERO, integer(lanes), body(lane))
+            return For(lane, ZERO, integer(LANES), body(lane))
 
         def step(start: Expr, into: Callable[[Var, Var, Expr], Store]) -> For:
             return over_lanes(
-                lambda lane: self.step(loop, add(start, lane), lane, rooms, lanes, together, into)
+                lambda lane: self.step(loop, add(start, lane), lane, rooms, together, into)
             )
 
         rest = [] if whole == length else [replace(loop, start=add(loop.start, whole))]
-        by_lanes: list[Stmt] = [Let(room, _room(lanes)) for room in rooms]
+        by_lanes: list[Stmt] = [Let(room, _room()) for room in rooms]
         if whole == integer(size):
             sums = [self.variable("sum", "float32") for _ in totals]
             joined = over_lanes(
@@ -196,7 +178,6 @@ class _LaneSums:
         place: Expr,
         lane: Var,
         rooms: Sequence[Var],
-        lanes: int,
         together: int,
         into: Callable[[Var, Var, Expr], Store],
     ) -> list[Stmt]:
@@ -205,7 +186,7 @@ class _LaneSums:
         terms: list[list[Expr]] = [[] for _ in rooms]
         for number in range(together):
             entry = self.variable(loop.var.name)
-            found.append(Let(entry, add(place, integer(number * lanes))))
+            found.append(Let(entry, add(place, integer(number * LANES))))
             own: dict[str, Var] = {loop.var.name: entry}
             for one in loop.body:
                 if isinstance(one, Let):
@@ -238,7 +219,7 @@ _NOTHING = Const(0.0, "float64")
 def _is_sum(loop: For) -> bool:
     """Whether a loop adds up cheap elements of float32 or float16, and at most writes such."""
     trips = known_trips(loop)
-    is_short = trips is not None and trips < WIDE * TOGETHER_IN_ROWS
+    is_short = trips is not None and trips < LANES * TOGETHER_IN_ROWS
     lets = [one for one in loop.body if isinstance(one, Let) and not one.mutable]
     steps = [one for one in loop.body if isinstance(one, Assign)]
     stores = [one for one in loop.body if isinstance(one, Store)]
@@ -252,7 +233,7 @@ def _is_sum(loop: For) -> bool:
     if not all(map(_is_narrow, steps)) or read & {one.var.name for one in steps}:
         return False
     # What also writes waits for memory, and long steps would be copied for little.
-    return sum(_operations_of(loop)) <= (LONG_STEP - 1 if stores else MOST_OPERATIONS)
+    return sum(_operations_of(loop)) <= (MOST_STORED if stores else MOST_OPERATIONS)
 
 
 def _reads_back(loop: For, stores: Sequence[Store]) -> bool:
@@ -284,13 +265,13 @@ def _add_float32(total: Var, part: Var) -> Assign:
     return Assign(total, _sum(total, Cast(part, "float64")))
 
 
-def _together(loop: For, lanes: int) -> int:
+def _together(loop: For) -> int:
     """How many elements of a lane are added in float32.
 
     Of loops whose length is not known, those that are parts of a longer one are long.
     """
     trips = known_trips(loop)
-    is_long = loop.start != ZERO if trips is None else trips >= lanes * TOGETHER
+    is_long = loop.start != ZERO if trips is None else trips >= LANES * TOGETHER
     return TOGETHER if is_long else TOGETHER_IN_ROWS
 
 
@@ -343,5 +324,5 @@ def _multiple(length: Expr, size: int) -> Expr:
     return Binary("and", length, integer(-size), "int64")
 
 
-def _room(lanes: int) -> Call:
-    return Call(STACK, (integer(lanes * 8),), "ptr", external=True)
+def _room() -> Call:
+    return Call(STACK, (integer(LANES * 8),), "ptr", external=True)

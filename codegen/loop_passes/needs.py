@@ -11,7 +11,7 @@ from jitcore.codegen.loop_passes.traversal import (
     subexpressions,
     walk,
 )
-from jitcore.codegen.loops import Assign, Binary, Do, Expr, For, Select, Stmt, Store
+from jitcore.codegen.loops import Assign, Binary, Do, Expr, For, Select, Stmt, Store, Unary
 
 __all__ = [
     "has_choices",
@@ -20,6 +20,7 @@ __all__ = [
     "has_matrix_products",
     "has_parallel_steps",
     "has_quotients",
+    "has_roots",
     "has_sums",
 ]
 
@@ -71,6 +72,11 @@ def has_choices(statements: Sequence[Stmt]) -> bool:
 def has_quotients(statements: Sequence[Stmt]) -> bool:
     """Whether there is a division of floats."""
     return any(isinstance(x, Binary) and x.op == "div" for x in _all_expressions(statements))
+
+
+def has_roots(statements: Sequence[Stmt]) -> bool:
+    """Whether there is a square root."""
+    return any(isinstance(x, Unary) and x.op == "sqrt" for x in _all_expressions(statements))
 
 
 def _all_expressions(statements: Sequence[Stmt]) -> Iterator[Expr]:

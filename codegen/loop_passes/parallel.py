@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from jitcore.codegen.loop_passes.rewriting import replaced, simplified
 from jitcore.codegen.loop_passes.traversal import (
+    PREFETCH,
     STREAM,
     blocks,
     bound_names,
@@ -77,7 +78,7 @@ def _can_be_cut(loop: For) -> bool:
     for statement in walk(loop.body):
         if isinstance(statement, Return):
             return False
-        if isinstance(statement, Do) and statement.call.name != STREAM:
+        if isinstance(statement, Do) and statement.call.name not in (PREFETCH, STREAM):
             return False
         if isinstance(statement, Assign) and statement.var.name not in bound:
             return False

@@ -31,6 +31,7 @@ from jitcore.codegen.loops import (
 
 __all__ = [
     "DRAWS",
+    "PREFETCH",
     "RELEASES",
     "STACK",
     "STREAM",
@@ -106,6 +107,9 @@ STACK = "jc_stack"
 
 STREAM = "jc_stream"
 """The C function that copies past the caches."""
+
+PREFETCH = "jc_prefetch"
+"""No C function: the processor is asked for some bytes from a place of an array."""
 
 DRAWS = "jc_draw_"
 """What the names of C functions begin with that draw random numbers."""

@@ -85,7 +85,8 @@ class Accumulator:
 
     With ``block`` elements come in runs of at most that many, between ``open_block`` and
     ``close_block``; ``done`` is then a flag that ends the walk early.  With ``tail`` the elements
-    beyond the last multiple of it come in a run of their own.  On a device there are no runs.
+    beyond the last multiple of it come in a run of their own, the first one.  On a device there are
+    no runs.
     """
 
     block: int | None = None
@@ -122,6 +123,10 @@ class Accumulator:
 
     def close_block(self) -> None:
         """End a run of elements."""
+
+    def close_first(self) -> None:
+        """End a run of elements before which there was none."""
+        self.close_block()
 
     def done(self) -> Expr:
         """Whether no further element can change the result."""
@@ -211,6 +216,10 @@ class FloatSum(Accumulator):
             self.add_compensated(self.partial)
         elif self.block is not None:
             self.emitter.assign(self.total, Binary("add", self.total, self.partial, self.wide))
+
+    def close_first(self) -> None:
+        if self.block is not None:
+            self.emitter.assign(self.total, self.partial)
 
     def add_compensated(self, value: Expr) -> None:
         """Add a sum to the total, and what rounding loses to the error."""
@@ -332,6 +341,10 @@ class Several(Accumulator):
     def close_block(self) -> None:
         for one in self.parts:
             one.close_block()
+
+    def close_first(self) -> None:
+        for one in self.parts:
+            one.close_first()
 
     def another(self) -> Self:
         other = copy(self)

@@ -59,7 +59,13 @@ __all__ = ["RULES", "as_float", "as_int"]
 MAX_CONSTANT = 256
 """Elements of an array that is written out as literals."""
 
-TOO_LARGE = "Python int too large to convert to C long"
+TOO_LARGE = (
+    "an int does not fit into the 64 bits of compiled code, and Python cannot begin the call anew, "
+    "because it has written to its arguments by now; compute the int before the first write, or as "
+    "a float or an integer of NumPy"
+)
+"""What the error says where Python cannot take the call, which has ints of any size."""
+
 LEAST = integer(-(2**63))
 FLOAT_ZERO = constant(0.0, "float64")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -353,43 +354,92 @@ def _strides_of_reshape(
 ) -> tuple[tuple[Expr, ...], Order] | None:
     """The strides of a view in another shape; None where NumPy copies (or only the run shows).
 
-    Axes that both shapes have are paired from both ends.  What is left has a view where it is one
-    axis, or axes that are adjacent in memory (``_attempt_nocopy_reshape`` in NumPy's ``shape.c``).
+    Each group of axes has a view where it is one axis before, or axes that are adjacent in memory
+    (``_attempt_nocopy_reshape`` in NumPy's ``shape.c``).
     """
     places = base.order
     if places is None:
         return None
     old = [axis for axis in range(base.rank) if base.dims[axis] != ONE]
     new = [axis for axis, dim in enumerate(dims) if dim != ONE]
+    groups = _groups_of_reshape([base.dims[axis] for axis in old], [dims[axis] for axis in new])
+    if groups is None:
+        return None
     strides: dict[int, Expr] = {}
     order: dict[int, int] = {}
-
-    def pair(one: int, two: int) -> None:
-        strides[two], order[two] = base.strides[one], places[one] * len(dims)
-
-    while old and new and base.dims[old[0]] == dims[new[0]]:
-        pair(old.pop(0), new.pop(0))
-    while old and new and base.dims[old[-1]] == dims[new[-1]]:
-        pair(old.pop(), new.pop())
-    if new and not old:
-        return None
     let = lowering.emitter.shared
-    for one, two in itertools.pairwise(old):
-        step = let("stride", multiply(base.strides[two], base.dims[two]))
-        if base.strides[one] != step:
-            if len(dims) > 1 and not _are_apart(places, one, two):
-                _require_gap(lowering, base.strides[one], step)
+    for few, many in groups:
+        axes, parts = old[:few], new[:many]
+        del old[:few], new[:many]
+        if not _is_one_axis(lowering, base, axes, [dims[axis] for axis in parts], len(dims)):
             return None
-    for place, axis in enumerate(reversed(new)):
-        inner = new[len(new) - place :]
-        size = product([dims[one] for one in inner])
-        strides[axis] = let("stride", multiply(base.strides[old[-1]], size))
-        number = places[old[-1]]
-        order[axis] = number * len(dims) + place if number else 0
+        number = places[axes[-1]]
+        for place, axis in enumerate(reversed(parts)):
+            size = product([dims[one] for one in parts[many - place :]])
+            strides[axis] = let("stride", multiply(base.strides[axes[-1]], size))
+            order[axis] = number * len(dims) + place if number else 0
     return (
         tuple(strides.get(axis, ZERO) for axis in range(len(dims))),
         tuple(order.get(axis, 0) for axis in range(len(dims))),
     )
+
+
+def _groups_of_reshape(old: list[Expr], new: list[Expr]) -> list[tuple[int, int]] | None:
+    """How many axes of each shape are as large together, from the first on; None of other sizes.
+
+    Where extents are unknown, equal ones are paired from both ends, and the others are one group.
+    """
+    extents: list[int] = [dim.value for dim in (*old, *new) if isinstance(dim, Const)]
+    if len(extents) == len(old) + len(new) and 0 not in extents:
+        return _smallest_groups(extents[: len(old)], extents[len(old) :])
+    first = 0
+    while first < min(len(old), len(new)) and old[first] == new[first]:
+        first += 1
+    last = 0
+    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    few, many = len(old) - first - last, len(new) - first - last
+    if many and not few:
+        return None
+    middle = [(few, many)] if few else []
+    return [(1, 1)] * first + middle + [(1, 1)] * last
+
+
+def _smallest_groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]] | None:
+    """How many axes of known extents are as large together, in groups as small as can be."""
+    if math.prod(old) != math.prod(new):
+        return None
+    groups: list[tuple[int, int]] = []
+    begin, start = 0, 0
+    while begin < len(old):
+        end, stop = begin + 1, start + 1
+        while (before := math.prod(old[begin:end])) != (after := math.prod(new[start:stop])):
+            if after < before:
+                stop += 1
+            else:
+                end += 1
+        groups.append((end - begin, stop - start))
+        begin, start = end, stop
+    return groups
+
+
+def _is_one_axis(
+    lowering: Lowering, base: ArrayRef, axes: Sequence[int], parts: Sequence[Expr], rank: int
+) -> bool:
+    """Whether axes are adjacent that become others, of an array of this rank; else NumPy copies."""
+    places = base.order
+    assert places is not None
+    for place, (one, two) in enumerate(itertools.pairwise(axes)):
+        step = lowering.emitter.shared("stride", multiply(base.strides[two], base.dims[two]))
+        if base.strides[one] == step:
+            continue
+        if rank > 1 and not _are_apart(places, one, two):
+            _require_gap(lowering, base.strides[one], step)
+        before = product([base.dims[axis] for axis in axes[: place + 1]])
+        for count in range(1, len(parts)):
+            _require_other(lowering, before, product(parts[:count]))
+        return False
+    return True
 
 
 def _are_apart(order: Order, one: int, two: int) -> bool:
@@ -405,6 +455,15 @@ def _require_gap(lowering: Lowering, stride: Expr, step: Expr) -> None:
     if lowering.has_written:
         raise NotNative("a reshape of an array that may have no gaps, after a write")
     lowering.fail(compare("eq", stride, step), None, "an array without gaps")
+
+
+def _require_other(lowering: Lowering, before: Expr, after: Expr) -> None:
+    """Go on where axes that are apart in memory stay in one group: where none ends with both."""
+    if isinstance(before, Const) and isinstance(after, Const):
+        return
+    if lowering.has_written:
+        raise NotNative("a reshape that may split an array between its axes, after a write")
+    lowering.fail(compare("eq", before, after), None, "a shape that keeps an array's first axes")
 
 
 def _check_reshape(lowering: Lowering, node: Node) -> Operand:

@@ -250,12 +250,13 @@ class _Walk:
             self.in_blocks(entries, first, last, block)
             return
         whole = self.emitter.let("whole", multiple_of(last, self.taker.tail))
+        if whole != last:
+            # Short rows have nothing else, and then there is nothing to join it with.
+            self.run(entries, whole, last, is_first=not entries)
         if isinstance(whole, Const) and whole.value <= block:
             self.run(entries, ZERO, whole)
         else:
             self.in_blocks(entries, ZERO, whole, block)
-        if whole != last:
-            self.run(entries, whole, last)
 
     def in_blocks(self, entries: list[Expr], first: Expr, last: Expr, block: int) -> None:
         """Take a part of the last axis in runs of a block."""
@@ -264,7 +265,7 @@ class _Walk:
             self.run(entries, start, self.emitter.copy("stop", stop))
             self.stop_when_done()
 
-    def run(self, entries: list[Expr], start: Expr, stop: Expr) -> None:
+    def run(self, entries: list[Expr], start: Expr, stop: Expr, *, is_first: bool = False) -> None:
         """Take the elements of a part of the last axis."""
         if start == stop:
             return
@@ -272,7 +273,10 @@ class _Walk:
         with self.emitter.loop("k", start, stop) as entry:
             place = _place(self.extents, [*entries, entry])
             self.taker.add(self.element([*entries, entry]), place)
-        self.taker.close_block()
+        if is_first:
+            self.taker.close_first()
+        else:
+            self.taker.close_block()
         if self.taker.improved() != FALSE:
             self.search(entries, start, stop)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from jitcore.codegen.engine import Effort
 from jitcore.codegen.loop_passes.parallel import part_function, slot_index, work_of
-from jitcore.codegen.loop_passes.traversal import STACK, STREAM
+from jitcore.codegen.loop_passes.traversal import PREFETCH, STACK
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -61,7 +61,7 @@ from jitcore.codegen.writer import one_line
 
 __all__ = ["parameter_types", "print_declaration", "print_module", "print_parts"]
 
-_STREAM = "declare void @jc_stream(ptr, i64, ptr readonly captures(none), i64)"
+_FOR_PARTS = ("head", "body", "latch", "end")
 
 
 def print_module(
@@ -497,9 +497,11 @@ class _FunctionPrinter:
         self._terminate(f"ret {memory_type(self._function.result)} {value}")
 
     def _do(self, statement: Do) -> None:
-        if statement.call.name == STREAM:
-            self._module.declarations[STREAM] = _STREAM
-        self._call(statement.call)
+        if statement.call.name == PREFETCH:
+            pointer, place, size = statement.call.args
+            self._code.prefetch(self._address(pointer, place, "int8"), size)
+        else:
+            self._call(statement.call)
 
     def _comment(self, statement: Comment) -> None:
         self._code.lines.append(f"  ; {one_line(statement.text)}")
@@ -595,6 +597,3 @@ class _FunctionPrinter:
             return ""
         value = self._code.value(f"call {extension(result)} {call}".replace("  ", " "))
         return self._code.value(f"icmp ne i8 {value}, 0") if result == "bool" else value
-
-
-_FOR_PARTS = ("head", "body", "latch", "end")

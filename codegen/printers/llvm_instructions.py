@@ -13,6 +13,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from jitcore.codegen.loop_passes.traversal import STREAM
+from jitcore.codegen.loops import Const, Expr
+
 __all__ = [
     "FLOATS",
     "Instructions",
@@ -55,8 +58,16 @@ _OVERLOADS = {**_REGISTER_TYPES, "float16": "f16", "float32": "f32", "float64": 
 _INTEGER_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "shl": "shl"}
 _LOGICAL_BINARY = {"and": "and", "or": "or", "xor": "xor"}
 _FLOAT_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "frem": "frem"}
+_DECLARATIONS = {STREAM: f"declare void @{STREAM}(ptr, i64, ptr readonly captures(none), i64)"}
+"""Of C functions about which LLVM is told more than their types."""
+LINE_BYTES = 64
+"""The size of a line of the cache."""
 _CONTRACTED = frozenset({"fadd", "fsub", "fmul"})
 _FLOAT_UNARY = ("sqrt", "fabs", "floor", "ceil", "trunc", "rint")
+_ROOT_ESTIMATES = {
+    "float32": "llvm.x86.avx512.rsqrt14.ps.512",
+    "float64": "llvm.x86.avx512.rsqrt14.pd.512",
+}
 _BIT_COUNTS = {"popcount": "ctpop", "clz": "ctlz", "ctz": "cttz"}
 _OVERFLOWS = {"add_overflows": "add", "sub_overflows": "sub", "mul_overflows": "mul"}
 _FLOAT_COMPARISONS = {
@@ -195,7 +206,16 @@ class Instructions:
     def declare(self, symbol: str, result: str, params: str) -> None:
         """Declare a function once."""
         if symbol not in self.declarations:
-            self.declarations[symbol] = f"declare {result} @{symbol}({params})"
+            plain = f"declare {result} @{symbol}({params})"
+            self.declarations[symbol] = _DECLARATIONS.get(symbol, plain)
+
+    def prefetch(self, address: str, size: Expr) -> None:
+        """Ask the processor for the lines of so many bytes."""
+        assert isinstance(size, Const)
+        self.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+        for place in range(0, size.value, LINE_BYTES):
+            line = self.value(f"getelementptr i8, ptr {address}, i64 {place}")
+            self.effect(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
     def intrinsic(
         self, name: str, dtype: str, *operands: str, flag: str = "", fast: str = ""
@@ -250,10 +270,52 @@ class Instructions:
             if dtype == "float16" and op != "fabs":
                 return self.in_float32(lambda wide: self.intrinsic(op, "float32", wide), x)
             return self.intrinsic(op, dtype, x)
+        if op == "inverse_root_estimate" and self._lanes is not None:
+            return self._by_registers(_ROOT_ESTIMATES[dtype], x, dtype)
         if op in _BIT_COUNTS and dtype not in FLOATS:
             flag = "" if op == "popcount" else "false"
             return self.intrinsic(_BIT_COUNTS[op], dtype, x, flag=flag)
         raise ValueError(f"no primitive {op!r} for {dtype}")
+
+    def _by_registers(self, symbol: str, x: str, dtype: str) -> str:
+        """Call an instruction of AVX-512 with each of the registers that a vector fills."""
+        assert self._lanes is not None
+        width = 512 // BITS[dtype]
+        number, mask = _REGISTER_TYPES[dtype], f"i{max(width, 8)}"
+        register = f"<{width} x {number}>"
+        self.declare(symbol, register, f"{register}, {register}, {mask}")
+        parts = [
+            self.value(
+                f"call {register} @{symbol}({register} {self.part(x, dtype, first, width)}, "
+                f"{register} zeroinitializer, {mask} -1)"
+            )
+            for first in range(0, self._lanes, width)
+        ]
+        while len(parts) > 1:
+            halves = zip(parts[::2], parts[1::2], strict=True)
+            places = ", ".join(f"i32 {place}" for place in range(2 * width))
+            type_, width = f"<{width} x {number}>", 2 * width
+            parts = [
+                self.value(
+                    f"shufflevector {type_} {low}, {type_} {high}, <{width} x i32> <{places}>"
+                )
+                for low, high in halves
+            ]
+        if width == self._lanes:
+            return parts[0]
+        places = ", ".join(f"i32 {place}" for place in range(self._lanes))
+        return self.value(
+            f"shufflevector {register} {parts[0]}, {register} poison, "
+            f"<{self._lanes} x i32> <{places}>"
+        )
+
+    def part(self, x: str, dtype: str, first: int, width: int) -> str:
+        """Some lanes of a vector, which has no numbers behind its last one."""
+        assert self._lanes is not None
+        lanes = range(first, first + width)
+        places = ", ".join(f"i32 {n}" if n < self._lanes else "i32 poison" for n in lanes)
+        type_ = self.type(dtype)
+        return self.value(f"shufflevector {type_} {x}, {type_} poison, <{width} x i32> <{places}>")
 
     def _negative(self, x: str, dtype: str) -> str:
         if dtype in FLOATS:

@@ -153,14 +153,19 @@ def _lanes_of_sums(loop: For) -> int | None:
 
 def _has_open_stride(loop: For) -> bool:
     """Whether elements are loaded that lie as far apart as only a run tells."""
-    return any(_has_open_product(load.index) for load in loads_in(loop.body))
+    places = {loop.var.name}
+    for one in loop.body:
+        if isinstance(one, Let) and not places.isdisjoint(variables(one.value)):
+            places.add(one.var.name)
+    return any(_has_open_product(load.index, places) for load in loads_in(loop.body))
 
 
-def _has_open_product(x: Expr) -> bool:
+def _has_open_product(x: Expr, places: set[str]) -> bool:
+    """Whether one of some variables is multiplied by what is no constant."""
     is_open = isinstance(x, Binary) and x.op == "mul" and not isinstance(x.x, Const)
     if isinstance(x, Binary) and is_open and not isinstance(x.y, Const):
-        return True
-    return any(map(_has_open_product, children(x)))
+        return not places.isdisjoint(variables(x))
+    return any(_has_open_product(one, places) for one in children(x))
 
 
 def _is_around_lanes(loop: For) -> bool:

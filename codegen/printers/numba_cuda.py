@@ -197,9 +197,13 @@ class _KernelPrinter(FunctionPrinter):
             return f"{function}({self._list(expression.args)}, {own})"
         if name in ("load_vector", "store_vector", "lane"):
             return self._vector(name, expression)
-        if name == "is_last_block":
+        if name in ("is_last_block", "note_least"):
             function = self._module.device_primitive(name)
             return f"{function}({self._list(expression.args)})"
+        if name == "add_to":
+            places, added = self._list(expression.args[:2]), expression.args[2]
+            value = f"{self._convert_to(added.dtype)}({self._expression(added)})"
+            return f"{self._module.device_primitive(name)}({places}, {value})"
         if name in ("shared", "taken", "put"):
             return self._shared(name, expression)
         if name == "of_last_thread":

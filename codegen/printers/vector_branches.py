@@ -1,4 +1,4 @@
-"""Divisions by one number, printed in loops over vectors with a branch: most may go a short way.
+"""Divisions by one number, and roots, in loops over vectors with a branch: most go a short way.
 
 A call would take longer: its arguments and its frame go through memory, and memory is what such
 loops wait for.
@@ -7,6 +7,7 @@ loops wait for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,8 @@ from jitcore.codegen import vecmath
 from jitcore.codegen.loops import Call, Const
 from jitcore.codegen.printers.llvm_instructions import BITS, Instructions, constant, register_type
 from jitcore.codegen.printers.vector_functions import VectorCode
+from jitcore.codegen.vecmath.formats import FORMATS
+from jitcore.codegen.vecmath.roots import LEAST, root_moderate
 
 __all__ = ["VectorBranch"]
 
@@ -97,6 +100,54 @@ class VectorBranch:
         excess = self._code.intrinsic("fma", self._dtype, quotient, y, negated)
         lack = self._code.unary("neg", excess, self._dtype)
         return self._code.intrinsic("fma", self._dtype, lack, inverse, quotient)
+
+    def root(self, operand: str) -> str:
+        """The register with the square roots.
+
+        The short way is for 0.0 and for numbers from ``LEAST`` to ``2 / LEAST`` that are none of
+        the last eight before a power of two (`vecmath.roots`): with eight units in the last place
+        more they have the same exponents.
+        """
+        known, unsigned = self._known(operand), f"uint{BITS[self._dtype]}"
+        whole, register = self._code, self._code.for_vectors(self._width, contract=False)
+        parts = self._registers(whole.bit_cast(known, self._dtype, unsigned), self._bits)
+        one, eight = (register.number(number, unsigned) for number in (1, 8))
+        # What is below zero is the largest number.
+        below = [register.binary("sub", part, one, unsigned) for part in parts]
+        later = [register.binary("add", part, eight, unsigned) for part in parts]
+        changed = [register.binary("xor", *x, unsigned) for x in zip(parts, later, strict=True)]
+
+        def joined(op: str, numbers: list[str]) -> str:
+            return reduce(lambda x, y: register.binary(op, x, y, unsigned), numbers)
+
+        def demanded(op: str, x: str, bound: int) -> str:
+            return register.binary(op, x, register.number(bound, unsigned), unsigned)
+
+        first, last = (self._bits_of(x) for x in (LEAST[self._dtype], 2 / LEAST[self._dtype]))
+        exponent = register.number(1 << FORMATS[self._dtype].mantissa, unsigned)
+        carried = register.binary("and", joined("or", changed), exponent, unsigned)
+        conditions = (
+            demanded("lt", joined("max", parts), last),
+            demanded("ge", joined("min", below), first - 1),
+            demanded("eq", carried, 0),
+        )
+        is_moderate = self._all(
+            reduce(lambda x, y: register.binary("and", x, y, "bool"), conditions)
+        )
+        moderate, anywhere, end = self._labels("moderate", "anywhere", "end")
+        self._branch(is_moderate, moderate, anywhere)
+        self._label(moderate)
+        short = VectorCode(whole, self._lanes).call(root_moderate(self._dtype), [known])
+        self._code.effect(f"br label %{end}")
+        self._label(anywhere)
+        long = self._code.unary("sqrt", known, self._dtype)
+        self._code.effect(f"br label %{end}")
+        self._label(end)
+        vector = whole.type(self._dtype)
+        return self._code.value(f"phi {vector} [ {short}, %{moderate} ], [ {long}, %{anywhere} ]")
+
+    def _bits_of(self, number: float) -> int:
+        return int(np.dtype(self._dtype).type(number).view(f"u{BITS[self._dtype] // 8}"))
 
     def remainder(self, operands: list[str], call: Call, twin: str) -> str:
         """The register with the remainders by a constant.

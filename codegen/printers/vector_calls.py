@@ -68,8 +68,8 @@ __all__ = [
 LEAST_CALLS: Final = 3
 """With fewer calls a loop does not wait for itself, and compiling it takes no longer.
 
-One call suffices where the function branches, as a division by one number does, or is a loop of
-NumPy's for vectors.
+One call suffices where the function branches, as a root and a division by one number do, or is a
+loop of NumPy's for vectors.
 """
 
 REGISTERS: Final = 4
@@ -157,7 +157,7 @@ def is_called(name: str, dtype: str) -> bool:
 
 def _branches(call: Call) -> bool:
     """Whether vectors of moderate numbers go a shorter way than others."""
-    return call.name == "divide" or vecmath.branch(call.name, call.dtype) is not None
+    return call.name in ("divide", "root") or vecmath.branch(call.name, call.dtype) is not None
 
 
 def _pays_at_once(call: Call) -> bool:

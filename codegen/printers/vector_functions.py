@@ -215,13 +215,11 @@ def _branching(symbol: str, function: Function, lanes: int, branch: vecmath.Bran
     """A function that asks whether all its numbers may go the short way."""
     dtypes = [param.dtype for param in function.params]
     result, vectors = _vector(function.result, lanes), [_vector(dtype, lanes) for dtype in dtypes]
-    test = _test_of_quotient if branch.of_quotient else _test
-    tested = dtypes[:1] if branch.one_by_one else dtypes
     lines = [
         f"define {result} @{symbol}({operand_list(vectors, '%v')}) memory(none) willreturn #0 {{",
         "entry:",
         *(f"  %known{n} = freeze {vector} %v{n}" for n, vector in enumerate(vectors)),
-        *test(lanes, tested, branch.bound),
+        *_conditions(lanes, dtypes, branch),
     ]
     for label, name in (("moderate", branch.moderate), ("anywhere", branch.anywhere)):
         lines += [
@@ -231,6 +229,14 @@ def _branching(symbol: str, function: Function, lanes: int, branch: vecmath.Bran
             f"  ret {result} %{label}.result",
         ]
     return "\n".join([*lines, "}"])
+
+
+def _conditions(lanes: int, dtypes: list[str], branch: vecmath.Branch) -> list[str]:
+    """Branch by whether all lanes go the short way."""
+    if branch.of_quotient:
+        return _test_of_quotient(lanes, dtypes, branch.bound)
+    tested = dtypes[:1] if branch.one_by_one else dtypes
+    return _test(lanes, tested, branch)
 
 
 def _declaration_of_fabs(dtype: str) -> str:
@@ -325,18 +331,33 @@ def _part_by_part(name: str, function: Function, lanes: int, width: int) -> str:
     return "\n".join(lines)
 
 
-def _test(lanes: int, dtypes: list[str], bound: float) -> list[str]:
+def _test(lanes: int, dtypes: list[str], branch: vecmath.Branch) -> list[str]:
     """Branch by whether the magnitudes of all lanes are below a bound."""
     lines: list[str] = []
     moderate = "splat (i1 true)"
     for number, dtype in enumerate(dtypes):
-        test = _test_of_floats if dtype in FLOATS else _test_of_integers
+        if branch.least and number == 0:
+            found = _test_of_range(lanes, dtype, branch)
+        else:
+            test = _test_of_floats if dtype in FLOATS else _test_of_integers
+            found = test(lanes, dtype, number, branch.bound)
         lines += [
-            *test(lanes, dtype, number, bound),
+            *found,
             f"  %moderate{number} = and <{lanes} x i1> {moderate}, %within{number}",
         ]
         moderate = f"%moderate{number}"
     return [*lines, *_branch_by(lanes, moderate)]
+
+
+def _test_of_range(lanes: int, dtype: str, branch: vecmath.Branch) -> list[str]:
+    """The same for first arguments that are bounded from below, too."""
+    vector, type_ = _vector(dtype, lanes), register_type(dtype)
+    least, bound = (constant(limit, dtype) for limit in (branch.least, branch.bound))
+    return [
+        f"  %above0 = fcmp oge {vector} %known0, splat ({type_} {least})",
+        f"  %below0 = fcmp olt {vector} %known0, splat ({type_} {bound})",
+        f"  %within0 = and <{lanes} x i1> %above0, %below0",
+    ]
 
 
 def _branch_by(lanes: int, moderate: str) -> list[str]:

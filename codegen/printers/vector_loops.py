@@ -290,11 +290,16 @@ class _Vector(VectorCode):
         return self._code.value(f"icmp ne {type_} {found}, zeroinitializer")
 
     def _call(self, x: Call) -> str:
-        if x.name not in ("fma", "divide"):
+        if x.name not in ("fma", "divide", "root"):
             return self._function(x)
         operands = [self._expression(one) for one in x.args]
         if x.name == "fma":
             return self._code.intrinsic("fma", x.dtype, *operands)
+        if x.name == "root" and self._mask:
+            # The rest of a loop runs once: the instruction is less to compile.
+            return self._code.unary("sqrt", operands[0], x.dtype)
+        if x.name == "root":
+            return self._branch(x).root(*operands)
         is_one = self._inside.isdisjoint(variables(x.args[1]))
         divisor = self._around.scalar(x.args[1]) if is_one else ""
         return self._branch(x).quotient(operands, divisor)

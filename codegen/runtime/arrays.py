@@ -21,10 +21,10 @@ import numpy as np
 
 from jitcore.codegen.engine import (
     CompiledModule,
-    Effort,
+    Source,
     add_maker,
     add_symbol,
-    compile_module,
+    compile_source,
     compiler_lock,
 )
 from jitcore.codegen.entries.layout import DTYPE_CHARS, fill_table
@@ -175,7 +175,7 @@ done:
 def add_array_functions() -> None:
     """Have the functions compiled when code that calls them is."""
     for symbol in _SYMBOLS:
-        add_maker(symbol, array_functions)
+        add_maker(symbol, array_functions, _source)
 
 
 def array_functions() -> CompiledModule:
@@ -183,6 +183,11 @@ def array_functions() -> CompiledModule:
     with compiler_lock():
         module, _ = _make()
         return module
+
+
+@cache
+def _source() -> Source:
+    return Source(_text(), "none", ((temporaries_text(), "none"),))
 
 
 def _text() -> str:
@@ -210,8 +215,7 @@ def _text() -> str:
 @cache
 def _make() -> tuple[CompiledModule, dict[int, Any]]:
     """Compile the functions; gives their module and what its table refers to, which are kept."""
-    temporaries: tuple[str, Effort] = (temporaries_text(), "none")
-    module = compile_module(_text(), name="arrays", effort="none", beside=[temporaries])
+    module = compile_source(_source(), "arrays")
     objects: dict[int, Any] = {np.dtype(char).num: np.dtype(char) for char in DTYPE_CHARS}
     objects[_ARRAY_TYPE] = np.ndarray
     objects[_ARRAY_HANDLER] = make_array_handler(module)

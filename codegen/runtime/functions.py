@@ -20,9 +20,10 @@ import contextvars
 import ctypes
 import importlib
 import threading
+from functools import cache
 from typing import Any
 
-from jitcore.codegen.engine import CompiledModule, add_symbol, compile_module
+from jitcore.codegen.engine import CompiledModule, Source, add_symbol, compile_source, foresee
 from jitcore.codegen.entries.layout import SCALAR_VALUE, fill_table, scalar_alloc, word_at
 from jitcore.codegen.runtime.arrays import add_array_functions, array_functions
 from jitcore.codegen.runtime.lists import add_list_functions
@@ -34,6 +35,7 @@ from jitcore.codegen.runtime.shared_lists import add_shared_list_functions
 
 __all__ = [
     "ensure_runtime",
+    "foresee_runtime",
     "forget_native_call",
     "function_address",
     "last_native_call",
@@ -243,9 +245,10 @@ def _add_python_symbols() -> None:
     add_symbol("jcscalar_alloc", scalar_alloc("d"))
 
 
-def _runtime_text() -> str:
+@cache
+def _source() -> Source:
     text = _DECLARATIONS + _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
-    return text.replace("SCALAR_VALUE", str(SCALAR_VALUE))
+    return Source(text.replace("SCALAR_VALUE", str(SCALAR_VALUE)), "none")
 
 
 class _Runtime:
@@ -253,7 +256,7 @@ class _Runtime:
 
     def __init__(self) -> None:
         _add_python_symbols()
-        self.module: CompiledModule = compile_module(_runtime_text(), name="runtime", effort="none")
+        self.module: CompiledModule = compile_source(_source(), "runtime")
         variable = _multiarray._extobj_contextvar
         default = contextvars.Context().run(variable.get)
         self.objects: dict[int, Any] = {0: variable, 1: default}
@@ -273,6 +276,12 @@ class _Runtime:
 
 _lock = threading.Lock()
 _runtime: _Runtime | None = None
+
+
+def foresee_runtime() -> None:
+    """Have the runtime compiled while Python does other things that come before its first use."""
+    if _runtime is None:
+        foresee(_source(), "runtime")
 
 
 def ensure_runtime() -> None:

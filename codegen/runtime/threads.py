@@ -12,9 +12,10 @@ from typing import Any
 
 from jitcore.codegen.engine import (
     CompiledModule,
+    Source,
     add_maker,
     add_symbol,
-    compile_module,
+    compile_source,
     compiler_lock,
 )
 from jitcore.codegen.runtime.workers import text
@@ -106,6 +107,11 @@ def set_num_threads(count: int) -> int:
     return previous
 
 
+@cache
+def _source() -> Source:
+    return Source(text(), "none")
+
+
 def _make() -> None:
     """Compile ``jc_parallel`` and make it known to the engine."""
     global _module
@@ -114,7 +120,7 @@ def _make() -> None:
             return
         if os.name == "posix":
             _add_functions_of_the_system()
-        _module = compile_module(text(), name="threads", effort="none")
+        _module = compile_source(_source(), "threads")
         add_symbol("jc_parallel", _module.address("jc_parallel"))
         _call("jc_forget_threads")
         _call("jc_set_threads", get_num_threads())
@@ -154,5 +160,5 @@ def _make_late() -> tuple[CompiledModule, Any]:
     return module, kept
 
 
-add_maker("jc_parallel", _make)
+add_maker("jc_parallel", _make, _source)
 add_maker("jc_parallel_if_large", _make_late)

@@ -290,10 +290,10 @@ entry:
   %ignored.3 = call i32 @sigfillset(ptr %signals)
   %ignored.4 = call i32 @pthread_sigmask(i32 SIG_SETMASK, ptr %signals, ptr null)
   %number = ptrtoint ptr %argument to i64
-  %first_seen = load atomic i64, ptr @generation seq_cst, align 8
   br label %idle
 idle:
-  %seen = phi i64 [ %first_seen, %entry ], [ %new, %leave ], [ %new, %move ]
+  ; At first it has seen no generation: the job that it was started for may be there by now.
+  %seen = phi i64 [ -1, %entry ], [ %new, %leave ]
   br label %spin
 spin:
   %spins = phi i64 [ 0, %idle ], [ %spins.next, %again ]
@@ -340,7 +340,10 @@ give_way:
 move:
   store atomic i32 -1, ptr @avoided_core seq_cst, align 4
 MOVE  %has_moved = icmp eq i32 %moved, 0
-  br i1 %has_moved, label %idle, label %crowded
+  br i1 %has_moved, label %come_back, label %crowded
+come_back:
+  %ignored.22 = atomicrmw add ptr @inside, i64 1 seq_cst
+  br label %look
 crowded:
   call void @work_alone()
   br label %lie_down

@@ -28,7 +28,9 @@ class ScalarError(ValueError):
     """Source outside the language of this module; the message names the construct."""
 
 
-_FLOAT_UNARY = frozenset({"sqrt", "fabs", "floor", "ceil", "trunc", "rint"})
+_FLOAT_UNARY = frozenset(
+    {"sqrt", "fabs", "floor", "ceil", "trunc", "rint", "inverse_root_estimate"}
+)
 _INTEGER_UNARY = frozenset({"popcount", "clz", "ctz"})
 _BINARY = frozenset({"quot", "rem", "frem", "copysign", "min", "max"})
 _OVERFLOW = frozenset({"add_overflows", "sub_overflows", "mul_overflows"})

@@ -17,6 +17,7 @@ __all__ = [
     "fma",
     "frem",
     "inf",
+    "inverse_root_estimate",
     "nan",
     "polynomial",
     "quot",
@@ -51,6 +52,7 @@ quot = Primitive("quot")
 rem = Primitive("rem")
 frem = Primitive("frem")
 sqrt = Primitive("sqrt")
+inverse_root_estimate = Primitive("inverse_root_estimate")
 fabs = Primitive("fabs")
 floor = Primitive("floor")
 trunc = Primitive("trunc")

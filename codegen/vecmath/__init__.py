@@ -10,7 +10,7 @@ Tables have them as ``file.function``: a program needs a few, and only their fil
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from typing import Any, Final
 
@@ -78,6 +78,7 @@ _FLOAT: Final = {
     "remainder_by_constant_anywhere": "float_division.remainder_by_constant",
     "remainder_by_constant_moderate": "float_division.remainder_by_constant_moderate",
     "remainder_moderate": "float_division.remainder_moderate",
+    "root": "roots.root",
     "sigmoid": "exponential.sigmoid",
     "sign": "float.sign",
     "sin": "trigonometry.sin",
@@ -96,6 +97,8 @@ _FLOAT32: Final = _FLOAT | {
     "complex_exp_re_single": "single.complex_exp_re_single",
     "cos_single": "single.cos_single",
     "cos_single_anywhere": "single.cos_single",
+    "pow_anywhere": "power.pow",
+    "pow_moderate": "power.pow_moderate",
     "pow_single": "single.pow_single",
     "sin_single": "single.sin_single",
     "sin_single_anywhere": "single.sin_single",
@@ -131,6 +134,8 @@ class Branch:
         Only the first argument is below the bound.  So few programs have finite ones from there on
         that these are not worth a vector, which takes long to compile.  Of what is not finite the
         first function gives NaN, too.
+    least : float
+        Where it is not 0, the first argument is no less.
     """
 
     bound: float
@@ -138,7 +143,10 @@ class Branch:
     anywhere: str
     of_quotient: bool = False
     one_by_one: bool = False
+    least: float = 0.0
 
+
+_POWERS: Final = ("pow", "power_in_arrays")
 
 _ANGLES: Final = ("cos", "sin", "tan", "turned_sine")
 
@@ -288,6 +296,9 @@ def branch(name: str, dtype: str) -> Branch | None:
     if name in {*DIVISIONS, "remainder_by_constant"}:
         bound = _read("float_division.MODERATE")[dtype]
         return Branch(bound, f"{name}_moderate", f"{name}_anywhere", of_quotient=True)
+    if name in _POWERS and dtype == "float32":
+        least, bound = _read("power.LEAST"), _read("power.LARGEST")
+        return Branch(bound, "pow_moderate", "pow_anywhere", least=least)
     angle = name.removesuffix("_single") if dtype == "float32" else name
     if angle not in _ANGLES or name not in names(dtype):
         return None
@@ -317,13 +328,24 @@ def _branching(name: str, dtype: str, between: Branch) -> loops.Function:
     if between.of_quotient:
         divisor = loops.Unary("fabs", wanted.params[1], dtype)
         limit = loops.Binary("mul", divisor, limit, dtype)
-    test = loops.Binary("lt", loops.Unary("fabs", x, dtype), limit, "bool")
+    test = _is_below(x, limit)
+    if between.least:
+        least = loops.Const(between.least, dtype)
+        tests = [
+            loops.Binary("ge", x, least, "bool"),
+            *(_is_below(y, limit) for y in wanted.params),
+        ]
+        test = reduce(lambda one, other: loops.Binary("and", one, other, "bool"), tests)
     moderate, anywhere = (
         loops.Return(loops.Call(callee, tuple(wanted.params), dtype))
         for callee in (between.moderate, between.anywhere)
     )
     body: list[loops.Stmt] = [loops.If(test, [moderate], []), anywhere]
     return loops.Function(f"{name}_{dtype}", wanted.params, body, dtype, wanted.doc)
+
+
+def _is_below(x: loops.Expr, limit: loops.Expr) -> loops.Binary:
+    return loops.Binary("lt", loops.Unary("fabs", x, x.dtype), limit, "bool")
 
 
 def _read(place: str) -> Any:

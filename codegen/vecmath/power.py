@@ -34,7 +34,10 @@ from jitcore.codegen.vecmath.exponential import (
 from jitcore.codegen.vecmath.formats import FORMATS
 from jitcore.codegen.vecmath.logarithm import integer_as_float, split, split_normal
 
-__all__ = ["cbrt", "hypot", "pow"]
+__all__ = ["LARGEST", "LEAST", "cbrt", "hypot", "pow"]
+
+LEAST, LARGEST = 2.0**-126, 2.0**127
+"""Numbers of float32 whose powers with finite exponents are of no special kind."""
 
 TWO_THIRDS_HI: Final = {"float32": 0.6666666865348816, "float64": 2 / 3}
 TWO_THIRDS_LO: Final = {"float32": -1.9868215517249155e-08, "float64": 3.700743415417188e-17}
@@ -86,13 +89,31 @@ def pow_regular_float64(x: Scalar, y: Scalar) -> Scalar:
 
 
 def pow_regular_float32(x: Scalar, y: Scalar) -> Scalar:
-    """x**y for finite x and y, x > 0: ``2**(y log2(x))`` in float64, to about 2**-30."""
+    """x**y for finite x and y, x > 0."""
+    c = FORMATS["float32"]
+    is_subnormal = x < c.min_normal
+    k, f = split_normal(select(is_subnormal, x * c.two_mantissa, x), "float32")
+    return power_of_parts(select(is_subnormal, k - c.mantissa, k), f, y)
+
+
+def pow_moderate(x: Scalar, y: Scalar) -> Scalar:
+    """x**y for normal x > 0 and finite y."""
+    exponent, f = split_normal(x, "float32")
+    return power_of_parts(exponent, f, y)
+
+
+def power_of_parts(exponent: Scalar, f: Scalar, y: Scalar) -> Scalar:
+    """x**y of float32 by ``2**(y log2(x))`` in float64, to about 2**-30.
+
+    The inverse for ``s = f / (2 + f)`` is that of float32, which a step of Newton's method makes
+    good to 2**-46: a division in float64 takes three times as long.
+    """
     c = FORMATS["float64"]
-    exponent, f = split_normal(cast("float64", x), "float64")
-    s = f / (2 + f)
-    log2 = fma(
-        s, polynomial(s * s, POW_LOG2_FLOAT32["float64"]), integer_as_float(exponent, "float64")
-    )
+    inverse = cast("float64", 1 / (2 + f))
+    wide = cast("float64", f)
+    estimate = wide * inverse
+    s = fma(estimate, fma(-(2 + wide), inverse, 1), estimate)
+    log2 = fma(s, polynomial(s * s, POW_LOG2_FLOAT32["float64"]), cast("float64", exponent))
     bounded = clamp(cast("float64", y) * log2, -160, 130)
     shifted = bounded + c.shifter
     r = bounded - (shifted - c.shifter)

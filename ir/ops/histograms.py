@@ -70,7 +70,7 @@ def _kept(x: Any, least: Any, greatest: Any, first: Any, last: Any) -> Any:
     return (x >= first) & (x <= last)
 
 
-def _counted(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any) -> Any:
+def _counted(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, length: Any) -> Any:
     require(bins >= 1, "ValueError", "`bins` must be positive, when an integer")
     counts = np.zeros(bins + 1, np.intp if weights is None else weights.dtype)
     if low is None and a.size == 0:
@@ -83,8 +83,8 @@ def _counted(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any) -
     edges = np.linspace(first, last, bins + 1).astype(dtype, copy=False)
     increasing = not np.any(edges[:-1] >= edges[1:])
     require(increasing, "ValueError", "Too many bins for data range.")
-    for start in range(0, a.size, _BLOCK):
-        block = a[start : start + _BLOCK]
+    for start in range(0, a.size, length):
+        block = a[start : start + length]
         kept = _kept(block, least, greatest, first, last)
         places = _places(block.astype(dtype, copy=False), kept, first, last, width, bins)
         if weights is None:
@@ -98,8 +98,10 @@ def _counted(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any) -
     return counts[:bins].copy(), edges
 
 
-def _densities(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any) -> Any:
-    counts, edges = _counted(a, weights, bins, low, high, dtype)
+def _densities(
+    a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, length: Any
+) -> Any:
+    counts, edges = _counted(a, weights, bins, low, high, dtype, length)
     return counts / np.diff(edges).astype(np.float64) / counts.sum(), edges
 
 
@@ -116,7 +118,9 @@ def _histogram_rule(b: Builder, call: Call) -> Value:
         weights = _weights(b, a, as_array(b, weights))
     dtype = kind if kind.kind == "f" else _DOUBLE
     definition = _densities if call.static("density") else _counted
-    return b.define(definition, _flat(b, a), weights, bins, low, high, dtype)
+    # A device counts all elements at once.
+    length = 2**62 if b.is_for_device and weights is None else _BLOCK
+    return b.define(definition, _flat(b, a), weights, bins, low, high, dtype, length)
 
 
 def _counted_dtype(a: Value) -> np.dtype[Any]:

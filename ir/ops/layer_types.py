@@ -48,7 +48,7 @@ def convolution_rule(rank: int) -> Rule:
     """``conv1d`` and its like."""
 
     def rule(b: Builder, call: Call) -> Value:
-        x, weight, bias = _operands(call, rank, "efd" if b.is_for_device else "fd")
+        x, weight, bias = _operands(call, rank, "efd" if b.is_by_definition else "fd")
         stride, dilation = _sizes(call, "stride", rank, 1), _sizes(call, "dilation", rank, 1)
         groups = _number(call.static("groups"), 1)
         out, inside, *kernel = tensor_dims(weight)

@@ -134,7 +134,12 @@ class Builder(Protocol):
 
     @property
     def is_for_device(self) -> bool:
-        """Whether functions of layers are compiled for a device."""
+        """Whether the threads of a device will run it."""
+        ...
+
+    @property
+    def is_by_definition(self) -> bool:
+        """Whether what processors have kernels for is compiled from its definition."""
         ...
 
     @property

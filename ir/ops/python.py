@@ -275,7 +275,11 @@ def _list_rule(b: Builder, call: Call) -> Value:
 
 
 def _slice_rule(b: Builder, call: Call) -> Value:
-    parts = [call.value(name) for name in ("start", "stop", "step")]
+    """With one argument that is the end, as in ``range``."""
+    given = [call.bound.get(name) for name in ("start", "stop", "step")]
+    if given[1] is None:
+        given = [None, given[0], None]
+    parts = [one if isinstance(one, Value) else b.constant(one) for one in given]
     return b.emit("prim::slice", parts, {}, SLICE)
 
 
@@ -520,7 +524,7 @@ OPS: tuple[Op, ...] = (
         "prim::slice",
         builtins.slice,
         _slice_rule,
-        "start, stop, step",
+        "start, stop=None, step=None",
         functions=(builtins.slice,),
         doc="A slice.",
     ),

@@ -1,7 +1,8 @@
 """Places of elements: nonzero and its kin, searchsorted, digitize, bincount, interp.
 
 The searches go the same way as NumPy's own (``npysort/binsearch.cpp`` and ``compiled_base.c``), so
-that they end at the same place in arrays that are not sorted, too.
+that they end at the same place in arrays that are not sorted, too.  `independent_searches` has
+those for devices.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ import numpy as np
 from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array, default_dtype
 from jitcore.ir.ops.elementwise import cast_to, in_array
+from jitcore.ir.ops.independent_searches import (
+    digitized,
+    first_above,
+    first_not_below,
+    interpolated,
+)
 from jitcore.ir.ops.op import (
     Builder,
     Call,
@@ -142,11 +149,19 @@ def _first_above(array: Any, wanted: Any) -> Any:
     return found
 
 
+def _by_threads(b: Builder) -> bool:
+    """Whether each key is looked for by itself, and Python starts anew in unsorted arrays."""
+    return b.is_for_device and b.is_native
+
+
 def _search(b: Builder, array: Value, keys: Value, side: Any) -> Value:
     """``np.searchsorted`` of one dtype; the keys may have any shape."""
     if side not in ("left", "right"):
         raise Untypable("np.searchsorted on a side that is not known")
-    definition = _first_not_below if side == "left" else _first_above
+    on_left, on_right = _first_not_below, _first_above
+    if _by_threads(b):
+        on_left, on_right = first_not_below, first_above
+    definition = on_left if side == "left" else on_right
     found = b.define(definition, array, _with_axis(b, keys))
     return found if tensor(keys).dims else _only(b, found)
 
@@ -206,7 +221,8 @@ def _digitize_rule(b: Builder, call: Call) -> Value:
     if rank_of(bins) != 1 or "c" in (tensor_dtype(bins).kind, default_dtype(x).kind):
         raise Untypable("np.digitize of complex numbers, or in a matrix of bins")
     side = "left" if call.static("right") else "right"
-    return b.define(_digitized, x, bins, cast_to(b, bins, _DOUBLE), side)
+    definition = digitized if _by_threads(b) else _digitized
+    return b.define(definition, x, bins, cast_to(b, bins, _DOUBLE), side)
 
 
 # Counting and interpolation ---------------------------------------------------------------
@@ -353,7 +369,8 @@ def _interp_rule(b: Builder, call: Call) -> Value:
         if end is not None and not (end.type in (INT, FLOAT) or is_scalar_tensor(end.type)):
             raise Untypable(f"np.interp with a {name} that is no number")
         ends.append(None if end is None else cast_to(b, end, _DOUBLE))
-    found = b.define(_interpolated, _with_axis(b, x), xp, fp, *ends)
+    definition = interpolated if _by_threads(b) else _interpolated
+    found = b.define(definition, _with_axis(b, x), xp, fp, *ends)
     return found if tensor(x).dims else _only(b, found)
 
 

@@ -131,7 +131,7 @@ _DEFINED: dict[Type, dict[str, _Defined]] = {
 
 def draw(b: TypedBuilder, node: Node, inputs: Sequence[Value]) -> Value | None:
     """What a node draws, where compiled code has a form of that; None where it has not."""
-    if b.is_for_device or "starred" in node.attributes or "**" in node.keywords:
+    if b.is_by_definition or "starred" in node.attributes or "**" in node.keywords:
         return None
     name: str = node.attributes.get("name", "")
     is_function = node.kind == "np::call" and name.startswith(_PREFIX)

@@ -97,7 +97,8 @@ def specialize(
         Takes the numbers of the inputs that would have to be constants for more to be typed.
     layer_functions : str
         What becomes of functions of layers (``nn::conv2d``): calls that are ``"kept"`` as they are,
-        nodes where ``"kernels"`` can do the call, or ``"definitions"`` where those are processors'.
+        nodes where ``"kernels"`` can do the call, or ``"definitions"`` where those are processors',
+        as they are for a ``"device"``.
     is_native : bool
         The graph is of no use if it does not become one native function as a whole.  Where it is
         taken to become that, lists of numbers are taken apart and made, and objects are their

@@ -266,7 +266,7 @@ class Specializer(BranchBuilder):
             raise Untypable("functions of layers are kept")
         before = self.mark()
         try:
-            if op.for_processors and self.is_for_device:
+            if op.for_processors and self.is_by_definition:
                 raise Untypable("devices have no kernel for it")
             result = op.rule(self, call)
         except Untypable:

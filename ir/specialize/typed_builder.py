@@ -48,7 +48,7 @@ DUPLICATION_BUDGET = 4000
 CompileFunction = Callable[[Any], Graph | None]
 """Gives the generic graph of a Python function, or None of what is none of the user's."""
 
-LayerFunctions = Literal["kept", "kernels", "definitions"]
+LayerFunctions = Literal["kept", "kernels", "definitions", "device"]
 """What becomes of functions of layers; see `specialize`."""
 
 
@@ -136,8 +136,13 @@ class TypedBuilder:
 
     @property
     def is_for_device(self) -> bool:
-        """Whether functions of layers are compiled for a device."""
-        return self.layer_functions == "definitions"
+        """Whether the threads of a device will run it."""
+        return self.layer_functions == "device"
+
+    @property
+    def is_by_definition(self) -> bool:
+        """Whether what processors have kernels for is compiled from its definition."""
+        return self.layer_functions in ("definitions", "device")
 
     def emit(
         self,

@@ -15,7 +15,7 @@ from typing import Any
 
 from jitcore.frontend.assignments import KnownCode, assigned_by, is_among, is_of_layer
 from jitcore.frontend.names import variable_key
-from jitcore.frontend.reached import is_data, is_only_held, namespace_of
+from jitcore.frontend.reached import holds_data, is_data, is_only_held, namespace_of
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Use, Value
 
@@ -196,7 +196,7 @@ def _found(value: Any, part: _Part) -> tuple[Any, ...]:
         else:
             return (value,)
     is_free = part.use == "pass" or (part.use == "ask" and _is_one_of(value, _EXACT))
-    return () if is_free or is_data(value) else (value,)
+    return () if is_free or is_data(value) or holds_data(value) else (value,)
 
 
 def _says_all(value: Any, part: _Part) -> bool:

@@ -245,7 +245,7 @@ def _parted_inputs(
 
 def _layer_functions(executor: Executor) -> LayerFunctions:
     """Some kernels of layers are for processors only."""
-    return "definitions" if executor.on_device else "kernels"
+    return "device" if executor.on_device else "kernels"
 
 
 def _reasons(typed: Graph) -> Iterator[str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from jitcore.codegen.entries.entry import ABSENT, LEFT_TO_PYTHON, CaptureGuard, bind
 from jitcore.codegen.entries.signature import Param
 from jitcore.codegen.host.places import at_place
+from jitcore.codegen.runtime.functions import foresee_runtime
 from jitcore.devices import device_number
 from jitcore.execution import stored_plans, strategy
 from jitcore.execution.argument_code import ArgumentCode
@@ -377,6 +378,7 @@ class Executor:
         stored = self._stored(args, kind) if is_native else None
         if stored is not None:
             return stored
+        foresee_runtime()
         asked = self.describer.describe(args, static=kind == "STATIC")
         made: Specialization | None
         made = compilation().attempt(self, args, kind, is_native=is_native)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, TypeVar
 
 from jitcore.codegen.host.places import in_user_code, is_generated
@@ -33,6 +33,9 @@ def for_user(error: AnyException) -> AnyException:
 
     What this package itself got wrong keeps all of its traceback.
     """
+    if error.__cause__ is None and error.__context__ is None:
+        _clean(error)
+        return error
     for one in _chain(error):
         _clean(one)
     return error
@@ -51,6 +54,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _clean(error: BaseException) -> None:
+    first = _after_package(error.__traceback__)
+    if first is not None:
+        error.__traceback__ = first
+        return
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
@@ -60,6 +67,19 @@ def _clean(error: BaseException) -> None:
     is_ours = _is_internal(file) and not is_generated(file)
     if not is_ours or isinstance(error, Error) or last.tb_frame.f_code in _SPEAKERS:
         in_user_code(error, _is_internal)
+
+
+def _after_package(step: TracebackType | None) -> TracebackType | None:
+    """A traceback without the package's frames, where they are its first ones only; else None."""
+    while step is not None and _is_internal(step.tb_frame.f_code.co_filename):
+        step = step.tb_next
+    first = step
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if _is_internal(file) or is_generated(file):
+            return None
+        step = step.tb_next
+    return first
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field
 from itertools import chain
 from operator import attrgetter, is_
 from types import (
@@ -93,7 +92,7 @@ def assigned_by(values: Iterable[Any], known: KnownCode | None = None) -> set[st
     waiting = list(values)
     kept = []
     while waiting:
-        one = waiting.pop()
+        one = known.shapes.without_data(waiting.pop())
         key = _key(one)
         if key in seen or known.shapes.is_inert(one) or holds_data(one):
             continue
@@ -258,8 +257,8 @@ class KnownCode:
                 code.append(one)
                 found.update(_assigned_here(one, self.shapes))
                 waiting += reached(one, self.shapes)
-            elif type(one) is Field:
-                waiting += reached(one, self.shapes)  # it stays what it is as its class does
+            elif _is_fixed(one):
+                waiting += reached(one, self.shapes)
             else:
                 others.append(one)
         return _CodePart.of(found, code, others), others
@@ -274,6 +273,11 @@ def _is_lasting(one: Any) -> bool:
     if type(one) is FunctionType:
         return one.__closure__ is None and "<locals>" not in one.__qualname__
     return type(one) is OfInstances
+
+
+def _is_fixed(one: Any) -> bool:
+    """Whether an object in a class stays what it is as long as the class has it."""
+    return type(one) is property or source_of_class(type(one)) in ("dataclasses", "typing")
 
 
 def _is_code(one: Any) -> bool:

@@ -127,8 +127,11 @@ class Compiler(Protocol):
     def can_compile(self, function: FunctionType) -> bool:
         """Whether a function is compiled where it is called, rather than called as it is."""
 
-    def is_active(self, function: FunctionType) -> bool:
-        """Whether a function is being compiled, so that a call of it is recursion."""
+    def is_active(self, function: FunctionType, receiver: Static | None = None) -> bool:
+        """Whether a function is being compiled, so that a call of it is recursion.
+
+        That of a class method is, for whichever class; that of a layer is another function.
+        """
 
     def parameters(self, function: FunctionType, site: CallSite) -> ast.arguments:
         """The parameters of a function that is called."""
@@ -138,6 +141,9 @@ class Compiler(Protocol):
 
     def is_dynamic(self, name: str) -> bool:
         """Whether a global, or attributes of layers, may change while the function runs."""
+
+    def is_varying(self, static: Static) -> bool:
+        """Whether a number is an input of the graph, because it has been several ones."""
 
     def note_stored(self, name: str) -> None:
         """Note that the function may assign an attribute with this name, or a global."""

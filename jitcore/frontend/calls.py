@@ -154,7 +154,7 @@ class Calls(Expressions):
             return self._call_python(node, static)
         if makes_objects(function.__code__):
             return self._call_python(node, static)
-        if self.compiler.is_active(function):
+        if self.compiler.is_active(function, static.receiver):
             return self._call_again(node, static, function)
         return self._call_function(node, static, function)
 

@@ -24,7 +24,7 @@ from jitcore.frontend.environment import Binding
 from jitcore.frontend.layers import Frozen, given_away, root_static
 from jitcore.frontend.libraries import is_library
 from jitcore.frontend.match_statements import without_match
-from jitcore.frontend.names import Resolver
+from jitcore.frontend.names import Place, Resolver, Static
 from jitcore.frontend.source import FunctionNode, FunctionSource, has_source, read_source
 from jitcore.frontend.statements import Statements
 from jitcore.ir.graph import Block, Graph, Node
@@ -42,6 +42,7 @@ def compile_function(
     lookup_op: LookupOp,
     frozen: Frozen | None = None,
     assigned: Collection[str] = (),
+    varying: Collection[Place] = (),
 ) -> Graph:
     """The generic graph of a Python function.
 
@@ -58,6 +59,8 @@ def compile_function(
         The attributes of layers are constants, and nothing that is constant is guarded.
     assigned : collection of str
         The attributes and variables that arguments may assign, as `assigned_by` gives them.
+    varying : collection of Place
+        Where numbers are that change from call to call: they become inputs, too.
 
     Returns
     -------
@@ -70,18 +73,19 @@ def compile_function(
     CompilationError
         The source is not known, or something in it is not supported.
     """
+    compilation = _Compilation(lookup_op, frozen, assigned, varying)
     if isinstance(function, OpenFunction):
         scope = LocalScope(list(function.variables), stable=frozenset(function.variables))
-        return _Compilation(lookup_op, frozen, assigned).root(function.template, None, scope)
+        return compilation.root(function.template, None, scope)
     layer = function.__self__ if isinstance(function, MethodType) else None
     if isinstance(function, MethodType) and is_layer(layer):
-        return _Compilation(lookup_op, frozen, assigned).root(_function_of(function), layer)
+        return compilation.root(_function_of(function), layer)
     if not isinstance(function, FunctionType):
         raise CompilationError(
             f"expected a plain Python function, found {type(function).__name__} {function!r}",
             hint="Wrap it in a function of its own: def f(x): return ...",
         )
-    return _Compilation(lookup_op, frozen, assigned).root(function, None)
+    return compilation.root(function, None)
 
 
 def _function_of(method: MethodType) -> FunctionType:
@@ -94,9 +98,14 @@ class _Compilation:
     """Compiles each function once, however often it is called."""
 
     def __init__(
-        self, lookup_op: LookupOp, frozen: Frozen | None, assigned: Collection[str]
+        self,
+        lookup_op: LookupOp,
+        frozen: Frozen | None,
+        assigned: Collection[str],
+        varying: Collection[Place],
     ) -> None:
         self.frozen = frozen
+        self._varying = varying
         self._lookup_op = lookup_op
         self._functions: dict[_Key, Compiled] = {}
         self._local: dict[_Key, Compiled] = {}
@@ -159,6 +168,10 @@ class _Compilation:
         self._static.add(name)
         return False
 
+    def is_varying(self, static: Static) -> bool:
+        """Whether a number is an input of the graph, because it has been several ones."""
+        return static.key in self._varying
+
     def note_stored(self, name: str) -> None:
         """Note that the function may assign an attribute with this name, or a global."""
         self._stored.add(name)
@@ -171,8 +184,13 @@ class _Compilation:
         """Note that Python gets a value: it may assign whatever the value's code assigns."""
         self._python.append(value)
 
-    def is_active(self, function: FunctionType) -> bool:
-        """Whether a function is being compiled, so that a call of it is recursion."""
+    def is_active(self, function: FunctionType, receiver: Static | None = None) -> bool:
+        """Whether a function is being compiled, so that a call of it is recursion.
+
+        That of a class method is, for whichever class; that of a layer is another function.
+        """
+        if receiver is not None and isinstance(receiver.value, type):
+            return any(one is function for one, _ in self._stack)
         return _key(function, {}) in self._stack
 
     def parameters(self, function: FunctionType, site: CallSite) -> ast.arguments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,10 @@ from jitcore.ir.classes import MISSING, class_captures
 from jitcore.ir.dataclass import dataclass
 from jitcore.markers import ignore
 
-__all__ = ["Resolver", "Static", "variable_key"]
+__all__ = ["Place", "Resolver", "Static", "variable_key"]
+
+Place = tuple[int, str]
+"""What tells a variable, or an attribute, from others: its namespace's identity, and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Static:
     also: tuple[Static, ...] = ()
 
     @property
-    def key(self) -> tuple[int, str]:
+    def key(self) -> Place:
         """Equal for two mentions of the same thing."""
         if self.container is not None:
             return id(self.container), self.name or ""
@@ -204,7 +207,18 @@ def _held_by_class(base: Static, name: str, value: Any, read: Callable[[], Any])
         return replace(asked[-1], path=path, read=read, also=asked[:-1])
     if isinstance(held, staticmethod) and held.__func__ is value:
         return Static(value, path, read, base.namespace, base, True, also=asked)
+    if _is_method_of(class_, held, value):
+        function = value.__func__
+        return Static(function, path, read, base.namespace, base, True, receiver=base, also=asked)
     return None
+
+
+def _is_method_of(class_: type, held: object, value: object) -> bool:
+    """Whether this is what a class method gives: its function, bound to the class."""
+    if not isinstance(held, classmethod) or type(value) is not MethodType:
+        return False
+    is_its_own = value.__func__ is held.__func__ and value.__self__ is class_
+    return is_its_own and isinstance(value.__func__, FunctionType)
 
 
 def _is_plain_metaclass(class_: type, name: str) -> bool:

@@ -66,21 +66,31 @@ def _is_class_of_data(class_: type) -> bool:
 
 
 def holds_data(value: Any) -> bool:
-    """Whether a value is a plain container that holds nothing but data."""
+    """Whether a value is a plain container that holds nothing but data, or tuples of data."""
     class_ = type(value)
     if class_ is dict:
         return _are_data(value.keys()) and _are_data(value.values())
-    return (class_ is list or class_ is tuple) and _are_data(value)
+    if class_ is not list and class_ is not tuple:
+        return False
+    classes = _classes_in(value)
+    return classes <= _DATA or (
+        classes == _TUPLE and _classes_in(chain.from_iterable(value)) <= _DATA
+    )
 
 
 def _are_data(values: Iterable[Any]) -> bool:
     return _DATA.issuperset(map(id, map(type, values)))
 
 
+def _classes_in(values: Iterable[Any]) -> set[int]:
+    return set(map(id, map(type, values)))
+
+
 _PYTHON_S = (int, float, complex, bool, str, bytes, range, type(None), EllipsisType)
 _NUMPY_S: set[type] = set(np.sctypeDict.values()) - {np.object_}
 _DATA = frozenset(map(id, (*_PYTHON_S, *_NUMPY_S)))
 """Identities, because classes may have a class of the user's, with a hash of its own."""
+_TUPLE = {id(tuple)}
 _CONTAINERS: tuple[type[Collection[Any]], ...] = (list, tuple, set, frozenset, deque, dict)
 _EXACT = frozenset(map(id, _CONTAINERS))
 _OPEN = (SimpleNamespace, ChainMap, UserDict, UserList)
@@ -241,6 +251,12 @@ class _Shape:
     instances: OfInstances | None
     is_inert: bool
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether objects hold all that they hold in their ``__dict__``, and are no layers."""
+        is_more = self.is_layer or self.is_compiled or bool(self.slots)
+        return not is_more and self.special is None and self.container is None
+
     @classmethod
     def of(cls, class_: type) -> _Shape:
         users = [owner for owner in class_.__mro__ if _is_users_class(owner)]
@@ -289,6 +305,13 @@ class Shapes:
                 self._known.clear()
             found = self._known[id(class_)] = class_, order, _Shape.of(class_)
         return found[2]
+
+    def without_data(self, one: Any) -> Any:
+        """An object, or the code that comes with its class where it holds nothing but data."""
+        shape = self.of(type(one))
+        if shape.instances is None or not shape.is_plain:
+            return one
+        return shape.instances if _are_data(_held_in(shape.namespace, one).values()) else one
 
     def is_inert(self, one: Any) -> bool:
         """Whether an object has no code of the user's, and holds nothing that could have any."""
@@ -381,6 +404,10 @@ class OfOthers:
     is_new: bool = False
 
 
+_OF_CLASSES = ("__annotations__", "__dataclass_fields__")
+"""Dicts that say what a class is made from, and stay what they are."""
+
+
 def _members(of: type | OfInstances) -> Iterator[Any]:
     """The members that a class has of users' classes, and layers' ``forward``."""
     class_ = of if isinstance(of, type) else of.class_
@@ -393,7 +420,7 @@ def _members(of: type | OfInstances) -> Iterator[Any]:
             for name, one in vars(owner).items():
                 if type(one) in (GetSetDescriptorType, MemberDescriptorType):
                     continue
-                if name == "__dataclass_fields__" and type(one) is dict:
+                if name in _OF_CLASSES and type(one) is dict:
                     yield from one.values()
                     continue
                 is_method = isinstance(one, FunctionType) and not is_of_library(one)

@@ -271,6 +271,8 @@ class Variables(Cells):
         static = self.static(node) if isinstance(node, ast.Name | ast.Attribute) else None
         if static is None or type(static.value) not in (str, int):
             return False, None
+        if self.compiler.is_varying(static):
+            return False, None
         frozen = self.compiler.frozen
         if frozen is not None and frozen.keeps(static):
             return False, None
@@ -286,6 +288,8 @@ class Variables(Cells):
             self.compiler.note_python(static.value)
         frozen = self.compiler.frozen
         if frozen is not None and frozen.keeps(static) and not is_layer(static.value):
+            return self.captured_input(static)
+        if self.compiler.is_varying(static):
             return self.captured_input(static)
         folded = frozen is not None and frozen.folds(static)
         if frozen is not None and folded and issubclass(type(static.value), np.ndarray):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import inspect
 import sys
 from collections.abc import Iterator
 from enum import Enum, EnumMeta
-from functools import partial
+from functools import cached_property, partial
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -150,11 +151,14 @@ def _ordinary(writer: Writer, class_: type) -> Row:
             )
         bases.append(writer.number(base))
     is_dataclass = "__dataclass_params__" in vars(class_)
-    return {
+    row: Row = {
         "kind": "class",
         "bases": bases,
         "dataclass": _dataclass(writer, class_) if is_dataclass else None,
     }
+    if inspect.isabstract(class_):
+        row["abstract"] = sorted(getattr(class_, "__abstractmethods__"))  # noqa: B009
+    return row
 
 
 def _dataclass(writer: Writer, class_: Any) -> Row:
@@ -240,6 +244,8 @@ def _member(writer: Writer, value: Any) -> list[Any]:
     if isinstance(value, property):
         parts = (value.fget, value.fset, value.fdel)
         return ["property", [None if one is None else _method(writer, one) for one in parts]]
+    if isinstance(value, cached_property):
+        return ["cached property", _method(writer, value.func)]
     if isinstance(value, staticmethod | classmethod):
         return [type(value).__name__, _method(writer, value.__func__)]
     if isinstance(value, FunctionType):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from jitcore.errors import CompilationError, SerializationError
+from jitcore.forms import number_captures
 from jitcore.freezing.frozen_function import FrozenFunction
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.layers import HOOKS, is_users, layer_class, script_state
+from jitcore.frontend.names import Place
+from jitcore.function_graphs import graph_of
 from jitcore.ir.graph import Graph
 from jitcore.script import ScriptFunction
 from jitcore.serialization.attribute_names import attribute_problem
@@ -288,8 +291,12 @@ def _method(writer: Writer, layer: Any, name: str) -> Row:
             "nor pickled; save the module that it was made of"
         )
     asks_mode = any(one.key == "training" and one.input is None for one in graphs[0].captures)
-    if asks_mode and not function.is_final:
-        graphs += _other_modes(writer, layer, name)
+    forms = [describe_form(writer, graph) for graph in graphs]
+    if not function.is_final:
+        compiled = [(function.__wrapped_function__, graphs[0])]
+        others = list(_other_modes(writer, layer, name)) if asks_mode else []
+        forms += [describe_form(writer, graph) for _, graph in others]
+        forms += _for_other_numbers(writer, [*compiled, *others])
     return {
         "name": name,
         "numerics": function.numerics,
@@ -297,12 +304,40 @@ def _method(writer: Writer, layer: Any, name: str) -> Row:
         "parameters": describe_parameters(
             writer, inspect.signature(function.__wrapped_function__, follow_wrapped=False)
         ),
-        "forms": [describe_form(writer, graph) for graph in graphs],
+        "forms": forms,
     }
 
 
-def _other_modes(writer: Writer, layer: Any, name: str) -> Iterator[Graph]:
-    """The graphs that a method has where all layers are in training mode, and where none is."""
+def _for_other_numbers(writer: Writer, compiled: Sequence[tuple[Any, Graph]]) -> Iterator[Row]:
+    """Forms of methods that read numbers when they are called, so that these may be set.
+
+    These fit where a number of the program's own layers is not what it was.
+    """
+    for method, graph in compiled:
+        varying = {
+            (id(one.container), str(one.key))
+            for one in number_captures(graph)
+            if _is_of_program(writer.layers.find(one.container))
+        }
+        if varying:
+            form, _ = writer.attempt(partial(_varying_form, writer, method, varying))
+            yield from () if form is None else (form,)
+
+
+def _is_of_program(layer: Any) -> bool:
+    return layer is not None and library_name(layer_class(layer)) is None
+
+
+def _varying_form(writer: Writer, method: Any, varying: set[Place]) -> Row:
+    try:
+        graph = graph_of(method, (), varying)
+    except CompilationError as error:
+        raise SerializationError(str(error)) from error
+    return describe_form(writer, graph)
+
+
+def _other_modes(writer: Writer, layer: Any, name: str) -> Iterator[tuple[MethodType, Graph]]:
+    """A method and its graph where all layers are in training mode, and where none is."""
     layers = list(layer.modules())
     for mode in (True, False):
         if all(one.training is mode for one in layers):
@@ -314,9 +349,9 @@ def _other_modes(writer: Writer, layer: Any, name: str) -> Iterator[Graph]:
                 memo[id(one)].__dict__["training"] = mode
                 writer.stand_for(memo[id(one)], writer.number(one))
                 writer.layers.stand_for(memo[id(one)], one)
-        method = inspect.getattr_static(layer_class(layer), name)
+        method = MethodType(inspect.getattr_static(layer_class(layer), name), copy)
         try:
-            yield ScriptFunction(MethodType(method, copy)).current_graph()
+            yield method, ScriptFunction(method).current_graph()
         except CompilationError:
             # The method is for one mode only; loaded modules say so in the other.
             continue

@@ -68,16 +68,29 @@ class SavedProgram:
         Error
             None does.
         """
+        graph = self.fitting()
+        if graph is None:
+            raise Error(self._why())
+        return graph
+
+    def fitting(self) -> Graph | None:
+        """The graph that fits the attributes as they are now; None where none does."""
         for graph in self.graphs:
             if holds(graph):
                 return graph
-        raise Error(self._why())
+        for number, graph in enumerate(self.graphs):
+            if all(one.input is not None or _is_as_it_was(one) for one in graph.captures):
+                # Entries of the other one compare with the objects that it knows.
+                self.graphs[number] = twin = graph.copy()
+                _settle(twin)
+                return twin
+        return None
 
     def _why(self) -> str:
         reasons = []
         for graph in self.graphs:
             for one in graph.captures:
-                if one.input is None and one.read() is not one.value:
+                if one.input is None and not _is_as_it_was(one):
                     reasons.append(f"  '{one.path}' was {_shown(one.value)}")
                     break
         listed = "\n".join(dict.fromkeys(reasons))
@@ -127,15 +140,21 @@ class SavedProgram:
     def settle(self) -> None:
         """Let literals that graphs take for granted be the attributes' own objects, if equal."""
         for graph in self.graphs:
-            for one in graph.captures:
-                if one.input is None and is_literal(one.value):
-                    found = one.read()
-                    if type(found) is type(one.value) and _same(found, one.value):
-                        one.value = found
+            _settle(graph)
 
 
-def _same(first: Any, second: Any) -> bool:
-    return format_literal(first) == format_literal(second)
+def _settle(graph: Graph) -> None:
+    for one in graph.captures:
+        if one.input is None and _is_as_it_was(one):
+            one.value = one.read()
+
+
+def _is_as_it_was(capture: Capture) -> bool:
+    """Whether what a graph takes for granted is what it was, or an equal literal."""
+    now, before = capture.read(), capture.value
+    if now is before or type(now) is not type(before):
+        return now is before
+    return is_literal(before) and format_literal(now) == format_literal(before)
 
 
 def _shown(value: Any) -> str:

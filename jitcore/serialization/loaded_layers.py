@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitcore.errors import Error, SerializationError
-from jitcore.forms import holds
 from jitcore.freezing.frozen_function import FrozenFunction
-from jitcore.frontend import compile_function
 from jitcore.frontend.constants import is_layer
 from jitcore.frontend.layers import HOOKS, script_state
 from jitcore.frontend.source import has_source
+from jitcore.function_graphs import graph_of
 from jitcore.graph_function import rebound_graph
 from jitcore.ir.graph import Graph
-from jitcore.ir.ops import kind_of
 from jitcore.serialization.attribute_names import attribute_problem
 from jitcore.serialization.fields import Fields
 from jitcore.serialization.layers import GENERATOR, SavedMethod, library_class
@@ -77,13 +75,13 @@ class LoadedMethod(LoadedFunction):
         return MethodType(function, self._owner) if is_known else None
 
     def _build(self) -> Graph:
-        graphs = () if self._assigned else self._program.graphs
-        for graph in graphs:
-            if holds(graph):
-                return graph
+        varying = self._varying.places
+        graph = None if self._assigned or varying else self._program.fitting()
+        if graph is not None:
+            return graph
         method = self._source()
         if method is not None:
-            return compile_function(method, lookup_op=kind_of, assigned=self._assigned)
+            return graph_of(method, self._assigned, varying)
         return self._program.graph() if self._must_fit else self._program.graphs[0]
 
     def rebound(self, modules: Mapping[int, Any]) -> LoadedMethod:

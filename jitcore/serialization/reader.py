@@ -43,7 +43,7 @@ from jitcore.serialization.loaded import (
     read_numerics,
 )
 from jitcore.serialization.loaded_layers import LAYER_BUILDERS, generator_namespace
-from jitcore.serialization.rebuilt import CLASS_BUILDERS
+from jitcore.serialization.rebuilt import CLASS_BUILDERS, OF_CLASSES
 from jitcore.serialization.source_lines import read_lines, register_lines, shown_folder
 from jitcore.serialization.vocabulary import known_object
 from jitcore.serialization.writer import PROGRAM
@@ -82,6 +82,7 @@ class Reader:
             The archive is not one that jitcore wrote.
         """
         try:
+            self._find_classes()
             found = self.object(self.program.integer("root"))
             while self._fillings or self._endings:
                 waiting = self._fillings or self._endings
@@ -91,6 +92,13 @@ class Reader:
         register_lines(self._folder, read_lines(self.archive))
         return found
 
+    def _find_classes(self) -> None:
+        """Make the classes first: the process may have them, with objects that others refer to."""
+        for number in range(len(self._rows)):
+            kind = self.raw_row(number).get("kind")
+            if isinstance(kind, str) and kind in OF_CLASSES:
+                self.object(number)
+
     # Objects
 
     def row(self, number: int) -> Fields:
@@ -98,6 +106,11 @@ class Reader:
         if type(number) is not int or not 0 <= number < len(self._rows):
             raise SerializationError(f"the archive has no object number {number!r}")
         return Fields(self._rows[number], f"object {number}")
+
+    def raw_row(self, number: int) -> dict[str, Any]:
+        """A row of the table, whose fields may be of any types."""
+        found = self._rows[number] if 0 <= number < len(self._rows) else None
+        return found if isinstance(found, dict) else {}
 
     def object(self, number: int) -> Any:
         """The object of a row, which may not be filled yet."""

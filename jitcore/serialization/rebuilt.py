@@ -5,10 +5,9 @@ from __future__ import annotations
 import abc
 import collections
 import dataclasses
-import sys
+import functools
 from collections.abc import Callable
 from enum import Enum
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from jitcore.codegen.host.text import is_identifier
@@ -17,13 +16,13 @@ from jitcore.serialization.attribute_names import attribute_problem, method_prob
 from jitcore.serialization.classes import ENUM_MIXINS, FLAGS, LeftOut, is_own_class
 from jitcore.serialization.fields import Fields
 from jitcore.serialization.literals import is_literal
+from jitcore.serialization.present import present_class
 from jitcore.serialization.vocabulary import is_base_class, known_object
-from jitcore.serialization.writer import class_digest
 
 if TYPE_CHECKING:
     from jitcore.serialization.reader import Reader
 
-__all__ = ["CLASS_BUILDERS", "checked_name"]
+__all__ = ["CLASS_BUILDERS", "OF_CLASSES", "checked_name"]
 
 
 def checked_name(row: Fields, name: Any) -> str:
@@ -43,25 +42,9 @@ def _or_present(build: Callable[[Reader, Fields, int], type]) -> Callable[..., t
     """The class that the process has already, if it is the one described; else a new one."""
 
     def build_or_find(reader: Reader, row: Fields, number: int) -> type:
-        return _present(row) or build(reader, row, number)
+        return present_class(reader, row, number) or build(reader, row, number)
 
     return build_or_find
-
-
-def _present(row: Fields) -> type | None:
-    """A class of this name that has been imported and is described by the same rows.
-
-    All that such a class consists of could have been made from the archive, so that nothing is run
-    that the archive could not have.
-    """
-    digest = row.get("digest") if "digest" in row else None
-    module = sys.modules.get(row.text("module"))
-    found: Any = module
-    for name in row.text("qualified").split(".") if module is not None else ():
-        found = vars(found).get(name) if isinstance(found, type | ModuleType) else None
-    if digest is None or not isinstance(found, type) or not is_own_class(found):
-        return None
-    return found if class_digest(found) == digest else None
 
 
 def _class(reader: Reader, row: Fields, number: int) -> type:
@@ -178,6 +161,8 @@ def _finish(reader: Reader, row: Fields, made: Any) -> None:
             if add is None or problem:
                 raise SerializationError(f"{row.where} in the archive: {problem or form!r}")
             add(reader, made, name, content)
+        if "abstract" in row:
+            made.__abstractmethods__ = frozenset(row.texts("abstract"))
 
     reader.fill(fill)
 
@@ -201,12 +186,19 @@ def _add_property(reader: Reader, class_: Any, name: str, content: Any) -> None:
     setattr(class_, name, property(*parts))
 
 
+def _add_cached_property(reader: Reader, class_: Any, name: str, content: Any) -> None:
+    made = functools.cached_property(reader.value(content))
+    setattr(class_, name, made)
+    made.__set_name__(class_, name)
+
+
 def _add_missing(reader: Reader, class_: Any, name: str, content: Any) -> None:
     if not attribute_problem(name):
         setattr(class_, name, LeftOut(name, str(content)))
 
 
 _MEMBERS: dict[str, Callable[[Reader, Any, str, Any], None]] = {
+    "cached property": _add_cached_property,
     "classmethod": _add_class_method,
     "method": _add_method,
     "missing": _add_missing,
@@ -239,9 +231,10 @@ def _instance(reader: Reader, row: Fields, number: int) -> Any:
     return made
 
 
-CLASS_BUILDERS = {
+OF_CLASSES = {
     "class": _or_present(_class),
     "enum": _or_present(_enum),
-    "instance": _instance,
     "named tuple": _or_present(_named_tuple),
 }
+
+CLASS_BUILDERS = {**OF_CLASSES, "instance": _instance}

@@ -39,7 +39,7 @@ from jitcore.serialization.literals import is_literal, literal_text
 from jitcore.serialization.places import excerpt_of, is_known_by_name, shown
 from jitcore.serialization.vocabulary import known_name
 
-__all__ = ["PROGRAM", "Reference", "Row", "Writer", "class_digest"]
+__all__ = ["PROGRAM", "Reference", "Row", "Writer", "class_digest", "described_class"]
 
 Reference = int | str
 """The number of a row, or the text of a literal."""
@@ -233,6 +233,10 @@ class Writer:
         """The table so far."""
         return self._rows
 
+    def objects(self) -> dict[int, Any]:
+        """The objects of the rows, by their numbers."""
+        return {self._numbers[id(one)]: one for one in self._kept}
+
     def program(self, root: Any) -> dict[str, bytes]:
         """All entries of the archive whose root is this object."""
         number = self.number(root)
@@ -244,7 +248,13 @@ class Writer:
 
 
 def class_digest(class_: type) -> str | None:
-    """The hash of all that an archive says about a class; None where that is not all of it.
+    """The hash of all that an archive says about a class; None where that is not all of it."""
+    described = described_class(class_)
+    return None if described is None else described[1]
+
+
+def described_class(class_: type) -> tuple[Writer, str] | None:
+    """What has described a class in rows, and their hash; None where these are not all of it.
 
     Where the class stands in its file is no part of it.
     """
@@ -261,7 +271,7 @@ def class_digest(class_: type) -> str | None:
         if name.endswith(".ir"):
             text = _PLACES.sub(b"", text)
         digest.update(b"%d %d " % (len(name), len(text)) + name.encode() + text)
-    return digest.hexdigest()
+    return writer, digest.hexdigest()
 
 
 _PLACES = re.compile(rb" # [^\n]*:\d+:\d+$", re.MULTILINE)

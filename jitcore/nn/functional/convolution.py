@@ -304,7 +304,8 @@ def unfold(
     _check_extents("unfold", padded.shape[2:], kernel, spread)
     view = windows(padded, kernel, sizes(stride, 2, "unfold: stride"), spread)
     rows, positions = math.prod(view.shape[1:4]), math.prod(view.shape[4:])
-    columns = view.reshape(view.shape[0], rows, positions)
+    columns = np.empty((view.shape[0], rows, positions), view.dtype)
+    columns.reshape(view.shape)[...] = view
     return columns if batched else columns[0]
 
 

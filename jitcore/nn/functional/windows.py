@@ -41,8 +41,8 @@ def pad_spatial(
     """The input (N, C, *spatial) in a frame of one value; itself where there is no frame."""
     if not any(before) and not any(after):
         return input
-    widths = ((0, 0), (0, 0), *zip(before, after, strict=True))
-    return np.pad(input, widths, constant_values=value)
+    widths = tuple((b, a) for b, a in zip(before, after, strict=True))
+    return np.pad(input, ((0, 0), (0, 0), *widths), constant_values=value)
 
 
 def overlap_add(
