@@ -2,15 +2,16 @@
 
 llvmlite lets one thread into LLVM at a time.  LLVM writes code of several modules at the same time
 where these are of different contexts and each thread has target machines of its own (LLVM
-Programmer's Manual, "Threads and LLVM").  So the function that writes is called without llvmlite's
-lock, and is all that the thread beside calls: it waits for Python's global lock once a module.
+Programmer's Manual, "Threads and LLVM").  So the thread beside calls the function that writes
+without llvmlite's lock, and hardly anything else: it waits for Python's global lock once a module.
 
-What that thread has not begun when its code is asked for, is written by who asks.  So nothing
-depends on it, and it ends when nothing is left to write.
+What that thread has not begun when its code is asked for, is written by who asks, in llvmlite's own
+way.  So nothing depends on it.  It ends when nothing is left to write, or when the process ends.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -23,18 +24,33 @@ from llvmlite.binding import ffi
 
 __all__ = ["Emission"]
 
-_NAME: str = ffi.lib._name
-_emit = ctypes.CDLL(_NAME).LLVMPY_TargetMachineEmitToMemory
-_emit.restype = ctypes.c_void_p
-_emit.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
 
-# These take no time, in which no other thread has to run.
-_quick = ctypes.PyDLL(_NAME)
-_start_of, _size_of = _quick.LLVMPY_GetBufferStart, _quick.LLVMPY_GetBufferSize
-_start_of.restype, _size_of.restype = ctypes.c_void_p, ctypes.c_size_t
-_dispose, _dispose_message = _quick.LLVMPY_DisposeMemoryBuffer, _quick.LLVMPY_DisposeString
-for _function in (_start_of, _size_of, _dispose, _dispose_message):
-    _function.argtypes = [ctypes.c_void_p]
+class _Library:
+    """The functions of llvmlite's library, without its lock."""
+
+    def __init__(self, name: str) -> None:
+        self.emit = ctypes.CDLL(name).LLVMPY_TargetMachineEmitToMemory
+        self.emit.restype = ctypes.c_void_p
+        self.emit.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+        # These take no time, in which no other thread has to run.
+        quick = ctypes.PyDLL(name)
+        self.start_of, self.size_of = quick.LLVMPY_GetBufferStart, quick.LLVMPY_GetBufferSize
+        self.start_of.restype, self.size_of.restype = ctypes.c_void_p, ctypes.c_size_t
+        self.dispose = quick.LLVMPY_DisposeMemoryBuffer
+        self.dispose_message = quick.LLVMPY_DisposeString
+        for one in (self.start_of, self.size_of, self.dispose, self.dispose_message):
+            one.argtypes = [ctypes.c_void_p]
+
+
+def _find_library(lib: Any) -> _Library | None:
+    """Where llvmlite keeps its library is its own affair, so another version may not tell."""
+    try:
+        return _Library(lib._name)
+    except (AttributeError, OSError):
+        return None
+
+
+_library = _find_library(ffi.lib)
 
 
 class Emission:
@@ -57,13 +73,15 @@ class Emission:
 
     def begin(self) -> None:
         """Have it written beside; nothing in the module's context may be read or changed then."""
-        self._machine_beside = self._machine(True)
-        _beside.take(self)
+        if _library is not None:
+            self._machine_beside = self._machine(True)
+            _beside.take(self)
 
     def code(self) -> bytes:
         """The object code; RuntimeError where LLVM refuses to write it."""
         if self._machine_beside is None or _beside.leave(self):
-            self._write(self._machine(False))
+            written: bytes = self._machine(False).emit_object(self._module)
+            return written
         self._is_written.wait()
         if self._code is None:
             raise RuntimeError(self._message)
@@ -71,18 +89,17 @@ class Emission:
 
     def write_beside(self) -> None:
         """Write the code, in the thread beside."""
-        self._write(self._machine_beside)
-
-    def _write(self, machine: Any) -> None:
+        assert _library is not None
         try:
             message = ctypes.c_void_p()
-            buffer = _emit(machine, self._module, True, ctypes.byref(message))
+            buffer = _library.emit(self._machine_beside, self._module, True, ctypes.byref(message))
             if buffer:
-                self._code = ctypes.string_at(_start_of(buffer), _size_of(buffer))
-                _dispose(buffer)
+                start, size = _library.start_of(buffer), _library.size_of(buffer)
+                self._code = ctypes.string_at(start, size)
+                _library.dispose(buffer)
             elif message.value is not None:
                 self._message = ctypes.string_at(message.value).decode(errors="replace")
-                _dispose_message(message)
+                _library.dispose_message(message)
         finally:
             self._is_written.set()
 
@@ -94,12 +111,14 @@ class _Beside:
         self.writing = threading.Lock()
         self._waiting: deque[Emission] = deque()
         self._thread: threading.Thread | None = None
+        self._has_ended = False
 
     def take(self, emission: Emission) -> None:
         """Have the code written after that of all before it."""
         self._waiting.append(emission)
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="jitcore emission")
+            # The end of the process waits for one module, see `end`, and not for all.
+            self._thread = threading.Thread(target=self._run, name="jitcore emission", daemon=True)
             # Where no thread can be started, who asks for code writes it.
             with suppress(RuntimeError):
                 self._thread.start()
@@ -112,17 +131,27 @@ class _Beside:
             return False
         return True
 
+    def end(self) -> None:
+        """Begin with no more: the process will destroy what LLVM works with."""
+        with self.writing:
+            self._has_ended = True
+
     def _run(self) -> None:
         while self._waiting:
             with self.writing:
+                if self._has_ended:
+                    return
                 try:
                     emission = self._waiting.popleft()
                 except IndexError:
                     return
                 emission.write_beside()
+                # What nobody else keeps is given back to LLVM while no fork begins.
+                del emission
 
 
 _beside = _Beside()
+atexit.register(_beside.end)
 # The child of a fork finds LLVM whole, and no code half written.
 os.register_at_fork(
     before=_beside.writing.acquire,

@@ -271,7 +271,7 @@ class _Compilation:
                 return self._loaded(self._stored)
             self.begin_code(is_foreseen=False)
         try:
-            objects = tuple(one.code() for one in self._emissions)
+            objects = self._objects()
         except RuntimeError as error:
             raise EngineError(f"internal error: no code of {self.name}: {error}") from error
         required = tuple(
@@ -284,6 +284,13 @@ class _Compilation:
         if self._files is not None and self._key is not None:
             self._files.store(self._key, made)
         return module
+
+    def _objects(self) -> tuple[bytes, ...]:
+        """The code of all parts, that of this thread first: the other may be at the rest."""
+        last_first = [one.code() for one in reversed(self._emissions)]
+        # LLVM gets the modules back while `_LOCK` is held, for which a fork waits.
+        self._emissions.clear()
+        return tuple(reversed(last_first))
 
     def _loaded(self, stored: StoredObject) -> CompiledModule:
         require_symbols(stored.required, self.name)

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from jitcore.errors import Error
 from jitcore.execution.executor import Executor
 from jitcore.execution.function_states import FunctionState
+from jitcore.frontend.constants import is_number
 from jitcore.frontend.names import Place
+from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture, Graph
 from jitcore.ir.nesting import nodes_with_called
@@ -51,8 +51,21 @@ class Form:
 
 
 def holds(graph: Graph) -> bool:
-    """Whether all that a graph takes for constant is as it was."""
-    return all(one.input is not None or one.read() is one.value for one in graph.captures)
+    """Whether all that a graph takes for constant is as it was, and all inputs are there."""
+    return all(map(_is_as_taken, graph.captures))
+
+
+def _is_as_taken(capture: Capture) -> bool:
+    now = _read(capture)
+    return now is capture.value if capture.input is None else now is not MISSING
+
+
+def _read(capture: Capture) -> Any:
+    """What is captured as it is now; ``MISSING`` where that has been deleted."""
+    try:
+        return capture.read()
+    except (AttributeError, NameError):
+        return MISSING
 
 
 class VaryingNumbers:
@@ -73,7 +86,7 @@ class VaryingNumbers:
         """Count the changes of the numbers that a graph has been wrong about."""
         for one in number_captures(graph):
             place = id(one.container), str(one.key)
-            self._changes[place] += one.read() is not one.value
+            self._changes[place] += _read(one) is not one.value
             if self._changes[place] > CHANGES:
                 self.places.add(place)
 
@@ -81,15 +94,8 @@ class VaryingNumbers:
 def number_captures(graph: Graph) -> Iterator[Capture]:
     """The captures of numbers that a graph takes for constant."""
     for one in graph.captures:
-        if one.input is None and one.key is not None and _is_number(one.value):
+        if one.input is None and one.key is not None and is_number(one.value):
             yield one
-
-
-def _is_number(value: object) -> bool:
-    """Whether a value is a number, or a tuple of numbers; a bool chooses between two graphs."""
-    if type(value) is tuple:
-        return all(map(_is_number, value))
-    return type(value) in (int, float, complex) or isinstance(value, np.number)
 
 
 def calls(graph: Graph, function: object) -> bool:

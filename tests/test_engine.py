@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
+import llvmlite.binding as llvm
 import pytest
 
+from jitcore.codegen import emission
 from jitcore.codegen.engine import (
     CompiledModule,
     Effort,
@@ -22,6 +27,7 @@ from jitcore.codegen.engine import (
     add_symbol,
     compile_module,
     compile_source,
+    compiler_lock,
     cpu_identity,
     foresee,
     load_objects,
@@ -236,3 +242,115 @@ def test_the_child_of_a_fork_writes_what_was_foreseen(monkeypatch: pytest.Monkey
             os._exit(2)
     assert are_right()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def all_foreseen(name: str) -> list[int]:
+    """What functions of modules give that are foreseen, one of two parts, and then asked for."""
+    caller = "declare i64 @f(i64)\ndefine i64 @g(i64 %x) {\n  %y = call i64 @f(i64 %x)\n"
+    beside: tuple[tuple[str, Effort], ...] = ((f"{caller}  ret i64 %y\n}}\n", "none"),)
+    sources = [Source(add_constant(number), "code", beside) for number in range(8)]
+    for source in sources:
+        foresee(source, name)
+    modules = [compile_source(source, name) for source in sources]
+    return [int(UNARY(module.address("g"))(1)) for module in modules]
+
+
+def no_emission_beside(_: emission.Emission) -> None:
+    raise AssertionError("written beside")
+
+
+def test_who_asks_writes_where_llvmlite_does_not_tell_of_its_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    assert emission._find_library(llvm.ffi.lib) is not None
+    assert emission._find_library(SimpleNamespace()) is None
+    another = importlib.import_module("numpy._core._multiarray_umath").__file__
+    for name in (another, "no library"):
+        assert emission._find_library(SimpleNamespace(_name=name)) is None
+    monkeypatch.setattr(emission, "_library", None)
+    monkeypatch.setattr(emission.Emission, "write_beside", no_emission_beside)
+    assert all_foreseen("no library") == list(range(1, 9))
+
+
+def test_who_asks_writes_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    monkeypatch.setattr(emission, "_beside", emission._Beside())
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert all_foreseen("no thread") == list(range(1, 9))
+
+
+def test_nothing_is_begun_beside_while_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    beside = emission._Beside()
+    monkeypatch.setattr(emission, "_beside", beside)
+    monkeypatch.setattr(emission.Emission, "write_beside", no_emission_beside)
+    beside.end()
+    assert all_foreseen("ending") == list(range(1, 9))
+
+
+def test_a_process_ends_while_code_is_written() -> None:
+    """What began it was a thread that the interpreter does not wait for, or its last function."""
+    program = (
+        "import atexit, threading\n"
+        "from jitcore.codegen.engine import Source, foresee\n"
+        "lines = [f'  %a{k + 1} = add i64 %a{k}, {k}\\n' for k in range(2000)]\n"
+        "text = 'define i64 @f(i64 %a0) {\\n' + ''.join(lines) + '  ret i64 %a2000\\n}\\n'\n"
+        "def work(name):\n"
+        "    for number in range(5):\n"
+        "        foresee(Source(text + f'; {name} {number}', 'code'), 'ending')\n"
+        "thread = threading.Thread(target=work, args=('thread',), daemon=True)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "atexit.register(work, 'end')\n"
+    )
+    environment = {**os.environ, "JITCORE_CACHE": "0"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_llvm_gets_modules_back_before_another_thread_may_fork(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    dispose = llvm.ModuleRef._dispose
+    locked: list[bool] = []
+
+    def note(self: Any) -> None:
+        if self.name == "given back":
+            lock: Any = compiler_lock()
+            locked.append(lock._is_owned())
+        dispose(self)
+
+    monkeypatch.setattr(llvm.ModuleRef, "_dispose", note)
+    for number in range(5):
+        compile_module(add_constant(number), name="given back")
+    assert locked == [True] * 5
+
+
+def test_a_fork_waits_for_the_runtime() -> None:
+    """Otherwise its child would wait for the thread that made it, which it has not."""
+    program = (
+        "import threading\n"
+        "from jitcore.codegen.engine import compiler_lock\n"
+        "from jitcore.codegen.runtime import functions\n"
+        "add = functions.add_list_functions\n"
+        "def check():\n"
+        "    def ask():\n"
+        "        is_free = compiler_lock().acquire(blocking=False)\n"
+        "        print(is_free)\n"
+        "        if is_free:\n"
+        "            compiler_lock().release()\n"
+        "    other = threading.Thread(target=ask)\n"
+        "    other.start()\n"
+        "    other.join()\n"
+        "    add()\n"
+        "functions.add_list_functions = check\n"
+        "functions.ensure_runtime()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")

@@ -103,7 +103,7 @@ def test_numbers_with_roots_near_the_middle_of_two_others():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("size", [0, 1, 256, 511, 40_001])
+@pytest.mark.parametrize("size", [0, 1, 256, 511, 513, 40_001])
 def test_sums_from_buffers(dtype, size):
     x = np.random.default_rng(size).standard_normal(size).astype(dtype)
     np.testing.assert_allclose(
@@ -155,6 +155,48 @@ def test_which_loops_estimate():
     trips = [one for one in walk(short.kernels[-1].lowered.function.body) if isinstance(one, For)]
     assert trips
     assert not roots(estimated(short))
+
+
+def slope(x):
+    gx = x[:-2, 2:] + 2.0 * x[1:-1, 2:] + x[2:, 2:] - x[:-2, :-2] - 2.0 * x[1:-1, :-2] - x[2:, :-2]
+    gy = x[2:, :-2] + 2.0 * x[2:, 1:-1] + x[2:, 2:] - x[:-2, :-2] - 2.0 * x[:-2, 1:-1] - x[:-2, 2:]
+    return np.sqrt(gx * gx + gy * gy)
+
+
+def screened(x):
+    r = np.sqrt(x * x + 1)
+    return np.exp(-r) / r
+
+
+def distant(x):
+    d = x - 0.5
+    return 2.0 / np.sqrt(d * d + x * x * x + d * x + 0.1 * x * d)
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "count"),
+    [
+        (slope, np.ones((100, 100)), 0),
+        (screened, np.ones(3000), 0),
+        (distant, np.ones(3000), 1),
+        (distant, np.ones(3000, "f4"), 0),
+    ],
+)
+def test_loops_that_wait_for_something_else_have_the_instruction(function, x, count):
+    compiled = script(function)
+    compiled(x)
+    assert roots(estimated(compiled)) == count
+
+
+def test_what_is_left_beside_whole_vectors_fills_no_buffer():
+    """In parts that threads share, and in one: blocks have a buffer each, and rests have none."""
+    compiled = script(total)
+    for size in (3000, 3001, 3002):
+        compiled(np.ones(size))
+    function = compiled.kernels[-1].lowered.function
+    parts = [x for one in walk(function.body) for e in expressions(one) for x in subexpressions(e)]
+    assert sum(isinstance(x, Unary) and x.op == "sqrt" for x in parts) == 4
+    assert roots(estimated(compiled)) == 2
 
 
 def test_other_processors_have_the_instruction():

@@ -69,12 +69,13 @@ def test_parameters_and_annotations() -> None:
 def f(a, b: int, /, c: float = 1.0, *rest: int, d: "bool", e: complex, g: str, h: None,
       i: np.ndarray, j: tuple[int, "float"], k: list[int], m: dict[str, np.ndarray],
       n: int | None, o: tuple[int, ...], p: object, q: T.List[float], r: NDArray[np.float32],
-      s: unknown, t: T.Optional[int], u: T.Tuple[()]):
+      s: unknown, t: T.Optional[int], u: T.Tuple[()], v: NDArray, w: Rows, x: "Rows"):
     "doc"
 """,
         np=np,
         T=__import__("typing"),
         NDArray=np.typing.NDArray,
+        Rows=np.typing.NDArray[np.float32],
     )
     expected = {
         "a": TENSOR,
@@ -97,6 +98,9 @@ def f(a, b: int, /, c: float = 1.0, *rest: int, d: "bool", e: complex, g: str, h
         "s": ANY,
         "t": ANY,
         "u": TupleType(()),
+        "v": TENSOR,
+        "w": TENSOR,
+        "x": TENSOR,
     }
     assert {value.name: value.type for value in graph.inputs} == expected
     assert graph.captures == []

@@ -77,6 +77,49 @@ def test_equal_numbers_change_nothing(monkeypatch):
     assert graphs <= CHANGES + 2
 
 
+def doubled(x):
+    return x * 2
+
+
+def negated(x):
+    return -x
+
+
+def called(x):
+    if callable(FACTOR):
+        return FACTOR(x) * SIZES[0]
+    return x * FACTOR
+
+
+def test_functions_in_the_place_of_numbers_are_told_apart(monkeypatch):
+    monkeypatch.setitem(globals(), "FACTOR", FACTOR)
+    monkeypatch.setitem(globals(), "SIZES", SIZES)
+    scripted, x = script(called), np.ones(3)
+    later = [(one, (2,)) for one in (doubled, negated, 7, doubled)]
+    for factor, sizes in [*((one, (1,)) for one in range(9)), *later]:
+        globals()["FACTOR"], globals()["SIZES"] = factor, sizes
+        assert observed(scripted, (x,)) == observed(called, (x,)), (factor, sizes)
+
+
+def read_late(x):
+    x[0] = 7
+    try:
+        return x * FACTOR
+    except NameError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("before", [[2.0], [*map(float, range(9))], [np.ones(3)]])
+def test_what_is_deleted_is_missing_where_it_is_read(before, monkeypatch):
+    monkeypatch.setitem(globals(), "FACTOR", FACTOR)
+    scripted = script(read_late)
+    for value in (*before, None, 3.0, None, np.ones(3)):
+        globals().pop("FACTOR", None)
+        if value is not None:
+            globals()["FACTOR"] = value
+        assert observed(scripted, (np.zeros(3),)) == observed(read_late, (np.zeros(3),)), value
+
+
 class Inner(nn.Module):
     def __init__(self):
         super().__init__()
@@ -149,3 +192,22 @@ def test_a_loaded_module_takes_equal_literals():
     assign(module, "mode", "other")
     with pytest.raises(jitcore.Error, match="'mode' was 'plain'"):
         module(x)
+
+
+def reshaped(x, a, b):
+    y = x.reshape(a, b)
+    y += 1
+    return y.sum(axis=0)
+
+
+def test_extents_below_zero_that_only_a_run_tells():
+    compiled = script(reshaped)
+    for a, b in ((3, 4), (4, 3), (2, 6), (6, 2), (-1, 6), (2, -1)):
+        x, y = np.arange(12.0), np.arange(12.0)
+        np.testing.assert_array_equal(compiled(x, a, b), reshaped(y, a, b))
+        np.testing.assert_array_equal(x, y)
+    for size, a, b in ((12, -3, -4), (12, -1, -12), (0, 0, -3), (0, -1, 0)):
+        x = np.arange(float(size))
+        with pytest.raises(ValueError):
+            compiled(x, a, b)
+        np.testing.assert_array_equal(x, np.arange(float(size)))

@@ -13,20 +13,16 @@ Before::
 
 After::
 
-    buffer = stack(512)
-    for first in range(0, n & -512, 512):
-        for k in range(first, first + 512):
+    buffer = stack(2048)
+    for first in range(0, n, 512):
+        count = minimum(512, n - first)
+        for k in range(first, first + count):
             t1 = load(x, k)
             t2 = sqrt(t1)
             t3 = 1.0 / t2
             buffer[k - first] = t3
-        for place in range(0, 512):
+        for place in range(0, count):
             total = total + float64(buffer[place])
-    for k in range(n & -512, n):
-        t1 = load(x, k)
-        t2 = sqrt(t1)
-        t3 = 1.0 / t2
-        total = total + float64(t3)
 """
 
 from __future__ import annotations
@@ -35,8 +31,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jitcore.codegen.loop_passes.estimated_roots import takes_roots
-from jitcore.codegen.loop_passes.rewriting import copied, numbered, with_blocks
-from jitcore.codegen.loop_passes.traversal import STACK, names_in, variables
+from jitcore.codegen.loop_passes.rewriting import numbered, with_blocks
+from jitcore.codegen.loop_passes.traversal import STACK, names_in, variables, walk
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -53,7 +49,8 @@ from jitcore.codegen.loops import (
     Store,
     Var,
 )
-from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, subtract
+from jitcore.codegen.lowering.accumulators import SUM_TAIL
+from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, subtract
 from jitcore.codegen.printers.llvm_instructions import memory_bytes
 from jitcore.codegen.printers.vector_loops import is_vector_loop
 
@@ -81,28 +78,40 @@ class _Buffers:
     def __init__(self, function: Function, vector_bits: int) -> None:
         self.vector_bits = vector_bits
         self.names = names_in(function)
+        lets = [one for one in walk(function.body) if isinstance(one, Let)]
+        self.multiples = {one.var: one.value for one in lets if isinstance(one.value, Binary)}
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
         found: list[Stmt] = []
         for one in statements:
-            is_sum = isinstance(one, For) and _is_sum(one) and takes_roots(one, self.vector_bits)
-            by_buffer = self.by_buffer(one) if is_sum and isinstance(one, For) else []
-            found += by_buffer or [with_blocks(one, self.block)]
+            buffered = self.by_buffer(one) if isinstance(one, For) and self.is_needed(one) else []
+            found += buffered or [with_blocks(one, self.block)]
         return found
 
+    def is_needed(self, loop: For) -> bool:
+        """Whether a loop adds up what takes roots, enough of it to fill registers."""
+        is_sum = _is_sum(loop) and takes_roots(loop, self.vector_bits)
+        return is_sum and not self.is_rest(loop)
+
+    def is_rest(self, loop: For) -> bool:
+        """Whether a loop has what is left beside whole vectors, less than registers hold."""
+        tail = Const(-SUM_TAIL, "int64")
+        whole = self.multiples.get(loop.start) if isinstance(loop.start, Var) else None
+        return whole == Binary("and", loop.stop, tail, "int64")
+
     def by_buffer(self, loop: For) -> list[Stmt]:
-        """The loop over whole buffers, and the one over the rest; nothing where it has to stay."""
+        """The loop over buffers; nothing where it has to stay."""
         steps = [one for one in loop.body if isinstance(one, Assign)]
         size = BUFFER_BYTES // max(memory_bytes(_term(one).dtype) for one in steps)
         length = subtract(loop.stop, loop.start)
-        if isinstance(length, Const):
-            size = min(size, length.value)
-            whole: Expr = integer(length.value - length.value % size)
-        else:
-            whole = Binary("and", length, integer(-size), "int64")
+        first, place = self.variable("first"), self.variable("place")
+        count: Expr = integer(size)
+        if not isinstance(length, Const) or length.value % size:
+            count = self.variable("count")
+        known = minimum(integer(size), subtract(length, first))
+        counted: list[Stmt] = [Let(count, known)] if isinstance(count, Var) else []
         buffers = [self.variable("buffer", "ptr") for _ in steps]
         roots = [numbered("buffer", self.names) for _ in steps]
-        first, place = self.variable("first"), self.variable("place")
         start = add(loop.start, first)
         body: list[Stmt] = []
         added: list[Stmt] = []
@@ -113,16 +122,14 @@ class _Buffers:
             buffer, root, term = buffers[len(added)], roots[len(added)], _term(one)
             body.append(Store(buffer, subtract(loop.var, start), term, root))
             added.append(replace(one, value=_with_term(one, Load(buffer, place, term.dtype, root))))
-        filled = replace(loop, start=start, stop=add(start, integer(size)), body=body)
+        filled = replace(loop, start=start, stop=add(start, count), body=body)
         if not is_vector_loop(filled):
             return []
         room = Call(STACK, (integer(BUFFER_BYTES),), "ptr", external=True)
-        loops: list[Stmt] = [filled, For(place, ZERO, integer(size), added)]
-        rest = copied(replace(loop, start=add(loop.start, whole)), self.names, {})
+        loops: list[Stmt] = [*counted, filled, For(place, ZERO, count, added)]
         return [
             *(Let(buffer, room) for buffer in buffers),
-            For(first, ZERO, whole, loops, step=size),
-            *([] if whole == length else [rest]),
+            For(first, ZERO, length, loops, step=size),
         ]
 
     def variable(self, name: str, dtype: str = "int64") -> Var:

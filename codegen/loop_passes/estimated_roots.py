@@ -1,4 +1,4 @@
-"""Loops over vectors compute square roots from an estimate.
+"""Loops over vectors that wait for square roots compute them from an estimate.
 
 The bits are those of the processor's instruction, which takes longer, and keeps it from dividing
 (`vecmath.roots`).
@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from jitcore.codegen.loop_passes.rewriting import replaced, with_blocks, with_expressions
-from jitcore.codegen.loop_passes.traversal import expressions, known_trips, subexpressions
+from jitcore.codegen.loop_passes.traversal import known_trips, subexpressions
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -29,14 +30,20 @@ from jitcore.codegen.loops import (
     Expr,
     For,
     Function,
+    Let,
     Stmt,
     Store,
     Unary,
 )
+from jitcore.codegen.printers.side_by_side import operations
 from jitcore.codegen.printers.vector_calls import REGISTERS
 from jitcore.codegen.printers.vector_loops import is_vector_loop
 
 __all__ = ["estimate_roots", "takes_roots"]
+
+MOST_BESIDE: Final = {"float32": 4, "float64": 12}
+"""Other operations for each root and division.  With more of them, as in a filter of an image or
+beside functions, a loop hardly waits for its roots, and estimates only take longer to compile."""
 
 
 def estimate_roots(function: Function, vector_bits: int) -> Function:
@@ -74,20 +81,27 @@ def _estimated(x: Expr) -> Expr | None:
 
 
 def takes_roots(loop: For, vector_bits: int) -> bool:
-    """Whether a loop has roots to estimate, and enough iterations for a few registers.
+    """Whether a loop waits for its roots, and has enough iterations for a few registers.
 
-    Those of float32 alone take an instruction hardly longer; divisions would wait for it.  Loops
+    Roots of float32 alone take an instruction hardly longer; divisions would wait for it.  Loops
     of float32 with several results wait for memory, and four registers of each at a time make
     them slower (a step of Adam takes 1.4 times as long out of the second cache).
     """
     trips = known_trips(loop)
     if trips is not None and trips < REGISTERS * vector_bits // 32:
         return False
-    parts = [part for one in loop.body for x in expressions(one) for part in subexpressions(x)]
-    roots = {x.dtype for x in parts if _is_root(x)}
+    values = [one.value for one in loop.body if isinstance(one, Let | Store | Assign)]
+    parts = [part for x in values for part in subexpressions(x)]
+    roots = [x.dtype for x in parts if _is_root(x)]
+    divisions = sum(map(_is_quotient, parts))
+    if not roots:
+        return False
     results = sum(isinstance(one, Store | Assign) for one in loop.body)
-    divides = results == 1 and any(map(_is_quotient, parts))
-    return "float64" in roots or ("float32" in roots and divides)
+    if "float64" not in roots and (results > 1 or not divisions):
+        return False
+    slow = len(roots) + divisions
+    beside = sum(map(operations, values)) - slow
+    return beside <= slow * MOST_BESIDE["float64" if "float64" in roots else "float32"]
 
 
 def _is_root(x: Expr) -> bool:

@@ -311,6 +311,10 @@ def _reshape(lowering: Lowering, node: Node) -> Operand:
     size = lowering.size(base.dims)
     message = "cannot reshape array of size {0} into shape " + shape_template(len(wanted), 1)
     differs = compare("ne", lowering.emitter.shared("size", product(wanted)), size)
+    for one in wanted:
+        # An int that only a run tells may be -1, or one of two negative ones.
+        if not isinstance(one, Const) and one not in base.dims:
+            differs = either(differs, compare("lt", one, ZERO))
     lowering.fail(differs, ValueError, message, [size, *wanted])
     dims = define_dims(lowering, node.output, wanted)
     if not lowering.is_contiguous(base):

@@ -499,7 +499,7 @@ class _FunctionPrinter:
     def _do(self, statement: Do) -> None:
         if statement.call.name == PREFETCH:
             pointer, place, size = statement.call.args
-            self._code.prefetch(self._address(pointer, place, "int8"), size)
+            self._code.prefetch(self._expression(pointer), self._expression(place), size)
         else:
             self._call(statement.call)
 

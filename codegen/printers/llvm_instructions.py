@@ -209,12 +209,13 @@ class Instructions:
             plain = f"declare {result} @{symbol}({params})"
             self.declarations[symbol] = _DECLARATIONS.get(symbol, plain)
 
-    def prefetch(self, address: str, size: Expr) -> None:
-        """Ask the processor for the lines of so many bytes."""
+    def prefetch(self, base: str, place: str, size: Expr) -> None:
+        """Ask the processor for the lines of so many bytes, which may lie behind an array."""
         assert isinstance(size, Const)
         self.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
-        for place in range(0, size.value, LINE_BYTES):
-            line = self.value(f"getelementptr i8, ptr {address}, i64 {place}")
+        first = self.value(f"getelementptr i8, ptr {base}, i64 {place}")
+        for line_place in range(0, size.value, LINE_BYTES):
+            line = self.value(f"getelementptr i8, ptr {first}, i64 {line_place}")
             self.effect(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
     def intrinsic(

@@ -53,6 +53,7 @@ __all__ = [
     "MOST_OPERATIONS",
     "SideBySide",
     "only_vector_loops",
+    "operations",
     "short_steps",
     "side_by_side",
 ]
@@ -191,25 +192,25 @@ def _long_step(loop: For) -> int:
     values = [one.value for one in loop.body if isinstance(one, Let | Store)]
     stores = sum(isinstance(one, Store) for one in loop.body)
     accesses = stores + sum(1 for _ in loads_in(loop.body))
-    operations = sum(map(_operations, values))
-    is_long = operations >= max(LONG_STEP, accesses * LONG_PER_ACCESS)
-    return operations if is_long else 0
+    count = sum(map(operations, values))
+    is_long = count >= max(LONG_STEP, accesses * LONG_PER_ACCESS)
+    return count if is_long else 0
 
 
-def _operations(x: Expr) -> int:
+def operations(x: Expr) -> int:
     """The operations of an expression, without those that compute places in memory."""
     if isinstance(x, Load):
         return 0
     own = int(isinstance(x, Unary | Binary | Select | Call))
     if isinstance(x, Call) and not x.external and x.name != "fma":
         own = _operations_of_function(x.name, _own_dtype(x))
-    return own + sum(map(_operations, children(x)))
+    return own + sum(map(operations, children(x)))
 
 
 @cache
 def _operations_of_function(name: str, dtype: str) -> int:
     body = vecmath.function(name, dtype).body
-    return sum(_operations(x) for one in body for x in expressions(one))
+    return sum(operations(x) for one in body for x in expressions(one))
 
 
 def _own_dtype(call: Call) -> str:

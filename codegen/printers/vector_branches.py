@@ -105,17 +105,16 @@ class VectorBranch:
         """The register with the square roots.
 
         The short way is for 0.0 and for numbers from ``LEAST`` to ``2 / LEAST`` that are none of
-        the last eight before a power of two (`vecmath.roots`): with eight units in the last place
-        more they have the same exponents.
+        the last eight before a power of two (`vecmath.roots`), which have the largest significands.
         """
         known, unsigned = self._known(operand), f"uint{BITS[self._dtype]}"
         whole, register = self._code, self._code.for_vectors(self._width, contract=False)
         parts = self._registers(whole.bit_cast(known, self._dtype, unsigned), self._bits)
-        one, eight = (register.number(number, unsigned) for number in (1, 8))
+        power = 1 << FORMATS[self._dtype].mantissa
+        one, fraction = (register.number(number, unsigned) for number in (1, power - 1))
         # What is below zero is the largest number.
         below = [register.binary("sub", part, one, unsigned) for part in parts]
-        later = [register.binary("add", part, eight, unsigned) for part in parts]
-        changed = [register.binary("xor", *x, unsigned) for x in zip(parts, later, strict=True)]
+        significands = [register.binary("and", part, fraction, unsigned) for part in parts]
 
         def joined(op: str, numbers: list[str]) -> str:
             return reduce(lambda x, y: register.binary(op, x, y, unsigned), numbers)
@@ -124,12 +123,10 @@ class VectorBranch:
             return register.binary(op, x, register.number(bound, unsigned), unsigned)
 
         first, last = (self._bits_of(x) for x in (LEAST[self._dtype], 2 / LEAST[self._dtype]))
-        exponent = register.number(1 << FORMATS[self._dtype].mantissa, unsigned)
-        carried = register.binary("and", joined("or", changed), exponent, unsigned)
         conditions = (
             demanded("lt", joined("max", parts), last),
             demanded("ge", joined("min", below), first - 1),
-            demanded("eq", carried, 0),
+            demanded("lt", joined("max", significands), power - 8),
         )
         is_moderate = self._all(
             reduce(lambda x, y: register.binary("and", x, y, "bool"), conditions)

@@ -19,11 +19,17 @@ from __future__ import annotations
 import contextvars
 import ctypes
 import importlib
-import threading
 from functools import cache
 from typing import Any
 
-from jitcore.codegen.engine import CompiledModule, Source, add_symbol, compile_source, foresee
+from jitcore.codegen.engine import (
+    CompiledModule,
+    Source,
+    add_symbol,
+    compile_source,
+    compiler_lock,
+    foresee,
+)
 from jitcore.codegen.entries.layout import SCALAR_VALUE, fill_table, scalar_alloc, word_at
 from jitcore.codegen.runtime.arrays import add_array_functions, array_functions
 from jitcore.codegen.runtime.lists import add_list_functions
@@ -274,22 +280,25 @@ class _Runtime:
         self.last_call = ctypes.c_void_p.from_address(place or 0)
 
 
-_lock = threading.Lock()
 _runtime: _Runtime | None = None
 
 
 def foresee_runtime() -> None:
     """Have the runtime compiled while Python does other things that come before its first use."""
     if _runtime is None:
-        foresee(_source(), "runtime")
+        with compiler_lock():
+            # Another thread may have made it by now.
+            if _runtime is None:
+                foresee(_source(), "runtime")
 
 
 def ensure_runtime() -> None:
     """Compile the runtime and make its symbols known to the engine; only the first call works."""
     global _runtime
-    with _lock:
-        if _runtime is None:
-            _runtime = _Runtime()
+    if _runtime is None:
+        with compiler_lock():
+            if _runtime is None:
+                _runtime = _Runtime()
 
 
 def memory_in_use() -> int:

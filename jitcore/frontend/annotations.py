@@ -38,7 +38,6 @@ _PLAIN: dict[Any, Type] = {
     complex: COMPLEX,
     str: STR,
     type(None): NONE,
-    np.ndarray: TENSOR,
 }
 
 _SIGNATURE_COMMENT = re.compile(r"#\s*type:\s*(\(.*?\)\s*->\s*[^#]+)")
@@ -58,8 +57,7 @@ def annotation_type(annotation: ast.expr | None, resolve: Resolve) -> Type:
     if isinstance(annotation, ast.Subscript):
         return _generic(annotation, resolve)
     found = resolve(annotation)
-    origin: Any = typing.get_origin(found)
-    if origin is np.ndarray:
+    if _is_array(found) or _is_array(typing.get_origin(found)):
         return TENSOR
     return _PLAIN.get(found, ANY) if isinstance(found, type) else ANY
 
@@ -77,17 +75,20 @@ def _constant(value: object, resolve: Resolve) -> Type:
     return annotation_type(inner, resolve)
 
 
-def _array_annotation() -> object:
-    """``numpy.typing.NDArray``, which an annotation can only be where that has been imported."""
+def _is_array(origin: object) -> bool:
+    """Whether this is ``np.ndarray`` or ``NDArray``, which NumPy 2.5 names by a ``type`` statement.
+
+    An annotation can only be the latter where ``numpy.typing`` has been imported.
+    """
     module = sys.modules.get("numpy.typing")
-    return module.NDArray if module is not None else np.ndarray
+    return origin is np.ndarray or (module is not None and origin is module.NDArray)
 
 
 def _generic(annotation: ast.Subscript, resolve: Resolve) -> Type:
     origin = resolve(annotation.value)
     inner = annotation.slice
     arguments = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-    if origin is np.ndarray or origin is _array_annotation():
+    if _is_array(origin):
         return TENSOR
     if origin is tuple or origin is typing.Tuple:  # noqa: UP006
         return _tuple(arguments, resolve)

@@ -19,7 +19,7 @@ from jitcore.frontend.callees import (
     NeedsCell,
     Statics,
 )
-from jitcore.frontend.constants import is_layer
+from jitcore.frontend.constants import is_layer, is_number
 from jitcore.frontend.environment import Binding
 from jitcore.frontend.layers import Frozen, given_away, root_static
 from jitcore.frontend.libraries import is_library
@@ -170,7 +170,7 @@ class _Compilation:
 
     def is_varying(self, static: Static) -> bool:
         """Whether a number is an input of the graph, because it has been several ones."""
-        return static.key in self._varying
+        return static.key in self._varying and is_number(static.value)
 
     def note_stored(self, name: str) -> None:
         """Note that the function may assign an attribute with this name, or a global."""

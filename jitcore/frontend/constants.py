@@ -31,6 +31,7 @@ __all__ = [
     "function_mark",
     "is_constant",
     "is_layer",
+    "is_number",
     "is_stable_module",
     "marker",
     "numpy_name",
@@ -81,6 +82,13 @@ def is_constant(value: object, nesting: int = MAX_TUPLES) -> bool:
     if wrapped_function(value) is not None or final_graph(value) is not None:
         return True
     return numpy_name(value) is not None
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number, or a tuple of numbers; a bool chooses between two graphs."""
+    if type(value) is tuple:
+        return all(map(is_number, value))
+    return type(value) in (int, float, complex) or issubclass(type(value), np.number)
 
 
 def constant_type(value: object) -> Type:
