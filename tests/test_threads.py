@@ -264,6 +264,22 @@ def test_a_wrong_number_is_found_before_anything_is_written() -> None:
     subprocess.run(command, env=environment, check=True, timeout=60)
 
 
+def words_of(text: str, folder: Path) -> list[str]:
+    """What a program of its own prints; its functions are read from a file."""
+    program = folder / "program.py"
+    program.write_text(text)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, str(program)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
+    return ran.stdout.split()
+
+
 FIRST_JOB = """
 import ctypes, threading
 import jitcore
@@ -293,18 +309,7 @@ print(len(met), sorted(elements) == list(range(1_000_000)))
 )
 def test_a_worker_takes_part_in_the_job_it_was_started_for(tmp_path: Path) -> None:
     """The caller waits in its first part until a worker has begun one."""
-    program = tmp_path / "program.py"
-    program.write_text(FIRST_JOB)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run(
-        [sys.executable, str(program)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment,
-    )
-    assert ran.stdout.split() == ["2", "True"]
+    assert words_of(FIRST_JOB, tmp_path) == ["2", "True"]
 
 
 SHARED_CORE = """
@@ -337,17 +342,6 @@ print((time.process_time() - everywhere) / here, np.array_equal(polynomial(x), e
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
 def test_a_worker_on_the_core_of_its_caller_gives_way(tmp_path: Path) -> None:
     """It takes no parts, nor does it look for more of them, while the caller could work."""
-    program = tmp_path / "program.py"
-    program.write_text(SHARED_CORE)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run(
-        [sys.executable, str(program)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment,
-    )
-    ratio, is_right = ran.stdout.split()
+    ratio, is_right = words_of(SHARED_CORE, tmp_path)
     assert is_right == "True"
     assert float(ratio) < 1.3

@@ -287,10 +287,10 @@ class Instructions:
         self.declare(symbol, register, f"{register}, {register}, {mask}")
         parts = [
             self.value(
-                f"call {register} @{symbol}({register} {self.part(x, dtype, first, width)}, "
+                f"call {register} @{symbol}({register} {part}, "
                 f"{register} zeroinitializer, {mask} -1)"
             )
-            for first in range(0, self._lanes, width)
+            for part in self.registers(x, dtype, width)
         ]
         while len(parts) > 1:
             halves = zip(parts[::2], parts[1::2], strict=True)
@@ -310,13 +310,17 @@ class Instructions:
             f"<{self._lanes} x i32> <{places}>"
         )
 
-    def part(self, x: str, dtype: str, first: int, width: int) -> str:
-        """Some lanes of a vector, which has no numbers behind its last one."""
+    def registers(self, x: str, dtype: str, width: int) -> list[str]:
+        """The parts of a vector with so many lanes each; none are known behind its last one."""
         assert self._lanes is not None
-        lanes = range(first, first + width)
-        places = ", ".join(f"i32 {n}" if n < self._lanes else "i32 poison" for n in lanes)
-        type_ = self.type(dtype)
-        return self.value(f"shufflevector {type_} {x}, {type_} poison, <{width} x i32> <{places}>")
+        type_, parts = self.type(dtype), []
+        for first in range(0, self._lanes, width):
+            lanes = range(first, first + width)
+            places = ", ".join(f"i32 {n}" if n < self._lanes else "i32 poison" for n in lanes)
+            parts.append(
+                self.value(f"shufflevector {type_} {x}, {type_} poison, <{width} x i32> <{places}>")
+            )
+        return parts
 
     def _negative(self, x: str, dtype: str) -> str:
         if dtype in FLOATS:

@@ -109,7 +109,8 @@ class VectorBranch:
         """
         known, unsigned = self._known(operand), f"uint{BITS[self._dtype]}"
         whole, register = self._code, self._code.for_vectors(self._width, contract=False)
-        parts = self._registers(whole.bit_cast(known, self._dtype, unsigned), self._bits)
+        bits = whole.bit_cast(known, self._dtype, unsigned)
+        parts = whole.registers(bits, unsigned, self._width)
         power = 1 << FORMATS[self._dtype].mantissa
         one, fraction = (register.number(number, unsigned) for number in (1, power - 1))
         # What is below zero is the largest number.
@@ -169,7 +170,7 @@ class VectorBranch:
         number = register_type(self._dtype)
         width = self._width
         joined = ""
-        for register in self._registers(magnitude, number):
+        for register in self._code.registers(magnitude, self._dtype, width):
             part = f"<{width} x {number}>"
             is_below = self._code.value(f"fcmp olt {part} {register}, splat ({number} {limit})")
             both = f"and <{width} x i1> {joined}, {is_below}"
@@ -204,20 +205,6 @@ class VectorBranch:
         """How many numbers a register has."""
         return min(_REGISTER_BITS // BITS[self._dtype], self._lanes)
 
-    def _registers(self, vector: str, type_: str) -> list[str]:
-        """The parts of a vector that have a register each."""
-        made = []
-        for first in range(0, self._lanes, self._width):
-            places = ", ".join(f"i32 {first + lane}" for lane in range(self._width))
-            whole = f"<{self._lanes} x {type_}>"
-            made.append(
-                self._code.value(
-                    f"shufflevector {whole} {vector}, {whole} poison, "
-                    f"<{self._width} x i32> <{places}>"
-                )
-            )
-        return made
-
     def _all(self, condition: str) -> str:
         mask = self._scalars.value(f"bitcast <{self._width} x i1> {condition} to i{self._width}")
         return self._scalars.value(f"icmp eq i{self._width} {mask}, -1")
@@ -240,7 +227,7 @@ class VectorBranch:
         number = register_type(self._dtype)
         part = f"<{self._width} x {number}>"
         joined = ""
-        for register in self._registers(divisors, number):
+        for register in self._code.registers(divisors, self._dtype, self._width):
             for test, bound in self._bounds():
                 comparison = f"fcmp {test} {part} {register}, splat ({number} {bound})"
                 is_within = self._code.value(comparison)
@@ -256,7 +243,7 @@ class VectorBranch:
     def _all_moderate(self, differ: str) -> str:
         """Whether the second bit of all numbers is set: all registers are joined into one first."""
         part = f"<{self._width} x {self._bits}>"
-        joined, *others = self._registers(differ, self._bits)
+        joined, *others = self._code.registers(differ, f"uint{BITS[self._dtype]}", self._width)
         for one in others:
             joined = self._code.value(f"and {part} {joined}, {one}")
         second = self._code.value(f"and {part} {joined}, splat ({self._bits} {self._second})")

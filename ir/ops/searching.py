@@ -158,10 +158,9 @@ def _search(b: Builder, array: Value, keys: Value, side: Any) -> Value:
     """``np.searchsorted`` of one dtype; the keys may have any shape."""
     if side not in ("left", "right"):
         raise Untypable("np.searchsorted on a side that is not known")
-    on_left, on_right = _first_not_below, _first_above
-    if _by_threads(b):
-        on_left, on_right = first_not_below, first_above
-    definition = on_left if side == "left" else on_right
+    in_turn = {"left": _first_not_below, "right": _first_above}
+    apart = {"left": first_not_below, "right": first_above}
+    definition = (apart if _by_threads(b) else in_turn)[side]
     found = b.define(definition, array, _with_axis(b, keys))
     return found if tensor(keys).dims else _only(b, found)
 
