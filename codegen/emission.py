@@ -1,9 +1,10 @@
 """Machine code of LLVM's modules, which a thread beside the one that compiles writes as well.
 
-llvmlite lets one thread into LLVM at a time.  LLVM writes code of several modules at the same time
-where these are of different contexts and each thread has target machines of its own (LLVM
-Programmer's Manual, "Threads and LLVM").  So the thread beside calls the function that writes
-without llvmlite's lock, and hardly anything else: it waits for Python's global lock once a module.
+llvmlite lets one thread into LLVM at a time.  LLVM works on several modules at the same time where
+these are of different contexts and each thread has target machines of its own (LLVM Programmer's
+Manual, "Threads and LLVM").  So the thread beside calls what optimizes a module and what writes its
+code without llvmlite's lock, and hardly anything else: it waits for Python's global lock between
+these steps.
 
 What that thread has not begun when its code is asked for, is written by who asks, in llvmlite's own
 way.  So nothing depends on it.  It ends when nothing is left to write, or when the process ends.
@@ -18,20 +19,83 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final, Literal
 
+import llvmlite.binding as llvm
 from llvmlite.binding import ffi
+from llvmlite.binding.newpassmanagers import NewPassManager
 
-__all__ = ["Emission"]
+__all__ = ["OF_REGISTERS", "SPEED_LEVEL", "TUNING", "Effort", "Emission", "Linker", "optimize"]
+
+Effort = Literal["none", "code", "registers", "loops"]
+"""What is optimized: nothing, machine code only, straight lines before that, or loops as well.
+
+The last is LLVM's O3 pipeline.  To choose and schedule machine code well takes five to eight times
+as long as to translate line by line, which does for what mostly calls other functions.
+"""
+
+SPEED_LEVEL: Final = 3
+TUNING: Final = (
+    "loop_vectorization",
+    "slp_vectorization",
+    "loop_interleaving",
+    "loop_unrolling",
+)
+OF_REGISTERS: Final = (
+    "sroa",
+    "simplify_cfg",
+    "loop_rotate",
+    "instruction_combine",
+    "simplify_cfg",
+)
+"""The passes that a module gets whose loops stay as they are."""
+
+
+class _Passes:
+    """The passes for a module, which use what this target machine knows."""
+
+    def __init__(self, effort: Effort, machine: Any) -> None:
+        options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+        for option in TUNING:
+            setattr(options, option, True)
+        self.builder = llvm.create_pass_builder(machine, options)
+        if effort == "loops":
+            self.manager = self.builder.getModulePassManager()
+            return
+        self.manager = llvm.create_new_module_pass_manager()
+        for name in OF_REGISTERS:
+            getattr(self.manager, f"add_{name}_pass")()
+
+    def dispose(self) -> None:
+        """Give LLVM back what it made for them."""
+        # llvmlite's own class for it inherits a _dispose() that does nothing, before the real one.
+        NewPassManager._dispose(self.manager)
+        self.manager.detach()
+
+
+def _passes(effort: Effort, machine: Any) -> _Passes | None:
+    """The passes for a module, where it gets any."""
+    return _Passes(effort, machine) if effort in ("registers", "loops") else None
+
+
+def optimize(module: Any, effort: Effort, machine: Any) -> None:
+    """Optimize a module, in llvmlite's own way."""
+    passes = _passes(effort, machine)
+    if passes is not None:
+        passes.manager.run(module, passes.builder)
+        passes.dispose()
 
 
 class _Library:
     """The functions of llvmlite's library, without its lock."""
 
     def __init__(self, name: str) -> None:
-        self.emit = ctypes.CDLL(name).LLVMPY_TargetMachineEmitToMemory
-        self.emit.restype = ctypes.c_void_p
-        self.emit.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+        slow, pointer = ctypes.CDLL(name), ctypes.c_void_p
+        self.run_passes = slow.LLVMPY_RunNewModulePassManager
+        self.run_passes.restype, self.run_passes.argtypes = None, [pointer] * 3
+        self.emit = slow.LLVMPY_TargetMachineEmitToMemory
+        self.emit.restype = pointer
+        self.emit.argtypes = [pointer, pointer, ctypes.c_int, pointer]
         # These take no time, in which no other thread has to run.
         quick = ctypes.PyDLL(name)
         self.start_of, self.size_of = quick.LLVMPY_GetBufferStart, quick.LLVMPY_GetBufferSize
@@ -53,21 +117,63 @@ def _find_library(lib: Any) -> _Library | None:
 _library = _find_library(ffi.lib)
 
 
-class Emission:
-    """The object code of a module.
+class Work:
+    """Something that the thread beside does, or who needs it first."""
+
+    def __init__(self) -> None:
+        self._is_beside = False
+        self._is_done = threading.Event()
+
+    def begin(self) -> None:
+        """Have it done beside, once, where that thread can work without llvmlite's lock."""
+        is_new = not (self._is_beside or self._is_done.is_set())
+        if _library is not None and is_new:
+            self._is_beside = True
+            _beside.take(self)
+
+    def finish(self) -> None:
+        """Do it, where the thread beside has not begun, or wait until it is done."""
+        if self._is_beside and _beside.leave(self):
+            self._is_beside = False
+        if not (self._is_beside or self._is_done.is_set()):
+            self.write()
+            self._is_done.set()
+        self._is_done.wait()
+
+    def run_beside(self) -> None:
+        """Do it, in the thread beside."""
+        try:
+            self.write_beside()
+        finally:
+            self._is_done.set()
+
+    def write(self) -> None:
+        """Do it, in llvmlite's own way."""
+        raise NotImplementedError
+
+    def write_beside(self) -> None:
+        """Do it in the thread beside."""
+        self.write()
+
+
+class Emission(Work):
+    """The object code of a module, which is optimized before.
 
     Parameters
     ----------
     module : llvmlite.binding.ModuleRef
+    effort : str
     machine : function
         Gives the target machine of the thread beside for True, and of all others for False.
     """
 
-    def __init__(self, module: Any, machine: Callable[[bool], Any]) -> None:
+    def __init__(self, module: Any, effort: Effort, machine: Callable[[bool], Any]) -> None:
+        super().__init__()
         self._module = module
+        self._effort = effort
         self._machine = machine
         self._machine_beside: Any = None
-        self._is_written = threading.Event()
+        self._passes_beside: _Passes | None = None
         self._code: bytes | None = None
         self._message = ""
 
@@ -75,47 +181,76 @@ class Emission:
         """Have it written beside; nothing in the module's context may be read or changed then."""
         if _library is not None:
             self._machine_beside = self._machine(True)
-            _beside.take(self)
+            # To ask what a machine is, does not disturb the thread that works with it.
+            self._passes_beside = _passes(self._effort, self._machine_beside)
+            super().begin()
 
     def code(self) -> bytes:
         """The object code; RuntimeError where LLVM refuses to write it."""
-        if self._machine_beside is None or _beside.leave(self):
-            written: bytes = self._machine(False).emit_object(self._module)
-            return written
-        self._is_written.wait()
+        self.finish()
+        if self._passes_beside is not None:
+            self._passes_beside.dispose()
+            self._passes_beside = None
         if self._code is None:
             raise RuntimeError(self._message)
         return self._code
 
+    def write(self) -> None:
+        """Write the code, in llvmlite's own way."""
+        machine = self._machine(False)
+        optimize(self._module, self._effort, machine)
+        self._code = machine.emit_object(self._module)
+
     def write_beside(self) -> None:
         """Write the code, in the thread beside."""
-        assert _library is not None
-        try:
-            message = ctypes.c_void_p()
-            buffer = _library.emit(self._machine_beside, self._module, True, ctypes.byref(message))
-            if buffer:
-                start, size = _library.start_of(buffer), _library.size_of(buffer)
-                self._code = ctypes.string_at(start, size)
-                _library.dispose(buffer)
-            elif message.value is not None:
-                self._message = ctypes.string_at(message.value).decode(errors="replace")
-                _library.dispose_message(message)
-        finally:
-            self._is_written.set()
+        library, module, passes = _library, self._module, self._passes_beside
+        assert library is not None
+        if passes is not None:
+            library.run_passes(passes.manager, module, passes.builder)
+        message = ctypes.c_void_p()
+        buffer = library.emit(self._machine_beside, module, True, ctypes.byref(message))
+        if buffer:
+            start, size = library.start_of(buffer), library.size_of(buffer)
+            self._code = ctypes.string_at(start, size)
+            library.dispose(buffer)
+        elif message.value is not None:
+            self._message = ctypes.string_at(message.value).decode(errors="replace")
+            library.dispose_message(message)
+
+
+class Linker(Work):
+    """What links code, which takes as long to make as a small function to compile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: Any = None
+
+    def made(self) -> Any:
+        """LLVM's object for it; the target is known before."""
+        self.finish()
+        if self._made is None:
+            self.write()
+        return self._made
+
+    def write(self) -> None:
+        """Make it."""
+        self._made = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
+        # It must outlive every library, also while the interpreter ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._made))
 
 
 class _Beside:
-    """The thread beside, and what it will write."""
+    """The thread beside, and what it will do."""
 
     def __init__(self) -> None:
         self.writing = threading.Lock()
-        self._waiting: deque[Emission] = deque()
+        self._waiting: deque[Work] = deque()
         self._thread: threading.Thread | None = None
         self._has_ended = False
 
-    def take(self, emission: Emission) -> None:
-        """Have the code written after that of all before it."""
-        self._waiting.append(emission)
+    def take(self, work: Work) -> None:
+        """Have it done after all before it."""
+        self._waiting.append(work)
         if self._thread is None or not self._thread.is_alive():
             # The end of the process waits for one module, see `end`, and not for all.
             self._thread = threading.Thread(target=self._run, name="jitcore emission", daemon=True)
@@ -123,10 +258,10 @@ class _Beside:
             with suppress(RuntimeError):
                 self._thread.start()
 
-    def leave(self, emission: Emission) -> bool:
+    def leave(self, work: Work) -> bool:
         """Whether the thread has not begun with it, and does not any more."""
         try:
-            self._waiting.remove(emission)
+            self._waiting.remove(work)
         except ValueError:
             return False
         return True
@@ -142,12 +277,12 @@ class _Beside:
                 if self._has_ended:
                     return
                 try:
-                    emission = self._waiting.popleft()
+                    work = self._waiting.popleft()
                 except IndexError:
                     return
-                emission.write_beside()
+                work.run_beside()
                 # What nobody else keeps is given back to LLVM while no fork begins.
-                del emission
+                del work
 
 
 _beside = _Beside()

@@ -1,13 +1,13 @@
 """The engine: LLVM IR text in, addresses of machine code out.
 
 This module and ``emission`` alone import ``llvmlite``.  Object code is kept on disk (``cache``).
+A thread beside the one that compiles writes it, too: who wants an address waits for that.
 Text is parsed and verified before anything else sees it, and linked by LLVM's ORC layer, which
 reports a missing symbol where its predecessor ended the process.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import itertools
 import os
@@ -17,14 +17,21 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cache, cached_property, partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import llvmlite
 import llvmlite.binding as llvm
-from llvmlite.binding.newpassmanagers import NewPassManager
 
 from jitcore.codegen.cache import StoredObject, current
-from jitcore.codegen.emission import Emission
+from jitcore.codegen.emission import (
+    OF_REGISTERS,
+    SPEED_LEVEL,
+    TUNING,
+    Effort,
+    Emission,
+    Linker,
+    optimize,
+)
 from jitcore.codegen.printers.loop_metadata import MASKED, UNMASKED
 from jitcore.ir.dataclass import dataclass
 
@@ -36,6 +43,7 @@ __all__ = [
     "add_library",
     "add_maker",
     "add_symbol",
+    "begin_module",
     "compile_module",
     "compile_source",
     "compiler_lock",
@@ -56,13 +64,6 @@ class EngineError(RuntimeError):
     """LLVM refused a module: the IR is malformed, or a symbol it needs does not exist."""
 
 
-Effort = Literal["none", "code", "registers", "loops"]
-"""What is optimized: nothing, machine code only, straight lines before that, or loops as well.
-
-The last is LLVM's O3 pipeline.  To choose and schedule machine code well takes five to eight times
-as long as to translate line by line, which does for what mostly calls other functions.
-"""
-
 CodeLevel = Literal["none", "best"]
 """How well machine code is chosen and scheduled."""
 
@@ -75,32 +76,21 @@ class Source:
     effort: Effort
     beside: tuple[tuple[str, Effort], ...] = ()
 
-    def levels(self) -> list[CodeLevel]:
-        """How well machine code of its parts is chosen, the least first."""
-        known = {_code_level(effort) for _, effort in self._parts()}
-        return [level for level in _CODE_LEVELS if level in known]
-
-    def module(self, level: CodeLevel, name: str) -> Any:
-        """The module of all parts of one level, for this machine, in a context of its own."""
-        context = llvm.create_context()
-        whole, *others = (
-            _optimized(text, effort, name, context)
-            for text, effort in self._parts()
-            if _code_level(effort) == level
-        )
-        for part in others:
-            whole.link_in(part)
-        return whole
+    def modules(self, name: str) -> Iterator[tuple[Any, Effort]]:
+        """The modules of all parts, for this machine, each in a context of its own."""
+        hints = (MASKED, MASKED if has_feature("avx512f") else UNMASKED)
+        for text, effort in self._parts():
+            yield _parse(text.replace(*hints), name, llvm.create_context()), effort
 
     def _parts(self) -> tuple[tuple[str, Effort], ...]:
         return ((self.text, self.effort), *self.beside)
 
     def key(self) -> str:
         """A hash of all that the object code depends on."""
-        levels = (_SPEED_LEVEL, _CODE_LEVELS)
+        levels = (SPEED_LEVEL, _CODE_LEVELS)
         texts, efforts = zip((self.text, self.effort), *self.beside, strict=True)
-        options = repr((_TARGET, efforts, *levels, *_TUNING, *_OF_REGISTERS))
-        parts = (options, cpu_identity(), _target_machine().triple, *texts)
+        options = repr((_TARGET, efforts, *levels, *TUNING, *OF_REGISTERS))
+        parts = (options, cpu_identity(), _target()[0], *texts)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -111,8 +101,8 @@ class CompiledModule:
     ----------
     name : str
         For messages and for the debugger.
-    objects : tuple of bytes
-        Relocatable object files for this machine.
+    code : function
+        Gives relocatable object files for this machine, which may have to be written first.
     symbols : tuple of str
         The functions and global variables they define for others.
     required : tuple of str
@@ -126,27 +116,53 @@ class CompiledModule:
     def __init__(
         self,
         name: str,
-        objects: tuple[bytes, ...],
+        code: Callable[[], tuple[bytes, ...]],
         symbols: tuple[str, ...],
         required: tuple[str, ...] = (),
         source: Source | None = None,
         key: str | None = None,
     ) -> None:
         self.name = name
-        self.objects = objects
         self.symbols = symbols
+        self._code = code
         self._required = required
         self._source = source
         self._key = key
-        self._library = _link(name, objects, symbols, required)
+        self._library: Any = None
+        self._objects: tuple[bytes, ...] = ()
+        self._waiting: list[Callable[[Self], None]] = []
 
     def __repr__(self) -> str:
         return f"<CompiledModule {self.name}: {', '.join(self.symbols)}>"
 
     def address(self, symbol: str) -> int:
         """The address of a function or a global variable; KeyError where there is none."""
+        self.load()
         address: int = self._library[symbol]
         return address
+
+    def load(self) -> Self:
+        """Load the code, where that has not been done; EngineError where there is none."""
+        with _LOCK:
+            if self._library is None:
+                self._objects = self._objects or self._code()
+                self._library = _link(self.name, self._objects, self.symbols, self._required)
+                while self._waiting:
+                    self._waiting.pop()(self)
+        return self
+
+    def when_loaded(self, work: Callable[[Self], None]) -> None:
+        """Have something done before anybody gets an address."""
+        with _LOCK:
+            if self._library is None:
+                self._waiting.append(work)
+            else:
+                work(self)
+
+    @property
+    def objects(self) -> tuple[bytes, ...]:
+        """The relocatable object files."""
+        return self.load()._objects
 
     @property
     def key(self) -> str | None:
@@ -173,12 +189,16 @@ class CompiledModule:
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with _LOCK:
-            modules = self._modules()
-            return "\n".join(_target_machine(one).emit_assembly(module) for module, one in modules)
+            return "\n".join(
+                _target_machine(_code_level(effort)).emit_assembly(module)
+                for module, effort in self._modules()
+            )
 
-    def _modules(self) -> list[tuple[Any, CodeLevel]]:
-        source = self._known_source()
-        return [(source.module(level, self.name), level) for level in source.levels()]
+    def _modules(self) -> Iterator[tuple[Any, Effort]]:
+        """The optimized modules of all parts."""
+        for module, effort in self._known_source().modules(self.name):
+            optimize(module, effort, _target_machine())
+            yield module, effort
 
     def _known_source(self) -> Source:
         if self._source is None:
@@ -214,11 +234,27 @@ def compile_module(
     return compile_source(Source(llvm_text, effort, tuple(beside)), name)
 
 
+def begin_module(
+    llvm_text: str,
+    *,
+    name: str,
+    effort: Effort = "loops",
+    beside: Iterable[tuple[str, Effort]] = (),
+) -> CompiledModule:
+    """Compile a module, see `compile_module`, but do not wait for its code.
+
+    That is loaded when somebody asks for an address.
+    """
+    with _LOCK:
+        source = Source(llvm_text, effort, tuple(beside))
+        return _Compilation(source, name, is_foreseen=True).module()
+
+
 def compile_source(source: Source, name: str) -> CompiledModule:
     """Compile a module for this machine, see `compile_module`, or take what was foreseen."""
     with _LOCK:
         begun = _FORESEEN.pop(source, None) or _Compilation(source, name)
-        return begun.finish()
+        return begun.module().load()
 
 
 def foresee(source: Source, name: str) -> None:
@@ -226,14 +262,12 @@ def foresee(source: Source, name: str) -> None:
     with _LOCK:
         if source not in _FORESEEN:
             _FORESEEN[source] = _Compilation(source, name, is_foreseen=True)
+            _target_machine()
+            _LINKER.begin()
 
 
 class _Compilation:
-    """A module whose code is in the cache on disk, or is being written.
-
-    A thread beside this one writes all of it where it is foreseen.  Otherwise this thread writes
-    the last part, and does not wait for another to begin with it.
-    """
+    """A module whose code is in the cache on disk, or is written, beside where it is foreseen."""
 
     def __init__(self, source: Source, name: str, *, is_foreseen: bool = False) -> None:
         self._source = source
@@ -251,52 +285,50 @@ class _Compilation:
 
     def begin_code(self, is_foreseen: bool) -> None:
         """Have LLVM compile it."""
-        levels = self._source.levels()
-        for level in levels:
-            module = self._source.module(level, self.name)
+        external = llvm.Linkage.external
+        for module, effort in self._source.modules(self.name):
             values = [*module.functions, *module.global_variables]
-            declared = [value.name for value in values if value.is_declaration]
-            defined = [value for value in values if not value.is_declaration]
-            external = llvm.Linkage.external
-            self._symbols += [value.name for value in defined if value.linkage == external]
-            self._declared += declared
-            self._emissions.append(Emission(module, partial(_target_machine, level)))
-            if is_foreseen or level != levels[-1]:
+            self._declared += [one.name for one in values if one.is_declaration]
+            defined = [one for one in values if not one.is_declaration]
+            self._symbols += [one.name for one in defined if one.linkage == external]
+            machine = partial(_target_machine, _code_level(effort))
+            self._emissions.append(Emission(module, effort, machine))
+            if is_foreseen:
                 self._emissions[-1].begin()
-            _foresee_libraries(declared)
+        _foresee_libraries(self._declared)
 
-    def finish(self) -> CompiledModule:
+    def module(self) -> CompiledModule:
+        """The module, which has what it calls, and may have to wait for its own code."""
         if self._stored is not None:
             with suppress(EngineError):
-                return self._loaded(self._stored)
+                return self._made(self._stored.symbols, self._stored.required).load()
+            self._stored = None
             self.begin_code(is_foreseen=False)
-        try:
-            objects = self._objects()
-        except RuntimeError as error:
-            raise EngineError(f"internal error: no code of {self.name}: {error}") from error
         required = tuple(
             symbol
             for symbol in dict.fromkeys(self._declared)
             if not symbol.startswith("llvm.") and symbol not in self._symbols
         )
-        made = StoredObject(objects, tuple(self._symbols), required)
-        module = self._loaded(made)
-        if self._files is not None and self._key is not None:
-            self._files.store(self._key, made)
-        return module
+        return self._made(tuple(self._symbols), required)
 
-    def _objects(self) -> tuple[bytes, ...]:
-        """The code of all parts, that of this thread first: the other may be at the rest."""
-        last_first = [one.code() for one in reversed(self._emissions)]
+    def _made(self, symbols: tuple[str, ...], required: tuple[str, ...]) -> CompiledModule:
+        require_symbols(required, self.name)
+        code = partial(self._objects, symbols, required)
+        return CompiledModule(self.name, code, symbols, required, self._source, self._key)
+
+    def _objects(self, symbols: tuple[str, ...], required: tuple[str, ...]) -> tuple[bytes, ...]:
+        """The code of all parts, the last first: the thread beside may be at the others."""
+        if self._stored is not None:
+            return self._stored.objects
+        try:
+            objects = tuple(one.code() for one in reversed(self._emissions))
+        except RuntimeError as error:
+            raise EngineError(f"internal error: no code of {self.name}: {error}") from error
         # LLVM gets the modules back while `_LOCK` is held, for which a fork waits.
         self._emissions.clear()
-        return tuple(reversed(last_first))
-
-    def _loaded(self, stored: StoredObject) -> CompiledModule:
-        require_symbols(stored.required, self.name)
-        return CompiledModule(
-            self.name, stored.objects, stored.symbols, stored.required, self._source, self._key
-        )
+        if self._files is not None and self._key is not None:
+            self._files.store(self._key, StoredObject(objects, symbols, required))
+        return objects
 
 
 def _foresee_libraries(symbols: Iterable[str]) -> None:
@@ -316,7 +348,7 @@ def load_objects(
 ) -> CompiledModule:
     """Load what ``CompiledModule.objects`` gave on a machine of the same identity."""
     with _LOCK:
-        return CompiledModule(name, objects, symbols, required)
+        return CompiledModule(name, lambda: objects, symbols, required).load()
 
 
 def load_stored(key: str, *, name: str) -> CompiledModule | None:
@@ -328,7 +360,8 @@ def load_stored(key: str, *, name: str) -> CompiledModule | None:
             return None
         try:
             require_symbols(stored.required, name)
-            return CompiledModule(name, stored.objects, stored.symbols, stored.required, key=key)
+            known = (stored.symbols, stored.required)
+            return CompiledModule(name, lambda: stored.objects, *known, key=key).load()
         except EngineError:
             return None
 
@@ -418,7 +451,7 @@ def cpu_identity() -> str:
     """What compiled code depends on besides its text: LLVM's version, the CPU, its features."""
     with _LOCK:
         version = ".".join(map(str, (*llvm.llvm_version_info, llvmlite.__version__)))
-        return f"{version} {llvm.get_host_cpu_name()} {_host_features()}"
+        return f"{version} {_cpu_name()} {_host_features()}"
 
 
 def has_feature(name: str) -> bool:
@@ -444,28 +477,13 @@ os.register_at_fork(
 _SYMBOLS: dict[str, int] = {}
 _MAKERS: dict[str, Callable[[], object]] = {}
 _SOURCES: dict[str, Callable[[], Source]] = {}
+_LINKER: Final = Linker()
 _FORESEEN: dict[Source, _Compilation] = {}
 _LIBRARIES: dict[str, CompiledModule] = {}
 _SERIAL = itertools.count()
 _STATE: dict[Any, Any] = {}
 _TARGET: Final[dict[str, Any]] = {"reloc": "pic", "codemodel": "small"}
 _CODE_LEVELS: Final = {"none": 0, "best": 3}
-_SPEED_LEVEL: Final = 3
-_TUNING: Final = (
-    "loop_vectorization",
-    "slp_vectorization",
-    "loop_interleaving",
-    "loop_unrolling",
-)
-_OF_REGISTERS: Final = (
-    "sroa",
-    "simplify_cfg",
-    "loop_rotate",
-    "instruction_combine",
-    "simplify_cfg",
-)
-"""The passes that a module gets whose loops stay as they are."""
-
 _POSITION = re.compile(r"<string>:(\d+):\d+: error: (.*)")
 
 
@@ -476,6 +494,10 @@ def _features() -> Any:
         return llvm.get_host_cpu_features()
 
 
+_cpu_name: Final[Callable[[], str]] = cache(llvm.get_host_cpu_name)
+
+
+@cache
 def _host_features() -> str:
     """What the processor has, and what LLVM is told of it.
 
@@ -497,7 +519,7 @@ def _target_machine(code: CodeLevel = "best", is_beside: bool = False) -> Any:
         llvm.initialize_native_asmprinter()
         target = llvm.Target.from_default_triple()
         _STATE[code, is_beside] = target.create_target_machine(
-            cpu=llvm.get_host_cpu_name(),
+            cpu=_cpu_name(),
             features=_host_features(),
             opt=_CODE_LEVELS[code],
             **_TARGET,
@@ -505,27 +527,20 @@ def _target_machine(code: CodeLevel = "best", is_beside: bool = False) -> Any:
     return _STATE[code, is_beside]
 
 
+@cache
+def _target() -> tuple[str, str]:
+    """What modules say about this machine: its triple, and how data lies in memory."""
+    machine = _target_machine()
+    return machine.triple, str(machine.target_data)
+
+
 def _code_level(effort: Effort) -> CodeLevel:
     return "none" if effort == "none" else "best"
 
 
 def _linker() -> Any:
-    if "linker" not in _STATE:
-        _target_machine()
-        linker = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
-        # It must outlive every library, also while the interpreter ends.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(linker))
-        _STATE["linker"] = linker
-    return _STATE["linker"]
-
-
-def _optimized(text: str, effort: Effort, name: str, context: Any) -> Any:
-    """The module of a text, after the passes that are asked for."""
-    known = text if has_feature("avx512f") else text.replace(MASKED, UNMASKED)
-    module = _parse(known, name, context)
-    if effort in ("registers", "loops"):
-        _run_passes(module, _target_machine(), effort)
-    return module
+    _target_machine()
+    return _LINKER.made()
 
 
 def _parse(text: str, name: str, context: Any) -> Any:
@@ -536,9 +551,7 @@ def _parse(text: str, name: str, context: Any) -> Any:
     except RuntimeError as error:
         raise EngineError(_describe(str(error), text, name)) from error
     module.name = name
-    machine = _target_machine()
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
+    module.triple, module.data_layout = _target()
     return module
 
 
@@ -551,23 +564,6 @@ def _describe(message: str, text: str, name: str) -> str:
     lines = text.splitlines()
     line = lines[number - 1].strip() if number <= len(lines) else ""
     return f"internal error: invalid LLVM IR in {name}, line {number}: {match[2]}\n    {line}"
-
-
-def _run_passes(module: Any, machine: Any, effort: Effort) -> None:
-    options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
-    for option in _TUNING:
-        setattr(options, option, True)
-    builder = llvm.create_pass_builder(machine, options)
-    if effort == "loops":
-        passes = builder.getModulePassManager()
-    else:
-        passes = llvm.create_new_module_pass_manager()
-        for name in _OF_REGISTERS:
-            getattr(passes, f"add_{name}_pass")()
-    passes.run(module, builder)
-    # llvmlite's own class for it inherits a _dispose() that does nothing, before the real one.
-    NewPassManager._dispose(passes)
-    passes.detach()
 
 
 def _link(

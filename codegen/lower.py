@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Layout, NotedAttribute, Result
@@ -12,7 +13,9 @@ from jitcore.codegen.loops import Function, Stmt
 from jitcore.codegen.lowering import attributes, elementwise, lists
 from jitcore.codegen.lowering.caught_errors import check_caught
 from jitcore.codegen.lowering.families import rule_of
+from jitcore.codegen.lowering.negative_extents import leave_negative_extents
 from jitcore.codegen.lowering.operands import NotNative, UnknownOrder
+from jitcore.codegen.lowering.repeatable import may_begin_anew
 from jitcore.codegen.lowering.results import Parameters, Results
 from jitcore.codegen.lowering.state import RESULTS, Lowering
 from jitcore.codegen.lowering.tidy import tidy
@@ -92,6 +95,7 @@ def lower(
     for value in graph.inputs:
         parameters.add(value)
     noted = attributes.declare_attributes(lowering, graph)
+    leave_negative_extents(lowering, graph)
     lowering.block(graph.block)
     result = Results(lowering).finish(graph.outputs)
     lists.check_lists(lowering)
@@ -104,7 +108,7 @@ def lower(
     return Lowered(
         function,
         result,
-        tuple(lowering.sites),
+        _sites(lowering, graph),
         frozenset(lowering.written | lowering.lists_written),
         tuple(lowering.notes),
         noted,
@@ -112,6 +116,15 @@ def lower(
         frozenset(lowering.listed_inputs),
         bool(drawn),
     )
+
+
+def _sites(lowering: Lowering, graph: Graph) -> tuple[ErrorSite, ...]:
+    """The error sites, with whether the plain function may begin anew though arrays are written."""
+    sites = tuple(lowering.sites)
+    is_late = any(one.after_write for one in sites) and not lowering.lists_end
+    if not is_late or not may_begin_anew(graph):
+        return sites
+    return tuple(replace(one, repeats=one.after_write) for one in sites)
 
 
 def _rearranged(body: list[Stmt], notes: list[str], target: Target) -> list[Stmt]:

@@ -88,7 +88,7 @@ class BlockClusters:
         last_write: dict[object, int] = {}
         readers: dict[object, set[int]] = {}
         last_effect: int | None = None
-        checks: list[int] = []
+        raising = _Raising()
         for number, node in enumerate(self.block.nodes):
             before = {self.order[d] for d in self._producers(node)}
             reads = self._places(self.analysis.reads(node))
@@ -102,12 +102,7 @@ class BlockClusters:
                 if place in last_write:
                     before.add(last_write[place])
                 last_write[place] = number
-            if any(place.escapes for place in writes):
-                # Where a node raises, nothing that comes after it is written yet.
-                before.update(checks)
-            if may_raise(node):
-                checks = [one for one in checks if one not in before]
-                checks.append(number)
+            raising.add(number, node, before, writes)
             if self.analysis.has_effects(node) and not writes:
                 if last_effect is not None:
                     before.add(last_effect)
@@ -207,6 +202,34 @@ class BlockClusters:
                 result.append(top)
                 stack.pop()
         return result
+
+
+class _Raising:
+    """In which order nodes that may raise and those that write to memory outside have to stay."""
+
+    def __init__(self) -> None:
+        self.checks: list[int] = []
+        self.written: list[int] = []
+        self.after_writes: set[int] = set()
+
+    def add(self, number: int, node: Node, before: set[int], writes: Locations) -> None:
+        """Add to what a node waits for, which is the next one, and note it."""
+        escapes = any(place.escapes for place in writes)
+        if escapes:
+            # Where a node raises, nothing that comes after it is written yet.
+            before.update(self.checks)
+        is_late = not self.after_writes.isdisjoint(before)
+        if may_raise(node) and (is_late or (escapes and node.blocks)):
+            # Where something may be written by then, all is that comes before it.
+            before.update(self.written)
+            self.written = [number]
+        elif escapes:
+            self.written.append(number)
+        if escapes or is_late:
+            self.after_writes.add(number)
+        if may_raise(node):
+            self.checks = [one for one in self.checks if one not in before]
+            self.checks.append(number)
 
 
 def inner_first(block: Block) -> Iterable[Block]:

@@ -259,7 +259,7 @@ class _BlockFuser(BlockClusters):
     def _stores_fit(self, first: Cluster, second: Cluster) -> bool:
         """No later node may read memory that a store of the same group writes, but the stored view.
 
-        After the store that view stands for the stored value, which no reduction reads again.
+        After the store that view stands for the stored value.  Reductions to rows do not read that.
         """
         nodes = [*first.nodes, *second.nodes]
         inside = set(nodes)
@@ -277,7 +277,7 @@ class _BlockFuser(BlockClusters):
             # Written behind what is still read, or by way of a copy (`lowering.lagging_stores`).
             return False
         is_later = self.order[node] > self.order[store] and target.node not in inside
-        if is_later and target in node.inputs and node.kind in REDUCTIONS:
+        if is_later and target in node.inputs and _reduces_to_rows(node):
             return True
         return any(
             value is not target
@@ -325,6 +325,13 @@ def _computes_elements(cluster: Cluster, dims: tuple[Dim, ...] | None) -> bool:
     return all(
         iteration_dims(node) == dims and (is_elementwise(node) or node.kind == "np::store")
         for node in cluster.nodes
+    )
+
+
+def _reduces_to_rows(node: Node) -> bool:
+    """Whether a node reduces some axes, and leaves others."""
+    return node.kind in REDUCTIONS and len(node.attributes["axis"]) < len(
+        iteration_dims(node) or ()
     )
 
 

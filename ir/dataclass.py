@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, field, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,29 +74,53 @@ class _Standard:
         self.owner, self.name = owner, name
 
     def __get__(self, record: object, cls: object = None) -> Any:
-        owner = self.owner
-        # The decorator changes the class that it gets, and where there is no docstring, writes one.
-        known = vars(owner)[_KNOWN] | {"__doc__": self.name}
-        copy = type(owner)(owner.__name__, owner.__bases__, known)
-        told = vars(dataclasses.dataclass(init=False, eq=False, repr=False)(copy))
-        for name in self.NAMES:
-            setattr(owner, name, told[name])
-        return told[self.name]
+        owner, told = self.owner, object()
+        if self.name == "__match_args__":
+            told = tuple(one.name for one in _fields(owner) if one.init and not one.kw_only)
+        elif self.name == "__dataclass_fields__":
+            told = {one.name: one.standard() for one in _fields(owner)}
+        else:
+            # The decorator changes the class that it gets, and writes a docstring if there is none.
+            known = vars(owner)[_KNOWN] | {"__doc__": self.name}
+            copy = type(owner)(owner.__name__, owner.__bases__, known)
+            standard = dataclasses.dataclass(init=False, eq=False, repr=False)
+            told = vars(standard(copy))[self.name]
+        setattr(owner, self.name, told)
+        return told
 
 
 class _Field:
     """What makes a field of a record: an argument, its default, or a new object each time."""
 
-    __slots__ = ("compare", "default", "default_factory", "init", "kw_only", "name")
+    __slots__ = (
+        "compare",
+        "default",
+        "default_factory",
+        "given",
+        "init",
+        "kw_only",
+        "name",
+        "type",
+    )
 
-    def __init__(self, name: str, given: Any) -> None:
+    def __init__(self, name: str, type_: Any, given: Any) -> None:
         is_told = isinstance(given, Field)
         self.name = name
+        self.type = type_
+        self.given = given
         self.default = given.default if is_told else given
         self.default_factory = given.default_factory if is_told else MISSING
         self.init = given.init if is_told else True
         self.kw_only = is_told and given.kw_only is True
         self.compare = given.compare if is_told else True
+
+    def standard(self) -> Field[Any]:
+        """The same as the standard library's functions know it."""
+        made: Any = self.given if isinstance(self.given, Field) else field(default=self.given)
+        made.name, made.type, made.kw_only = self.name, self.type, self.kw_only
+        made._field_type = _ORDINARY
+        known: Field[Any] = made
+        return known
 
     @property
     def make(self) -> Callable[[], Any] | None:
@@ -113,9 +137,13 @@ def _fields(cls: Any) -> list[_Field]:
     for base in reversed(cls.__mro__):
         known = vars(base).get(_KNOWN)
         for name in () if known is None else base.__annotations__:
-            found[name] = _Field(name, known.get(name, MISSING))
+            type_, given = base.__annotations__[name], known.get(name, MISSING)
+            found[name] = _Field(name, type_, given)
     return list(found.values())
 
+
+_ORDINARY: Final = vars(dataclasses)["_FIELD"]
+"""What the standard library marks fields by that are no class variables."""
 
 _FEW: Final = 64
 """How many records are made until what fills them is compiled, which takes as long as to fill so
@@ -150,24 +178,25 @@ class _Parameters:
         known = _fields(cls)
         self.by_place = [one.name for one in known if one.init and not one.kw_only]
         self.names = {one.name for one in known if one.init}
-        self.needed = {one.name for one in known if one.init and one.make is None}
+        self.needed = [one.name for one in known if one.init and one.make is None]
         self.makers = [(one.name, one.make) for one in known if one.make is not None]
 
     def fill(self, record: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
         """Fill a record, or give False where that is no way to make one."""
-        given = dict(zip(self.by_place, args, strict=False))
-        fits = len(args) <= len(self.by_place) and self.names.issuperset(keywords)
-        if not fits or not given.keys().isdisjoint(keywords):
-            return False
-        given |= keywords
-        if not self.needed.issubset(given):
-            return False
-        for name, value in given.items():
+        given = self.by_place[: len(args)]
+        for name, value in zip(given, args, strict=False):
             setattr(record, name, value)
+        if keywords and not (self.names.issuperset(keywords) and keywords.keys().isdisjoint(given)):
+            return False
+        for name, value in keywords.items():
+            setattr(record, name, value)
+        for name in self.needed:
+            if name not in given and name not in keywords:
+                return False
         for name, make in self.makers:
-            if name not in given:
+            if name not in given and name not in keywords:
                 setattr(record, name, make())
-        return True
+        return len(given) == len(args)
 
 
 def _compiled_initializer(cls: Any) -> Callable[..., None]:

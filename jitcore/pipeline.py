@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from jitcore import config
 from jitcore.codegen import loop_passes
-from jitcore.codegen.engine import Effort, add_symbol, compile_module, vector_bits
+from jitcore.codegen.engine import Effort, add_symbol, begin_module, vector_bits
 from jitcore.codegen.entries.entry import CaptureGuard, Entry, ReleaseGil, make_entry
 from jitcore.codegen.entries.signature import (
     ArrayParam,
@@ -195,6 +195,8 @@ def _signature(
 
 def _simplify_for_processors(graph: Graph) -> None:
     """Parts, reductions and shifts in forms that a processor computes in fewer steps."""
+    if run_where(graph, "sunk_stacks.sink_stacks", "np::concatenate"):
+        common_subexpression_elimination(graph)
     if run_where(graph, "computed_parts.compute_parts", "np::view"):
         common_subexpression_elimination(graph)
     if run_where(graph, "whole_sums.sum_whole_numbers", "np::sum", "np::mean"):
@@ -306,8 +308,8 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
         declared = [one for symbol, one in entry.declarations.items() if f"@{symbol}(" not in text]
         text, effort = "\n".join([text, *declared, entry.definitions]), "loops"
     log.dump(name, "\n".join([text, *(one for one, _ in beside)]), ".ll")
-    module = compile_module(text, name=name, effort=effort, beside=beside)
-    entry.fill(module)
+    module = begin_module(text, name=name, effort=effort, beside=beside)
+    module.when_loaded(entry.fill)
     return Kernel(name, lowered, module, owner)
 
 
@@ -400,7 +402,7 @@ def without_idle_regions(plan: HostPlan, make_region: MakeRegion, *, name: str) 
 def without_regions(plan: HostPlan) -> None:
     """Print a program anew in which nothing is compiled."""
     _drop(plan, list(plan.regions))
-    plan.run = build_host(plan.graph)
+    plan.run = _printed(plan)
 
 
 def _drop(plan: HostPlan, dropped: Collection[Node]) -> None:
@@ -429,4 +431,15 @@ def _make_regions(
             node.attributes["graph"], region_name, inputs, plan.idle
         )
     plan.regions = regions
-    plan.run = build_host(graph, regions=regions)
+    plan.run = _printed(plan)
+
+
+def _printed(plan: HostPlan) -> Callable[..., Any]:
+    """The program of a plan, whose graph stays as it is: its parts may become native later on."""
+    graph, regions = plan.graph, plan.regions
+    ranges = import_module("jitcore.ir.passes.python_ranges")
+    if ranges.has_python_ranges(graph):
+        twins = dict(zip(graph.nodes(), (graph := graph.copy()).nodes(), strict=True))
+        regions = {twins[node]: one for node, one in regions.items()}
+        ranges.use_python_ranges(graph)
+    return build_host(graph, regions=regions)

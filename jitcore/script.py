@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, overload
 from jitcore import config
 from jitcore.codegen.runtime.functions import forget_native_call, last_native_call
 from jitcore.errors import CompilationError
-from jitcore.execution.argument_binding import parameter_binder
+from jitcore.execution.argument_binding import in_order, parameter_binder
 from jitcore.execution.collector import waiting_collector
 from jitcore.execution.executor import Executor, Specialization, capture_guard, guards_of
 from jitcore.execution.function_states import FunctionState, states_of
@@ -132,6 +132,7 @@ class ScriptFunction:
             publish=self._publish,
             is_plain=self._is_plain,
             methods=self.methods if self._is_plain else None,
+            without_compiled=self._without_compiled,
         )
         is_guarded = None not in map(capture_guard, graph.captures)
         form = Form(graph, executor, is_guarded, calls(graph, self), code)
@@ -149,8 +150,9 @@ class ScriptFunction:
         call: Any = self._executor.entry if is_direct else ScriptFunction.__call__
         if self._form.is_recursive:
             # Looking at the arguments again at each level would cost more than compiled code saves.
-            recursion = import_module("jitcore.execution.recursion")
-            call = staticmethod(recursion.calling_itself(self.__wrapped_function__, self))
+            plain_forms = import_module("jitcore.execution.plain_forms")
+            function, captures = self.__wrapped_function__, self._graph.captures
+            call = staticmethod(plain_forms.calling_itself(function, self, captures))
         setattr(type(self), "__call__", call)  # noqa: B010  # mypy takes it for a method
 
     def _build(self) -> Graph:
@@ -339,22 +341,13 @@ class ScriptFunction:
     @property
     def _fallback(self) -> Callable[..., Any]:
         """What runs without compiled code: takes all parameters in order."""
-        return self.__wrapped_function__ if self._is_simple else self._plain
+        return in_order(self.__wrapped_function__, self._parameters)
 
-    def _plain(self, *parameters: Any) -> Any:
-        """The plain function, given its parameters in the ways that it takes them."""
-        args: list[Any] = []
-        keywords: dict[str, Any] = {}
-        for parameter, value in zip(self._parameters, parameters, strict=True):
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                args.extend(value)
-            elif parameter.kind is parameter.KEYWORD_ONLY:
-                keywords[parameter.name] = value
-            elif parameter.kind is parameter.VAR_KEYWORD:
-                keywords.update(value)
-            else:
-                args.append(value)
-        return self.__wrapped_function__(*args, **keywords)
+    def _without_compiled(self, known: Iterable[object]) -> Callable[..., Any] | None:
+        """The same with plain functions in the place of all compiled ones, if they are `known`."""
+        plain_forms = import_module("jitcore.execution.plain_forms")
+        form = plain_forms.without_compiled(self.__wrapped_function__, known)
+        return None if form is None else in_order(form, self._parameters)
 
     @property
     def graph(self) -> Graph:

@@ -11,7 +11,7 @@ import struct
 import sys
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,17 @@ class _Wrapped:
     @property
     def nbytes(self) -> int:
         return self.held.nbytes
+
+
+def _of_interface(value: Any) -> cuda.Array:
+    """What libraries make of CUDA's array interface: the host waits for a stream that it names."""
+    interface = value.__cuda_array_interface__
+    address, _ = interface["data"]
+    if interface["stream"] is not None:
+        driver.current().synchronize(interface["stream"])
+    number = driver.current().pointer_device(address) if address else 0
+    dtype = np.dtype(interface["typestr"])
+    return cuda.Array(address, interface["shape"], interface["strides"], dtype, value, number)
 
 
 def _fill(tensor: TorchTensor, target: int) -> int:
@@ -162,10 +173,13 @@ class Torch(ModuleType):
         number = device.index
         return TorchTensor(cuda.empty(shape, kind, strides=strides, device_number=number))
 
-    def as_tensor(self, value: cuda.Array, *, device: str) -> TorchTensor:
-        if any(step < 0 for step in value.strides):
+    def as_tensor(self, value: Any, *, device: str) -> TorchTensor:
+        if value.__cuda_array_interface__["data"][1]:
+            raise TypeError("the read only flag is not supported, should always be False")
+        held = _of_interface(value)
+        if any(step < 0 for step in held.strides):
             raise ValueError("negative strides")
-        return TorchTensor(value)
+        return TorchTensor(held)
 
 
 class CupyArray(_Wrapped):
@@ -226,6 +240,7 @@ class Cupy(ModuleType):
 
     array = CupyArray
     stream = 0
+    streams: ClassVar[dict[int, int]] = {}
 
     def __init__(self) -> None:
         super().__init__("cupy")
@@ -234,8 +249,8 @@ class Cupy(ModuleType):
             made = cuda.empty(size, np.uint8)
             return SimpleNamespace(ptr=made.address, held=made)
 
-        def current() -> Any:
-            return SimpleNamespace(ptr=self.stream)
+        def current(device: int = -1) -> Any:
+            return SimpleNamespace(ptr=self.streams.get(device, self.stream))
 
         self.exp = self.add = np.exp
         self.cuda = SimpleNamespace(
@@ -251,8 +266,9 @@ class Cupy(ModuleType):
     ndarray = CupyArray
 
     def asarray(self, value: Any) -> CupyArray:
-        held = cuda.from_numpy(value) if isinstance(value, np.ndarray) else value
-        return CupyArray(held)
+        if isinstance(value, np.ndarray):
+            return CupyArray(cuda.from_numpy(value))
+        return CupyArray(_of_interface(value))
 
 
 class NumbaArray(_Wrapped):
@@ -302,9 +318,19 @@ class Jax(ModuleType):
 
     array = JaxArray
 
+    stream = 1
+
     def __init__(self) -> None:
         super().__init__("jax")
-        self.dlpack = SimpleNamespace(from_dlpack=JaxArray)
+        self.dlpack = SimpleNamespace(from_dlpack=self._from_dlpack)
+
+    def _from_dlpack(self, array: cuda.Array) -> JaxArray:
+        axes = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+        if not array.shadow().transpose(axes).flags.c_contiguous:
+            raise RuntimeError("UNIMPLEMENTED: only trivial (compact) striding is supported")
+        # Of a version that has no read-only arrays.
+        array.__dlpack__(stream=self.stream)
+        return JaxArray(array)
 
 
 class InterfaceArray(_Wrapped):

@@ -1,9 +1,11 @@
 """Runs printed kernels without a GPU, on the memory of a `FakeDriver`.
 
 A kernel's source is the same as on a GPU; ``cuda`` and the primitives are those of this module.
-The threads of a block are greenlets, which run until they wait for each other: from the first to
-the last, and after each barrier the other way round, so that a barrier that is missing shows as a
-wrong result.  A barrier that not all threads reach is an error.
+The threads of a block are greenlets.  One warp after the other runs until it waits for the rest of
+the block: from the first to the last, and after each barrier the other way round, so that a barrier
+that is missing shows as a wrong result.  A barrier that not all threads reach is an error.
+
+Primitives that are device functions run as they are; what is simulated is single instructions.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -12,11 +14,14 @@ from __future__ import annotations
 
 import contextvars
 import ctypes
-import functools
 import itertools
 import math
 import operator
 import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CellType, FunctionType, SimpleNamespace
 from typing import Any
@@ -27,6 +32,7 @@ from greenlet import greenlet
 from scipy import special
 
 from jitcore.codegen.cuda import matmul
+from jitcore.codegen.cuda import primitives as device_primitives
 
 WARP = 32
 
@@ -48,9 +54,8 @@ class _Block:
     """What the threads of a block have in common."""
 
     threads: int
-    arrays: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)
-    given: dict[int, list[Any]] = field(default_factory=dict)
-    joined: dict[Any, Any] = field(default_factory=dict)
+    arrays: dict[Any, np.ndarray[Any, Any]] = field(default_factory=dict)
+    given: dict[tuple[int, int], dict[int, Any]] = field(default_factory=dict)
 
 
 class _Thread(greenlet):  # type: ignore[misc]
@@ -59,10 +64,51 @@ class _Thread(greenlet):  # type: ignore[misc]
     def __init__(self, place: int, kernel: Any) -> None:
         super().__init__(kernel)
         self.place = _Dim3(place)
-        self.arrays = itertools.count()
         self.exchanges = itertools.count()
+        self.visits: Counter[Any] = Counter()
         # NumPy's error state is a variable of the context.
         self.gr_context = contextvars.copy_context()
+
+
+class _Watched(np.ndarray[Any, Any]):
+    """An array in shared memory that notes which elements a warp uses together."""
+
+    def __getitem__(self, place):
+        self._note(place)
+        return super().__getitem__(place)
+
+    def __setitem__(self, place, value):
+        self._note(place)
+        super().__setitem__(place, value)
+
+    def _note(self, place):
+        caller, thread = sys._getframe(2), cuda.thread
+        where = id(caller.f_code), caller.f_lasti
+        thread.visits[where] += 1
+        # Eight bytes are two turns of half a warp.
+        size = max(4, self.itemsize)
+        turn = thread.place.x * size // (4 * WARP), where, thread.visits[where], id(cuda.block)
+        bytes_ = np.ravel_multi_index(np.atleast_1d(place), self.shape) * self.itemsize
+        _accesses[-1].setdefault((size, *turn), set()).add(int(bytes_) // size)
+
+
+_accesses: list[dict[Any, set[int]]] = []
+
+
+@contextmanager
+def bank_conflicts() -> Iterator[list[int]]:
+    """Gives, in the end, how many turns each access of a warp to shared memory takes.
+
+    32 banks have 4 bytes each that can be had at once; other bytes of a bank have to wait (CUDA C++
+    Programming Guide, "Shared memory" in the chapter on compute capabilities).
+    """
+    found: list[int] = []
+    _accesses.append({})
+    try:
+        yield found
+    finally:
+        for (size, *_), units in _accesses.pop().items():
+            found.append(max(Counter(one % (4 * WARP // size) for one in units).values()))
 
 
 class _Shared:
@@ -70,11 +116,14 @@ class _Shared:
 
     @staticmethod
     def array(shape, dtype):
-        """The array that a thread asks for in its turn: the same one for all of the block."""
-        number = next(cuda.thread.arrays)
-        found = cuda.block.arrays.get(number)
+        """The array of a place in the source: the same one for all of the block, each time."""
+        caller = sys._getframe(1)
+        place = id(caller.f_code), caller.f_lasti, str(dtype)
+        found = cuda.block.arrays.get(place)
         if found is None:
-            found = cuda.block.arrays[number] = np.empty(shape, _dtype(dtype))
+            found = cuda.block.arrays[place] = np.empty(shape, _dtype(dtype)).view(
+                _Watched if _accesses else np.ndarray
+            )
             # Nobody may count on what the memory was.
             found.view(np.uint8).fill(0xA5)
         return found
@@ -106,6 +155,23 @@ class _Cuda:
     def syncthreads(self):
         self.thread.parent.switch("block")
 
+    def shfl_xor_sync(self, mask, value, distance):
+        return self._of_lane(mask, value, self.threadIdx.x % WARP ^ distance)
+
+    def shfl_up_sync(self, mask, value, distance):
+        lane = self.threadIdx.x % WARP
+        return self._of_lane(mask, value, lane - distance if lane >= distance else lane)
+
+    def _of_lane(self, mask, value, lane):
+        """What another thread of the warp gives in its turn."""
+        assert mask == 0xFFFFFFFF, "a shuffle without all of a warp"
+        thread = self.thread
+        place = thread.place.x
+        given = self.block.given.setdefault((place // WARP, next(thread.exchanges)), {})
+        given[place % WARP] = value
+        thread.parent.switch("warp")
+        return given[lane]
+
     def run(self, kernel, grid, block, values):
         """Run a kernel for each block in turn."""
         assert grid[1:] == block[1:] == (1, 1)
@@ -116,28 +182,29 @@ class _Cuda:
             self._run_block([_Thread(one, kernel) for one in range(block[0])], values)
 
     def _run_block(self, threads, values):
-        waits = dict.fromkeys(threads, "")
-        ready = threads
-        while ready:
-            for thread in ready:
-                self.thread, self.threadIdx = thread, thread.place
-                waits[thread] = thread.switch(*values) if waits[thread] == "" else thread.switch()
-                if thread.dead:
-                    waits[thread] = "ended"
-            threads = threads[::-1]
-            ready = [one for one in threads if waits[one] == "block"]
-            if len(ready) != len(threads):
-                ready = self._whole_warps(threads, waits)
-        if any(one != "ended" for one in waits.values()):
-            raise AssertionError("not all threads of the block reach a barrier")
+        for thread in threads:
+            thread.values, thread.waits = values, "begin"
+        count = -(-len(threads) // WARP)
+        warps = [threads[WARP * number : WARP * (number + 1)] for number in range(count)]
+        while any(not one.dead for one in threads):
+            for number, warp in enumerate(warps):
+                warps[number] = self._run_warp(warp)
+            warps.reverse()
+            if len({one.waits for one in threads}) > 1:
+                raise AssertionError("not all threads of the block reach a barrier")
 
-    def _whole_warps(self, threads, waits):
-        """The threads of warps that wait for nobody but each other."""
-        warps: dict[int, list[_Thread]] = {}
-        for one in threads:
-            warps.setdefault(one.place.x // WARP, []).append(one)
-        whole = [warp for warp in warps.values() if all(waits[one] == "warp" for one in warp)]
-        return [one for warp in whole for one in warp]
+    def _run_warp(self, warp):
+        """Run its threads until they wait for the block; gives them in their next order."""
+        while True:
+            for thread in warp:
+                self.thread, self.threadIdx = thread, thread.place
+                given, thread.values = thread.values, ()
+                thread.waits = thread.switch(*given)
+                if thread.dead:
+                    thread.waits = "the end"
+            warp = warp[::-1]
+            if any(one.waits != "warp" for one in warp):
+                return warp
 
 
 cuda = _Cuda()
@@ -186,6 +253,10 @@ def _place(address: Any, index: Any, dtype: np.dtype[Any], count: int = 1) -> An
 
 def grid_step():
     return cuda.gridsize(1)
+
+
+def block_step():
+    return cuda.blockDim.x
 
 
 def load(address, index, dtype):
@@ -325,69 +396,6 @@ def maximum_half(x, y):
 # What threads tell each other -------------------------------------------------------------
 
 
-def _exchange(x, dtype, derive, scope):
-    """What is derived from that which all threads give, once they have given it."""
-    block, thread = cuda.block, cuda.thread
-    number = next(thread.exchanges)
-    given = block.given.setdefault(number, [None] * block.threads)
-    given[thread.place.x] = _dtype(dtype).type(x)
-    thread.parent.switch(scope)
-    key = number if scope == "block" else (number, thread.place.x // WARP)
-    if key not in block.joined:
-        first = thread.place.x // WARP * WARP
-        block.joined[key] = derive(given if scope == "block" else given[first : first + WARP])
-    return block.joined[key]
-
-
-def _joined(join):
-    """What the threads of a block hold, joined in their order."""
-
-    def derive(given):
-        return functools.reduce(join, given)
-
-    return lambda x, dtype: _exchange(x, dtype, derive, "block")
-
-
-def _joined_by_columns(join):
-    """What the threads with the same place in their warps hold, joined in their order."""
-
-    def derive(given):
-        return [functools.reduce(join, given[lane::WARP]) for lane in range(WARP)]
-
-    def whole(x, dtype):
-        lane = cuda.threadIdx.x % WARP
-        return _exchange(x, dtype, derive, "block")[lane]
-
-    return whole
-
-
-def _joined_by_warps(join):
-    """What the threads of a warp hold, joined in their order."""
-
-    def derive(given):
-        return functools.reduce(join, given)
-
-    return lambda x, dtype: _exchange(x, dtype, derive, "warp")
-
-
-def _before(join):
-    """What the threads before a thread hold, joined in order; a wrong value for the first."""
-
-    def derive(given):
-        return [given[-1], *itertools.accumulate(given, join)]
-
-    def before(x, dtype):
-        place = cuda.threadIdx.x
-        return _exchange(x, dtype, derive, "block")[place]
-
-    return before
-
-
-def of_last_thread(x, dtype):
-    """What the last thread of the block holds."""
-    return _exchange(x, dtype, lambda given: given[-1], "block")
-
-
 def add_to(address, index, value):
     place = _place(address, index, value.dtype)
     place += value
@@ -398,50 +406,18 @@ def note_least(address, index, value):
     place[0] = min(place[0], value)
 
 
-def is_last_block(counter):
-    """Whether all other blocks have come here before; the count is 0 again after the last."""
-
-    def derive(_):
-        place = _place(counter, 0, np.dtype(np.uint32))
-        assert place[0] < cuda.gridDim.x, "a counter that was not 0"
-        is_last = bool(place[0] == cuda.gridDim.x - 1)
-        place[0] = 0 if is_last else place[0] + 1
-        return is_last
-
-    return _exchange(0, "int32", derive, "block")
+def _count_block(counter):
+    """How many blocks have counted before; the count is 0 again after the last."""
+    place = _place(counter, 0, np.dtype(np.uint32))
+    before = int(place[0])
+    assert before < cuda.gridDim.x, "a counter that was not 0"
+    place[0] = 0 if before == cuda.gridDim.x - 1 else before + 1
+    return before
 
 
-block_add = _joined(operator.add)
-block_mul = _joined(operator.mul)
-block_min = _joined(minimum)
-block_max = _joined(maximum)
-block_and = _joined(operator.and_)
-block_or = _joined(operator.or_)
-
-column_add = _joined_by_columns(operator.add)
-column_mul = _joined_by_columns(operator.mul)
-column_min = _joined_by_columns(minimum)
-column_max = _joined_by_columns(maximum)
-column_and = _joined_by_columns(operator.and_)
-column_or = _joined_by_columns(operator.or_)
-warp_add = _joined_by_warps(operator.add)
-warp_mul = _joined_by_warps(operator.mul)
-warp_min = _joined_by_warps(minimum)
-warp_max = _joined_by_warps(maximum)
-warp_and = _joined_by_warps(operator.and_)
-warp_or = _joined_by_warps(operator.or_)
-before_add = _before(operator.add)
-before_mul = _before(operator.mul)
-before_min = _before(minimum)
-before_max = _before(maximum)
-before_and = _before(operator.and_)
-before_or = _before(operator.or_)
 accumulate_add, accumulate_mul, accumulate_sub = operator.add, operator.mul, operator.sub
 accumulate_min, accumulate_max = minimum, maximum
 least, greatest = minimum, maximum
-block_least, block_greatest = block_min, block_max
-column_least, column_greatest = column_min, column_max
-warp_least, warp_greatest = warp_min, warp_max
 accumulate_minnum, accumulate_maxnum = np.fmin, np.fmax
 fabs, sqrt, floor, ceil, trunc, rint = np.fabs, np.sqrt, np.floor, np.ceil, np.trunc, np.rint
 copysign, negative, invert, fmod = np.copysign, np.negative, np.invert, np.fmod
@@ -502,15 +478,23 @@ libdevice = SimpleNamespace(
 """NVIDIA's library; this one is correctly rounded."""
 
 
-def _simulated(function: Any, fetch: Any) -> Any:
-    """A product of matrices of the library, with the primitives of this module."""
-    code = function.py_func.__code__
-    return FunctionType(code, {**vars(matmul), **globals()}, closure=(CellType(fetch),))
+def simulated(function: Any) -> Any:
+    """A device function as it is, but for the instructions, which are those of this module."""
+    if not hasattr(function, "py_func"):
+        return function
+    own = function.py_func
+    missing = set(own.__code__.co_names) & own.__globals__.keys() - globals().keys()
+    known = {name: simulated(own.__globals__[name]) for name in missing}
+    cells = tuple(CellType(simulated(one.cell_contents)) for one in own.__closure__ or ())
+    # Code of its own: functions that only differ in what they close over share no arrays.
+    return FunctionType(own.__code__.replace(), {**known, **globals()}, closure=cells)
 
 
-sums_of_floats = _simulated(matmul.sums_of_floats, load)
-sums_of_bfloats = _simulated(matmul.sums_of_bfloats, lambda x, n, _: load_bfloat(x, n))
-sums_of_halves = _simulated(matmul.sums_of_halves, lambda x, n, _: load_half(x, n))
+for _module in (matmul, device_primitives):
+    _found = {name: getattr(_module, name) for name in _module.__all__}
+    globals().update(
+        {name: simulated(one) for name, one in _found.items() if hasattr(one, "py_func")}
+    )
 
 
 def add_kernel(driver: FakeDriver, name: str, source: str, parameters: tuple[str, ...]) -> None:

@@ -23,6 +23,7 @@ from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.entries.entry import bind
 from jitcore.codegen.lower import NotNative
 from jitcore.cuda.compile import DeviceCode, compile_device
+from jitcore.execution.description_keys import dynamic_key
 from jitcore.execution.signatures import describe_all, type_and_param
 from jitcore.ir.specialize.specialize import specialize
 from jitcore.pipeline import NativePlan, optimize
@@ -121,10 +122,10 @@ def _compiled(
     """Compile a function for the current driver."""
     script = jitcore.script(function)
     graph = script._executor.graph
-    pairs = [
-        type_and_param(description, value.name, dynamic=dynamic)
-        for description, value in zip(describe_all(args, frozenset()), graph.inputs, strict=True)
-    ]
+    key = describe_all(args, frozenset())
+    if dynamic:
+        key = dynamic_key(key, frozenset())
+    pairs = [type_and_param(one, value.name) for one, value in zip(key, graph.inputs, strict=True)]
     compile_function = script._executor.compile_function
     types = [type_ for type_, _ in pairs]
     typed = specialize(

@@ -28,6 +28,8 @@ class FakeCublasLt:
 
     Attributes
     ----------
+    stream : int or None
+        That of the last product.
     products : list of tuple
         For each product: the shapes of both factors as they lie in memory, the alignments that were
         promised, and the number of matrices.
@@ -40,6 +42,7 @@ class FakeCublasLt:
     """
 
     products: list[tuple[Any, ...]] = field(default_factory=list)
+    stream: int | None = None
     chosen: int = 0
     refuses: bool = False
     fails_with: int = 0
@@ -118,7 +121,8 @@ class FakeCublasLt:
         def work() -> None:
             place[...] = first.astype(np.float32) @ second.astype(np.float32) + bias
 
-        fake._do(work, stream.value or 0)
+        self.stream = stream.value or 0
+        fake._do(work, self.stream)
         return 0
 
 

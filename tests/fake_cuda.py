@@ -420,6 +420,9 @@ class FakeDriver:
     def record(self, event: int, stream: int = 0) -> None:
         self._events[event] = time.perf_counter()
 
+    def is_done(self, event: int) -> bool:
+        return event in self._events
+
     def wait_for(self, event: int, stream: int = 0) -> None:
         if event not in self._events:
             raise DriverError("the event was not recorded", _INVALID_VALUE)
@@ -437,6 +440,9 @@ class FakeDriver:
         self._graphs[graph] = self._streams[stream].captured or []
         self._streams[stream].captured = None
         return graph
+
+    def destroy_graph(self, graph: int) -> None:
+        del self._graphs[graph]
 
     def instantiate(self, graph: int) -> int:
         executable = self._new_handle()

@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from jitcore.execution.signatures import describe, type_and_param
+from jitcore.execution.description_keys import without_extents
+from jitcore.execution.signatures import Description, describe, type_and_param
 from jitcore.frontend import compile_function
 from jitcore.frontend.constants import function_mark
 from jitcore.ir import interpreter
@@ -43,8 +44,12 @@ def compiled_graph(function: Callable[..., Any]) -> Graph:
 def specialized(graph: Graph, args: Sequence[Any], *, dynamic: bool) -> Graph:
     """The typed graph for these arguments, verified; with ``dynamic`` extents are symbols."""
     captured = [capture.value for capture in graph.captures if capture.input is not None]
+
+    def described(value: Any) -> Description:
+        return without_extents(describe(value)) if dynamic else describe(value)
+
     types = [
-        type_and_param(describe(value), f"d{number}_", dynamic=dynamic)[0]
+        type_and_param(described(value), f"d{number}_")[0]
         for number, value in enumerate([*args, *captured])
     ]
     typed = specialize(graph, types, compile_function=_compile_argument)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -156,3 +158,30 @@ def test_calls_leave_no_memory_behind() -> None:
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert after - before < 4000, f"{after - before} bytes more after 200 rounds"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_the_child_of_a_fork_does_not_wait_for_a_thread_that_compiles():
+    scripted, x = script(chain), np.linspace(-1, 1, 7)
+    scripted(x, x)
+    is_locked, may_go_on = threading.Event(), threading.Event()
+
+    def compiling():
+        with scripted._executor._lock:
+            is_locked.set()
+            may_go_on.wait()
+
+    thread = threading.Thread(target=compiling)
+    thread.start()
+    is_locked.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(600)  # it would wait for ever
+        try:
+            y = x.astype(np.float32)
+            os._exit(0 if np.array_equal(scripted(y, y), chain(y, y)) else 1)
+        finally:
+            os._exit(2)
+    may_go_on.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -61,6 +61,20 @@ def test_there_and_back(fake: FakeDriver, name: str) -> None:
     same(jitcore.to(array, "cpu"), host)
 
 
+@pytest.mark.parametrize("name", HOST)
+def test_what_other_libraries_are_told(fake: FakeDriver, name: str) -> None:
+    host = HOST[name]
+    array = jitcore.to(host, "cuda")
+    told = array.__cuda_array_interface__
+    assert (told["shape"], np.dtype(told["typestr"])) == (host.shape, host.dtype)
+    assert (told["version"], told["stream"]) == (3, 1)
+    assert told["data"] == (array.address if host.size else 0, False)
+    assert told["strides"] == (None if host.flags.c_contiguous else host.strides)
+    repeated: Any = np.broadcast_to(array, (2, *host.shape))
+    told = repeated.__cuda_array_interface__
+    assert told["data"] == (array.address if host.size else 0, True)
+
+
 @pytest.mark.parametrize(
     "index", [0, -1, (1, 2), slice(None, None, -1), (..., 1), None, (slice(1), None), np.int64(1)]
 )
@@ -324,3 +338,20 @@ def test_through_cupy(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None
     assert not copied
     np.sinc(array)
     assert len(copied) == 1
+    # CuPy has no read-only arrays.
+    view: Any = np.broadcast_to(array, (2, 3))
+    same(view + 1, np.broadcast_to(np.arange(3.0), (2, 3)) + 1)
+    assert len(copied) == 1
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(numpy_calls, "_cupy", lambda: cupy)
+    for write in (
+        lambda: operator.iadd(view, 1),
+        lambda: operator.setitem(view, 0, 1),
+        lambda: view.fill(1),
+        lambda: np.add.at(view, 0, 1),
+        lambda: np.copyto(view, 1),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            write()
+    same(array, np.arange(3.0))

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from fake_cuda import FakeDriver
 
+import jitcore
+from jitcore import cuda, nn
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.driver import DriverError
 from jitcore.codegen.cuda.libcuda import LibCuda
@@ -166,6 +168,9 @@ def test_errors(library: Library) -> None:
     with pytest.raises(DriverError, match="loading kernel: something is wrong\nline 3") as caught:
         used.load_module("text", name="kernel")
     assert caught.value.code == 218
+    library.codes["cuStreamCreate"] = [3]
+    with pytest.raises(DriverError, match="error 3 in .*forked.*spawn"):
+        used.create_stream()
     assert used.load_module(b"\x7fELF", name="kernel") == 77
 
 
@@ -198,11 +203,66 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", missing)
     driver._installed.cache_clear()
     try:
-        assert not driver.is_available()
-        with pytest.raises(DriverError, match=r'cannot open .*pip install "jitcore\[cuda\]"'):
-            driver.current()
+        assert not driver.is_available() and cuda.device_count() == 0
+        for ask in (
+            driver.current,
+            lambda: jitcore.to(np.ones(2), "cuda"),
+            lambda: jitcore.to({"x": [np.ones(2)]}, jitcore.device("cuda", 1)),
+            lambda: nn.Linear(2, 2).to("cuda"),
+            lambda: cuda.empty(3),
+            lambda: cuda.array([1.0]),
+            cuda.Stream,
+            cuda.Event,
+            cuda.synchronize,
+            cuda.device_properties,
+            cuda.driver_version,
+            cuda.empty_cache,
+        ):
+            with pytest.raises(DriverError, match=r'cannot open .*pip install "jitcore\[cuda\]"'):
+                ask()
     finally:
         driver._installed.cache_clear()
+
+
+def test_a_driver_without_a_device(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.codes["cuInit"] = [100] * 3
+    driver._installed.cache_clear()
+    try:
+        assert not driver.is_available() and cuda.device_count() == 0
+        with pytest.raises(DriverError, match="cuda:0: CUDA error 100 .*CUDA_VISIBLE_DEVICES"):
+            jitcore.to(np.ones(2), "cuda")
+    finally:
+        driver._installed.cache_clear()
+
+
+def test_compiling_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba_cuda", None)
+    for function in (lambda x: x * 2 + 1, lambda x: np.sort(x * 2)):
+        compiled = jitcore.script(function)
+        with driver.use(FakeDriver()):
+            x = jitcore.to(np.ones(3), "cuda")
+            for ask in (compiled.explain, compiled, compiled):
+                with pytest.raises(DriverError, match=r'numba-cuda.*install "jitcore\[cuda\]"'):
+                    ask(x)
+        np.testing.assert_array_equal(compiled(np.ones(3)), function(np.ones(3)))
+
+
+def test_whether_a_stream_has_come_to_an_event(library: Library) -> None:
+    used = LibCuda()
+    library.codes["cuEventQuery"] = [600, 0, 700]
+    assert not used.is_done(5) and used.is_done(5)
+    with pytest.raises(DriverError, match="error 700 in cuEventQuery"):
+        used.is_done(5)
+    assert library.named("cuEventQuery") == [(5,)] * 3
+
+
+def test_graphs_are_given_back(library: Library) -> None:
+    used = LibCuda()
+    used.instantiate(8)
+    library.codes["cuGraphInstantiateWithFlags"] = [2]
+    with pytest.raises(DriverError):
+        used.instantiate(9)
+    assert library.named("cuGraphDestroy") == [(8,), (9,)]
 
 
 def test_drivers_for_tests_nest() -> None:

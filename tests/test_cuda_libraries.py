@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 from collections.abc import Iterator
@@ -124,14 +125,12 @@ def test_direct_calls(library: Any) -> None:
                 np.testing.assert_allclose(one.numpy(), other, rtol=1e-6)
 
 
-@every(NAMES)
+@every(["Torch", "Cupy", "Numba", "Interface"])
 def test_direct_calls_that_write(library: Any) -> None:
     def add_one(x):
         x += 1
         return x
 
-    if library.__class__.__name__ == "Jax":
-        return
     held = cuda.from_numpy(X)
     x, compiled = library.array(held), script(add_one)
     compiled(x), compiled(x)
@@ -141,7 +140,7 @@ def test_direct_calls_that_write(library: Any) -> None:
     np.testing.assert_array_equal(held.numpy(), X + 1 + 1 + 1)
 
 
-@every(NAMES)
+@every(["Torch", "Cupy", "Numba", "Interface"])
 def test_direct_calls_with_arrays_of_ours(
     library: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,9 +157,10 @@ def test_direct_calls_with_arrays_of_ours(
     monkeypatch.setattr(fake, "wait_for", lambda event, stream: waits.append(stream))
     with cuda.Stream() as stream, counted_slow_calls() as slow:
         compiled(ours, x)
-    assert not slow and fake.launches[-1].stream == stream.handle
-    # Those libraries work on the default stream, whatever ours is.
-    assert waits == ([stream.handle] if library.__class__.__name__ in ("Torch", "Cupy") else [])
+    assert fake.launches[-1].stream == stream.handle
+    # Those libraries work on the default stream, whatever ours is: the streams wait for each other.
+    others = library.__class__.__name__ in ("Torch", "Cupy")
+    assert waits == ([stream.handle, 0] if others else []) and bool(slow) == others
 
 
 @every(["Torch"])
@@ -358,6 +358,31 @@ def test_views_that_are_returned(library: Any) -> None:
     assert found is x
 
 
+@every(GIVES_ITS_OWN)
+def test_results_that_libraries_have_no_form_for(
+    library: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read-only, of no extent along an axis, or with gaps: a copy where it has to be."""
+    waits = list[int | None]()
+    x = library.array(cuda.from_numpy(X))
+    for view in (
+        lambda x: np.broadcast_to(x, (2, 3, 4)),
+        lambda x: x[:, ::2],
+        lambda x: x[::-1, 1:],
+        lambda x: np.diagonal(x),
+        lambda x: x[1:1],
+        lambda x: x[..., None].T,
+    ):
+        compiled = script(view)
+        for _ in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr(fake, "synchronize", waits.append)
+                found = compiled(x)
+            assert type(found) is library.array
+            np.testing.assert_array_equal(found.numpy(), view(X))
+    assert not waits
+
+
 @every(NAMES)
 def test_moving(library: Any) -> None:
     held = cuda.from_numpy(X)
@@ -378,6 +403,15 @@ def test_the_library_s_current_stream(fake: FakeDriver, library: Any) -> None:
     assert fake.launches[-1].stream == library.stream
 
 
+@every(["Cupy"])
+def test_a_device_s_current_stream(fake: FakeDriver, library: Any) -> None:
+    other = fake.create_stream()
+    library.streams = {1: other}
+    for number, stream in ((0, 0), (1, other)):
+        script(lambda x: x + 1)(library.array(cuda.from_numpy(X, number)))
+        assert fake.launches[-1].stream == stream
+
+
 @pytest.mark.parametrize("library", ["Interface", "Numba"], indirect=True)
 def test_the_array_s_own_stream(fake: FakeDriver, library: Any) -> None:
     one, two = (library.array(cuda.from_numpy(X)) for _ in range(2))
@@ -387,6 +421,25 @@ def test_the_array_s_own_stream(fake: FakeDriver, library: Any) -> None:
     script(lambda x, y: x + y)(one, two)
     assert fake.launches[-1].stream == one.stream
     assert one.stream in waits
+
+
+@every(["Interface"])
+def test_interfaces_of_other_versions(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, Any] = {}
+
+    def interface(array: Any) -> dict[str, Any]:
+        names = ("shape", "typestr", "data")
+        return {name: array.held.__cuda_array_interface__[name] for name in names} | told
+
+    monkeypatch.setattr(library.array, "__cuda_array_interface__", property(interface))
+    compiled, x = script(lambda x: x + 1), library.array(cuda.from_numpy(X))
+    for version in ({"version": 0}, {"version": 2, "strides": None, "mask": None}):
+        told.update(version)
+        for _ in range(3):
+            np.testing.assert_array_equal(compiled(x).numpy(), X + 1)
+    told["mask"] = x
+    with pytest.raises(TypeError, match="masked"):
+        compiled(x)
 
 
 def test_libraries_may_be_mixed(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +529,7 @@ def test_other_devices_of_dlpack(library: Any) -> None:
 @pytest.mark.parametrize("versioned", [False, True])
 def test_dlpack_keeps_the_memory(fake: FakeDriver, versioned: bool) -> None:
     array = cuda.from_numpy(X.T)
-    capsule = array.__dlpack__(max_version=(1, 0) if versioned else None)
+    capsules = [array.__dlpack__(max_version=(1, 0) if versioned else None)]
     address = array.address
     before = len(dlpack._exported)
     del array
@@ -485,14 +538,68 @@ def test_dlpack_keeps_the_memory(fake: FakeDriver, versioned: bool) -> None:
 
     class Once:
         def __dlpack__(self, **keywords: Any) -> Any:
+            return capsules[0]
+
+    assert dlpack.read(Once(), 0) == (address, (4, 3), X.T.strides, X.dtype, False)
+    # What a consumer does: it takes what the capsule holds, and says when it is done.
+    taken, _, _, _ = list(dlpack._exported.values())[-1]
+    used = b"used_dltensor_versioned" if versioned else b"used_dltensor"
+    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsules.pop()), used)
+    gc.collect()
+    assert len(dlpack._exported) == before
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(taken.deleter)(ctypes.addressof(taken))
+    assert len(dlpack._exported) == before - 1
+
+
+def test_dlpack_of_a_version_to_come(fake: FakeDriver) -> None:
+    before = len(dlpack._exported)
+    array = cuda.from_numpy(X)
+
+    class Newer:
+        def __dlpack__(self, **keywords: Any) -> Any:
+            capsule = array.__dlpack__(max_version=(1, 0))
+            managed, *_ = list(dlpack._exported.values())[-1]
+            managed.major = 2
             return capsule
 
-    start, shape, strides, dtype, read_only, device, owner = dlpack.take(Once(), 0)
-    assert (start, shape, dtype, read_only, device) == (address, (4, 3), X.dtype, False, 0)
-    assert strides == X.T.strides
-    del owner
+    with pytest.raises(BufferError, match=r"Newer came by DLPack 2\.0, .* no more than 1\.x"):
+        dlpack.read(Newer(), 0)
     gc.collect()
-    assert len(dlpack._exported) == before - 1
+    assert len(dlpack._exported) == before
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_where_elements_begin_and_whether_they_are_written(
+    fake: FakeDriver, versioned: bool
+) -> None:
+    array = cuda.from_numpy(X)
+    given = np.broadcast_to(array, (2, 3, 4)) if versioned else array
+
+    class Shifted:
+        def __dlpack__(self, **keywords: Any) -> Any:
+            capsule = given.__dlpack__(max_version=(1, 0) if versioned else None)
+            managed, *_ = list(dlpack._exported.values())[-1]
+            managed.tensor.data -= 8
+            managed.tensor.byte_offset = 8
+            return capsule
+
+    start, shape, _, _, read_only = dlpack.read(Shifted(), 0)
+    assert (start, shape, read_only) == (array.address, given.shape, versioned)
+
+
+@pytest.mark.parametrize(("bits", "lanes"), [(4, 1), (32, 4)])
+def test_elements_that_numpy_has_not(fake: FakeDriver, bits: int, lanes: int) -> None:
+    array = cuda.from_numpy(X)
+
+    class Packed:
+        def __dlpack__(self, **keywords: Any) -> Any:
+            capsule = array.__dlpack__()
+            managed, *_ = list(dlpack._exported.values())[-1]
+            managed.tensor.bits, managed.tensor.lanes = bits, lanes
+            return capsule
+
+    with pytest.raises(TypeError, match="Packed has elements that NumPy has no dtype for"):
+        dlpack.read(Packed(), 0)
 
 
 def test_a_capsule_that_nobody_takes(fake: FakeDriver) -> None:
@@ -511,3 +618,7 @@ def test_dlpack_of_what_is_read_only(fake: FakeDriver) -> None:
     assert view.__dlpack__(max_version=(1, 0)) is not None
     with pytest.raises(BufferError, match="without a copy"):
         view.__dlpack__(copy=True)
+    array = cuda.from_numpy(X)
+    with pytest.raises(BufferError, match="where they lie"):
+        array.__dlpack__(dl_device=(1, 0))
+    assert array.__dlpack__(dl_device=(2, 0)) is not None

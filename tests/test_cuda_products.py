@@ -129,6 +129,22 @@ def test_explain_says_who_multiplies(fake, library):
     scripted(x, y)
     text = " ".join(str(scripted.explain(x, y)).split())
     assert "matrix product, where cuBLAS (a fake) does not take its layout" in text
+    assert "cuBLAS (a fake) multiplies matrices, and kernels those that it does not" in text
+    assert "bias" not in text
+    plain = jitcore.script(lambda x: x + 1)
+    assert "matrices" not in str(plain.explain(x))
+
+
+def test_explain_says_that_there_is_no_library(fake):
+    text = " ".join(str(jitcore.script(with_more).explain(*moved(X, Y, BIAS))).split())
+    assert "no cuBLAS is found: kernels multiply matrices, and do what follows" in text
+    assert len(fake.launches) == 1
+
+
+def test_explain_says_what_the_library_does_not_do(fake, library, biased):
+    text = " ".join(str(jitcore.script(with_more).explain(*moved(X, Y, BIAS))).split())
+    assert "cuBLASLt (a fake) also adds a bias; activations are kernels of their own" in text
+    assert "ReLU need not keep NaN" in text
 
 
 def crossed(x, y):
@@ -191,8 +207,10 @@ def test_a_bias_is_the_library_s(fake, library, biased, x, y, shapes, dtype):
     )
     bias = BIAS.astype(dtype)
     compiled = jitcore.script(with_bias)
-    for number in range(2):
-        found = compiled(*moved(x, y), jitcore.to(bias + dtype(number), "cuda"))
+    # None of them lies where another one did.
+    biases = [jitcore.to(bias + dtype(number), "cuda") for number in range(2)]
+    for number, one in enumerate(biases):
+        found = compiled(*moved(x, y), one)
         wanted = x.astype(np.float64) @ y + bias + number
         assert found.dtype == dtype
         np.testing.assert_allclose(found.numpy(), wanted, rtol=5e-3, atol=5e-3)
@@ -212,6 +230,13 @@ def test_promised_alignments_hold(fake, library, biased):
         for address, promised in zip((y.address, x.address), biased.products[-1][2], strict=False):
             assert address % promised == 0
     assert biased.chosen == 3
+
+
+def test_the_stream_of_a_call_with_a_bias(fake, library, biased):
+    given = moved(X, Y, BIAS)
+    with jitcore.cuda.Stream() as stream:
+        jitcore.script(with_bias)(*given)
+    assert biased.stream == stream.handle != 0
 
 
 @pytest.mark.parametrize("problem", ["refuses", "layout", "not supported"])

@@ -108,6 +108,18 @@ def gelu(x):
     return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3)))
 
 
+def test_cubes_of_halves_are_products():
+    (text,) = ptx_of((cubes, (HALVES,)), (9, 0))
+    assert count(r"ld\.global\.v4\.u32", [text]) == 2
+    # Two vectors of eight and the elements that are left, as float32.
+    assert count(r"mul\.rn\.f32", [text]) == 2 * 17
+    assert not count(r"\bfma\.|\bdiv\.|\.f64|\.local\b", [text])
+
+
+def cubes(x):
+    return x**3
+
+
 def test_exponentials_are_those_of_the_device():
     (text,) = ptx_of((gelu, (WIDE,)), (9, 0))
     # Two vectors, and the elements that are left.
@@ -153,6 +165,11 @@ def test_nothing_is_divided_before_elements_are_loaded(dtype, dynamic):
     x = np.ones((512, 512), np.dtype(dtype))
     kernels = compile_on_device(squared, (x,), dynamic=dynamic)
     texts = [to_ptx(one, print_kernel(one), (9, 0), False)[0] for one in kernels]
+    # Threads go on by the grid's size.
+    step = (
+        r"blocks, %nctaid\.x; mov\.u32 threads, %ntid\.x; mul\.wide\.u32 %rd\d+, blocks, threads;"
+    )
+    assert count(step, texts) == 2
     # To unroll the loop over vectors, the compiler would have to know how often it runs.
     assert len(texts) == 1 and not count(r"\b(div|rem)\.", texts)
     assert count(r"ld\.global\.v[24]", texts) == 2
@@ -258,6 +275,14 @@ def test_registers_hold_what_rows_need(function, args, dynamic):
     assert re.search(rb"\b0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", text)
 
 
+def test_rows_that_are_read_once_have_two_vectors_on_their_way():
+    (text,) = ptx_of((means, (WIDE,)), (9, 0))
+    vectors, _, rest = text.rpartition("ld.global.v4.f32")
+    assert count(r"ld\.global\.v4\.f32", [text]) == 2
+    assert "add.rn.f32" not in vectors and "add.rn.f32" in rest
+    assert not count(r"\b(div|rem)\.[su]", [vectors]) and not count(r"\.f64|\.local\b", [text])
+
+
 def test_parts_of_few_long_rows_are_read_by_vectors():
     parts, whole = ptx_of((means, (np.ones((8, 1 << 20), np.float32),)), (9, 0))
     assert count(r"ld\.global\.v4\.f32", [parts]) and not count(r"ld\.global\.v4", [whole])
@@ -328,11 +353,25 @@ def test_integers_are_added_up_by_atomic_operations(function, bits, capability):
 
 def test_transposes_go_through_shared_memory():
     (text,) = ptx_of(case("plus_transposed"), (9, 0))
-    # Each thread takes four elements of two arrays, and of them one array is transposed.
+    # Each thread takes four elements of two arrays: by vectors in whole tiles, else singly.
+    assert count(r"ld\.global\.v4\.f32", [text]) == 2
+    assert count(r"st\.global\.v4\.f32", [text]) == 1
     assert count(r"ld\.global\.f32", [text]) == 8
-    assert count(r"st\.shared\.f32", [text]) == 4
-    assert count(r"ld\.shared\.f32", [text]) == 4
-    assert count(r"bar\.sync", [text]) == 2
+    # Of them one array is transposed.
+    assert count(r"st\.shared\.f32", [text]) == 2 * 4
+    assert count(r"ld\.shared\.f32", [text]) == 2 * 4
+    assert count(r"bar\.sync", [text]) == 2 * 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_transposes_of_halves_have_two_vectors_on_their_way(dtype):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    x = np.ones((128, 128), np.dtype(dtype))
+    (text,) = ptx_of((case("plus_transposed")[0], (x, x)), (9, 0))
+    assert count(r"ld\.global\.v4\.u32", [text]) == 2 * 2
+    assert count(r"st\.global\.v4\.u32", [text]) == 2
+    assert not count(r"\.local\b|\.f64", [text])
 
 
 def test_products_are_fused_only_where_that_is_allowed():

@@ -205,10 +205,12 @@ def test_attributes_that_stay_attributes(fake):
             check(model(jitcore.to(X, "cuda")), Normed()(X) * np.float32(scale))
 
 
-def test_errors_that_are_asked_for(fake):
+def test_errors_that_are_asked_for(fake, monkeypatch):
     model = ready(Normed)
     for _ in range(3):
         call(fake, model, X)
+    # What replays on the fake device would raise the error as well, which no other device does.
+    monkeypatch.setattr(fake, "launch_graph", None)
     with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
         call(fake, model, np.full_like(X, np.inf))
 
@@ -244,6 +246,48 @@ def test_a_driver_that_cannot_record(fake, monkeypatch):
         found, launches = call(fake, model, X)
         check(found, plain(X))
         assert launches
+
+
+@pytest.mark.parametrize("what", ["launch", "end_capture", "instantiate"])
+def test_a_recording_that_fails_on_the_way(fake, monkeypatch, what):
+    """The call is run as any other, and nothing of the recording is left."""
+    begin = fake.begin_capture
+
+    def refuse(*args):
+        raise driver.DriverError("not in a capture", 901)
+
+    def begin_capture(stream):
+        begin(stream)
+        if what == "launch":
+            fake.fails_with = 901
+
+    monkeypatch.setattr(fake, "begin_capture", begin_capture)
+    if what != "launch":
+        monkeypatch.setattr(fake, what, refuse)
+    model, plain = ready(Normed), Normed()
+    for number in range(4):
+        found, launches = call(fake, model, X + number)
+        check(found, plain(X + number))
+        assert launches
+    assert not fake._graphs or what == "instantiate"
+
+
+def test_numbers_that_never_come_again_are_forgotten(fake, monkeypatch):
+    monkeypatch.setattr(replays, "MOST_NOTED", 10)
+    made = []
+    note = replays.Replays.note
+
+    def noted(self, *args):
+        note(self, *args)
+        made.append(len(self._seen))
+
+    monkeypatch.setattr(replays.Replays, "note", noted)
+    model, plain = ready(Numbered), Numbered()
+    for number in range(25):
+        factor = 1 + number / 7
+        found, _ = call(fake, model, X, factor, False)
+        check(found, plain(X, np.float32(factor), False))
+    assert len(made) == 25 and max(made) == 10
 
 
 def test_products_of_our_own_are_recorded(fake):

@@ -11,9 +11,10 @@ from test_cuda_programs import check, layer_norm, log_softmax, rms_norm, softmax
 
 from jitcore.codegen.cuda.kernels import barrier
 from jitcore.codegen.cuda.schedule import map_nest
-from jitcore.codegen.loop_passes.traversal import walk
-from jitcore.codegen.loops import Const, For, Load, Store, Var
+from jitcore.codegen.loop_passes.traversal import variables, walk
+from jitcore.codegen.loops import Assign, Binary, Const, For, If, Let, Load, Stmt, Store, Var
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, multiply, subtract
+from jitcore.codegen.printers.numba_cuda import print_kernel
 
 RNG = np.random.default_rng(11)
 
@@ -39,6 +40,13 @@ def counted(x):
 def reads_the_neighbour(x):
     e = np.exp(x - x.max(axis=1, keepdims=True))
     return e[:, 1:] / e.sum(axis=1, keepdims=True) - e[:, :-1]
+
+
+def read_before_it_changes(x):
+    x -= x.max(axis=1, keepdims=True)
+    turned = x[:, ::-1] * 2
+    x /= np.abs(x).sum(axis=1, keepdims=True)
+    return turned
 
 
 def of_bools(x, flags):
@@ -85,6 +93,7 @@ def test_rows(function, args, dynamic):
 def test_what_is_read_elsewhere_is_written(dynamic):
     check(reads_the_neighbour, (rows(2, 300),), dynamic=dynamic)
     check(reads_the_neighbour, (rows(9, 70),), dynamic=dynamic)
+    check(read_before_it_changes, (rows(2, 300),), dynamic=dynamic)
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
@@ -100,6 +109,75 @@ def test_rows_that_are_longer_than_registers_hold(dynamic, monkeypatch):
 def test_rows_that_change_in_place(dynamic):
     check(in_place, (rows(2, 300),), dynamic=dynamic)
     check(in_place, (rows(9, 60),), dynamic=dynamic)
+
+
+def sums_in_place(x):
+    x[:, 0] += x[:, 1:].sum(axis=1)
+
+
+def turned_in_place(x):
+    x += x[:, ::-1].sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", [sums_in_place, turned_in_place])
+def test_rows_that_are_written_once(function, dynamic):
+    for extent in (60, 300):
+        args = (rows(9, extent),)
+        assert not stays(function, args, dynamic=dynamic)
+        check(function, args, dynamic=dynamic)
+
+
+def columns_in_place(x):
+    x[0] += x[1:].sum(axis=0)
+
+
+def turned_columns_in_place(x):
+    x += x[::-1].sum(axis=0)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", [columns_in_place, turned_columns_in_place])
+def test_threads_beyond_the_last_column_write_nothing(function, dynamic):
+    check(function, (rows(40, 37),), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("by_column", [False, True])
+def test_threads_beyond_the_last_line_write_nothing(by_column):
+    i, k, total, x, y = (
+        Var(name, "ptr" if name in "xy" else "int64") for name in ("i", "k", "total", "x", "y")
+    )
+    index = add(multiply(k, integer(37)), i) if by_column else add(multiply(i, integer(60)), k)
+    step = Binary("add", total, Load(x, index, "int64", "x"), "int64")
+    body: list[Stmt] = [
+        Let(total, ZERO, mutable=True),
+        For(k, ZERO, integer(60), [Assign(total, step)]),
+        Store(y, i, add(Load(y, i, "int64", "y"), total), "y"),
+    ]
+    mapped = map_nest(For(i, ZERO, integer(37), body, parallel=True), {"i", "k", "total", "x", "y"})
+    assert mapped is not None
+    assert mapped.mapping == ("a block per 32 columns" if by_column else "a warp per row")
+    (branch,) = [one for one in walk(mapped.body) if isinstance(one, If)]
+    assert ("own_column" if by_column else "own_row") in variables(branch.condition)
+
+
+def means(x):
+    return x.mean(axis=1)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("extent", [300, 1024, 1030, 2304, 4500])
+def test_rows_that_are_read_once(extent, dynamic):
+    check(means, (rows(2, extent),), dynamic=dynamic)
+    check(means, (rows(2, extent + 1)[:, 1:],), dynamic=dynamic)
+
+
+@pytest.mark.parametrize(("extent", "threads"), [(300, 96), (1024, 128), (4096, 256)])
+def test_rows_have_threads_that_ask_for_several_vectors(extent, threads):
+    (kernel,) = compile_on_device(means, (np.ones((64, extent), np.float32),))
+    assert kernel.launch.threads == integer(threads)
+    vectors = 2 if extent >= 1024 else 1
+    assert print_kernel(kernel).count("load_vector(") == vectors
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])

@@ -43,6 +43,18 @@ def in_a_range(places):
     return np.histogram(np.sqrt(places), bins=7, range=(1, 5.5))
 
 
+def between(x, edges):
+    return np.histogram(x, edges)
+
+
+def between_known(places):
+    return np.histogram(places * 0.5, np.array([-1.0, 2, 2, 7.5, 20]))
+
+
+def dense_between(x, edges):
+    return np.histogram(x, edges, density=True)
+
+
 def of_int32(places, values):
     found = np.zeros(50, np.int32)
     for k in range(places.shape[0]):
@@ -122,10 +134,35 @@ def test_sums_of_integers(fake: FakeDriver, function: Any) -> None:
     assert max(one.grid[0] for one in fake.launches) > 1
 
 
-@pytest.mark.parametrize("function", [counted, at_least, histogram, in_a_range])
+@pytest.mark.parametrize("function", [counted, at_least, histogram, in_a_range, between_known])
 @pytest.mark.parametrize("size", [3, 5000])
 def test_counts(fake: FakeDriver, function: Any, size: int) -> None:
     assert checked(function, (RNG.integers(0, 50, size),))
+
+
+EDGES = ([3], [0, 0], [-4, -1, 0, 0, 5, 9], [-4.5, -0.1, 0.0, 7.25], [2.0, np.inf])
+
+
+@pytest.mark.parametrize("edges", EDGES)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u1"])
+def test_counts_between_edges(fake: FakeDriver, dtype: str, edges: list[float]) -> None:
+    x = RNG.integers(0, 10, 700).astype(dtype)
+    if x.dtype.kind == "f":
+        x[:3] = np.nan, np.inf, -0.0
+        x[3:350] += 0.25
+    checked(between, (x, np.array(edges)))
+    checked(between, (x[:0], np.array(edges)))
+    with np.errstate(all="ignore"):
+        checked(dense_between, (x, np.array(edges)))
+
+
+def test_edges_that_fall_or_are_no_numbers(fake: FakeDriver) -> None:
+    x, compiled = RNG.normal(size=60), script(between)
+    with pytest.raises(ValueError, match="must increase monotonically"):
+        compiled(*jitcore.to((x, np.array([1.0, 0])), "cuda"))
+    edges = np.array([-1.0, np.nan, 1.0])
+    found, wanted = compiled(*jitcore.to((x, edges), "cuda")), between(x, edges)
+    np.testing.assert_array_equal(jitcore.to(found[0], "cpu"), wanted[0])
 
 
 @pytest.mark.parametrize("function", [looked_at, of_a_sum, overwritten, of_floats])

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import llvmlite.binding as llvm
 import pytest
 
-from jitcore.codegen import emission
+from jitcore.codegen import emission, engine
 from jitcore.codegen.engine import (
     CompiledModule,
     Effort,
@@ -25,6 +25,7 @@ from jitcore.codegen.engine import (
     Source,
     add_library,
     add_symbol,
+    begin_module,
     compile_module,
     compile_source,
     compiler_lock,
@@ -70,7 +71,7 @@ def test_a_text_beside_another_calls_it(effort: Effort) -> None:
     caller += "  %once = call i64 @f(i64 %x)\n  %y = call i64 @f(i64 %once)\n  ret i64 %y\n}\n"
     module = compile_module(add_constant(5), name="pair", beside=[(caller, effort)])
     assert sorted(module.symbols) == ["f", "twice"]
-    assert len(module.objects) == 1 + (effort == "none")
+    assert len(module.objects) == 2
     again = load_objects(module.objects, module.symbols, name="pair")
     for loaded in (module, again):
         assert UNARY(loaded.address("twice"))(1) == 11
@@ -212,6 +213,56 @@ def test_code_is_written_beside(effort: Effort, monkeypatch: pytest.MonkeyPatch)
         assert module.objects == compile_source(sources[number], name).objects
 
 
+@pytest.mark.parametrize("effort", get_args(Effort))
+def test_begun_modules_are_loaded_when_an_address_is_asked_for(
+    effort: Effort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In whatever order, and no sooner than what was to be done before."""
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    begun, done = [], list[str]()
+    for number in range(40):
+        module = begin_module(add_constant(number), name=f"begun{number}", effort=effort)
+        module.when_loaded(lambda one: done.append(one.name))
+        begun.append(module)
+    assert done == []
+    for number in (*range(39, -1, -2), *range(0, 40, 2)):
+        assert called(begun[number], 1) == number + 1
+        assert done.pop() == f"begun{number}"
+        begun[number].when_loaded(lambda one: done.append(f"{one.name} again"))
+        assert done.pop() == f"begun{number} again"
+        name = f"begun{number}"
+        same = compile_module(add_constant(number), name=name, effort=effort)
+        assert begun[number].objects == same.objects
+    assert done == []
+
+
+def test_begun_modules_that_nobody_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    for number in range(40):
+        begin_module(add_constant(number), name="dropped")
+    assert called(begin_module(add_constant(3), name="kept"), 1) == 4
+
+
+def test_begun_modules_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    text = "define half @f(fp128 %x) {\n  %y = fptrunc fp128 %x to half\n  ret half %y\n}\n"
+    module = begin_module(text, name="bad")
+    for _ in range(2):
+        with pytest.raises(EngineError, match="some symbol it calls is unknown"):
+            module.address("f")
+
+
+def test_parts_are_optimized_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    caller = "declare i64 @f(i64)\ndefine i64 @g(i64 %x) {\n  %y = call i64 @f(i64 %x)\n"
+    parts: list[tuple[str, Effort]] = [(f"{caller}  ret i64 %y\n}}\n", "registers")]
+    for number in range(20):
+        text = add_constant(number)
+        begun = begin_module(text, name="parts", beside=parts)
+        assert UNARY(begun.address("g"))(1) == number + 1
+        assert begun.objects == compile_module(text, name="parts", beside=parts).objects
+
+
 def test_libraries_are_written_beside_what_calls_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITCORE_CACHE", "0")
     for number in range(20):
@@ -281,6 +332,42 @@ def test_who_asks_writes_where_no_thread_can_be_started(monkeypatch: pytest.Monk
     monkeypatch.setattr(emission, "_beside", emission._Beside())
     monkeypatch.setattr(threading.Thread, "start", start)
     assert all_foreseen("no thread") == list(range(1, 9))
+
+
+def test_who_was_interrupted_may_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    monkeypatch.setattr(emission, "_beside", emission._Beside())
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    module = begin_module(add_constant(6), name="interrupted")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(emission, "optimize", interrupt)
+        module.address("f")
+    assert called(module, 1) == 7
+
+
+def test_the_linker_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside, or by who needs it, whatever is foreseen before and after."""
+    monkeypatch.setenv("JITCORE_CACHE", "0")
+    monkeypatch.setattr(engine, "_LINKER", emission.Linker())
+    made: list[object] = []
+    create = llvm.create_lljit_compiler
+
+    def noted(**options: bool) -> object:
+        made.append(create(**options))
+        return made[-1]
+
+    monkeypatch.setattr(llvm, "create_lljit_compiler", noted)
+    for number in range(10):
+        source = Source(add_constant(number), "none")
+        foresee(source, "foreseen")
+        assert called(compile_source(source, "asked for"), 1) == number + 1
+    assert len(made) == 1
 
 
 def test_nothing_is_begun_beside_while_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,9 +171,9 @@ def test_texts_of_extents_that_do_not_fit(function: Callable[..., Any]) -> None:
 def product_after_a_write(x, n):
     x[0] = 1
     total = 1
-    for i in range(n):
+    for _ in range(n):
         total *= 7
-        x[1] = i
+        x[1] += 1
     return total
 
 
@@ -185,4 +185,4 @@ def test_ints_that_are_too_large_after_a_write():
     x = np.zeros(2)
     with pytest.raises(OverflowError, match=r"64 bits.*compute the int before the first write"):
         compiled(x, 40)
-    assert list(x) == [1, 21]
+    assert list(x) == [1, 22]

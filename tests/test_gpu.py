@@ -202,6 +202,42 @@ def test_what_runs_on_the_host(name: str) -> None:
         np.testing.assert_allclose(jitcore.to(one, "cpu"), wanted, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_views_that_are_returned(name: str) -> None:
+    """Of layouts that some libraries have no arrays of, or read-only."""
+    x = LIBRARIES[name](X)
+    for view in (
+        lambda x: x.T,
+        lambda x: x[:, ::2],
+        lambda x: x[::-1],
+        lambda x: np.broadcast_to(x, (2, *x.shape)),
+        lambda x: x[1:1],
+    ):
+        compiled = script(view)
+        for _ in range(2):
+            found = compiled(x)
+            assert type(found) is type(x)
+            np.testing.assert_array_equal(jitcore.to(found, "cpu"), view(X))
+
+
+def test_streams_of_two_libraries() -> None:
+    def add_into(x, y):
+        y += x
+
+    ones = np.ones(1 << 24, np.float32)
+    x, y = _torch(ones), _cupy(0 * ones)
+    torch, cupy = (importlib.import_module(name) for name in ("torch", "cupy"))
+    compiled = script(add_into)
+    torch.cuda.synchronize()
+    cupy.cuda.Device().synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()), cupy.cuda.Stream(non_blocking=True):
+        for number in range(1, 21):
+            # The call goes to PyTorch's stream, and CuPy reads on its own one.
+            compiled(x, y)
+            found = y.copy()
+            assert float(found.min()) == float(found.max()) == number
+
+
 def test_numpy_s_functions_on_own_arrays() -> None:
     x = cuda.from_numpy(X)
     np.testing.assert_allclose((np.sqrt(x * x) @ x.T).numpy(), np.sqrt(X * X) @ X.T, rtol=1e-4)

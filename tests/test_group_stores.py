@@ -170,3 +170,127 @@ def test_what_was_stored_before_an_error_stays(kind: str) -> None:
         with pytest.raises(ValueError, match="could not be broadcast together"):
             compiled(x, y, np.ones(5))
     assert np.array_equal(x, y * 2)
+
+
+def written_around_a_loop(x, y, z):
+    y += y * 3
+    for k in range(4):
+        x[k] = 2.0
+    y[::-1] = x + y
+
+
+def written_by_what_was_written(x, y, z):
+    x[...] = y * 2
+    z += y
+    for k in range(3, 8, int(x[0])):
+        y[k] = z[k] + 1.0
+    z[::-1] = z * x
+
+
+@pytest.mark.parametrize("kind", ["STATIC", "DYNAMIC"])
+@pytest.mark.parametrize("function", [written_around_a_loop, written_by_what_was_written])
+def test_all_that_comes_before_an_error_is_stored(function: Callable[..., Any], kind: str) -> None:
+    with fusion_strategy([(kind, 4)]):
+        for length in (9, 3):
+            check(function, *np.random.default_rng(length).normal(size=(3, length)))
+
+
+def verlet(x, v, a):
+    x += v * 0.01 + 0.5 * a * 0.0001
+    v += a * 0.01
+    return x.sum() + v.sum(), x.max(), v.min(), x.mean()
+
+
+def before_and_after(x, v, a):
+    before = x.sum()
+    x *= a
+    return before, x.sum(), (x * v).sum()
+
+
+def twice(x, v, a):
+    x *= a
+    between = x.sum()
+    x -= v
+    return between, x.sum(), x.max()
+
+
+def with_a_result(x, v, a):
+    x -= 0.1 * v
+    return x * x + a, x.sum(), (x * a).sum()
+
+
+def with_two_passes(x, v, a):
+    x += v * a
+    return x.mean(), x.var(), (x > 0).any(), x.argmax()
+
+
+def of_neighbours(x, v, a):
+    x[1:] += v[1:] * x[:-1]
+    return x[1:].sum(), x[1:].max(), a.sum()
+
+
+def both_ways(x, v, a):
+    x += v
+    v += x
+    return (x - v).sum(), a.sum()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [0, 1, 2, 129, 1000, 40003])
+@pytest.mark.parametrize(
+    "function",
+    [
+        verlet,
+        before_and_after,
+        twice,
+        with_a_result,
+        with_two_passes,
+        of_neighbours,
+        both_ways,
+    ],
+)
+def test_stores_beside_reductions(function: Callable[..., Any], size: int, dtype: str) -> None:
+    random = np.random.default_rng(size)
+    given = [random.uniform(0.5, 1.5, size).astype(dtype) for _ in range(3)]
+    if size > 2:
+        given[1][2] = -0.0
+    expected, got = ([one.copy() for one in given] for _ in range(2))
+    compiled = script(function)
+    try:
+        wanted = function(*expected)
+    except ValueError:
+        with pytest.raises(ValueError):
+            compiled(*got)
+        return
+    found = compiled(*got)
+    for one, two in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(one, two)
+    tolerance = 2e-4 if dtype == "float32" else 1e-11
+    for one, two in zip(found, wanted, strict=True):
+        assert one.dtype == two.dtype
+        np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x, lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1], lambda x: x[:, 1:]],
+)
+def test_stores_beside_reductions_of_any_layout(view: Callable[..., Any]) -> None:
+    given = np.random.default_rng(3).uniform(0.5, 1.5, (3, 60, 40))
+    given[0, 3, 5] = np.nan
+    expected, got = given.copy(), given.copy()
+    wanted = verlet(*map(view, expected))
+    found = script(verlet)(*map(view, got))
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_allclose(found, wanted, rtol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_walk_stores_and_adds_up(dtype: str) -> None:
+    x, v, a = np.ones((3, 5000), dtype)
+    compiled = script(verlet)
+    compiled(x, v, a)
+    (kernel,) = compiled.kernels
+    source = kernel.source
+    # Nothing reads it but the loops that write it.
+    assert 0 < source.count("store(x, ") == source.count("load(x, ")

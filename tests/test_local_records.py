@@ -189,6 +189,51 @@ def test_exceptions_are_python_s() -> None:
     check_calls(overflowing, (3,), (10,))
 
 
+class Positive(Point):
+    """A place that refuses to be on the left."""
+
+    def __init__(self, x, y=0.0):
+        super().__init__(x, y)
+        if x < 0:
+            raise ValueError(f"{x} is on the left")
+
+
+def test_objects_made_where_exceptions_are_caught() -> None:
+    def made(x):
+        try:
+            place = Positive(x)
+        except ValueError as error:
+            return str(error)
+        for step in range(3):
+            place.x += step
+        return place.x, place.y
+
+    def replaced(x):
+        try:
+            place: Point = Positive(x)
+            place.x += 1.0
+        except ValueError:
+            place = Point(0.5, 2.0)
+        place.y -= place.x
+        return place.x, place.y
+
+    def known_before(x):
+        place = other = Point(1.0)
+        try:
+            place.x += 1.0
+            other = Positive(x)
+            other.y = place.x
+        except ValueError:
+            place.y = 3.0
+        other.x += 2.0
+        return place.x, place.y, other.x, other.y, other is place
+
+    for function in (made, replaced, known_before):
+        compiled = script(function)
+        for x in (2.0, -1.0, 0.0):
+            assert observed(compiled, (x,)) == observed(function, (x,))
+
+
 def test_operators_that_are_not_implemented() -> None:
     def added(n):
         point = Point(1.0)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jitcore
-from checking import check
+from checking import Tolerance, check, check_within
 from jitcore import script
 from jitcore.codegen import engine
 from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
@@ -112,6 +112,35 @@ def test_processors_without_masks_get_none(
     np.testing.assert_allclose(script(lambda x: np.exp(x) + 1)(x), np.exp(x) + 1)
     assert any(MASKED in text for text in seen) == has_masks
     assert any(UNMASKED in text for text in seen) != has_masks
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint32", "uint8"])
+def test_places_that_rows_are_gathered_from_are_checked(dtype: str) -> None:
+    """One vector at a time, some of which is masked, and all of a row."""
+
+    def gathered(starts, places, x):
+        sums = np.empty(starts.size - 1)
+        for i in range(starts.size - 1):
+            sums[i] = x[places[starts[i] : starts[i + 1]]].sum()
+        return sums
+
+    random = np.random.default_rng(7)
+    starts = np.concatenate([[0], np.cumsum(random.permutation(80))])
+    places = random.integers(0, 100, starts[-1]).astype(dtype)
+    x = random.random(100)
+    assert MASKED in llvm_text(gathered, starts, places, x)
+    check(gathered, starts, places, x, reduction=True)
+    compiled = script(gathered)
+    for place in random.permutation(places.size)[:60]:
+        for wrong in (100, 127, *([-101] if dtype.startswith("int") else ())):
+            changed = places.copy()
+            changed[place] = wrong
+            messages = []
+            for function in (compiled, gathered):
+                with pytest.raises(IndexError) as caught:
+                    function(starts, changed, x)
+                messages.append(str(caught.value))
+            assert messages[0] == messages[1]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -437,3 +466,25 @@ def test_gathered_elements_are_taken_a_vector_at_a_time() -> None:
     assert ONE_AT_A_TIME not in llvm_text(lambda x, y: x * 2 + y, x, x)
     for length in (1, 7, 8, 33, 999):
         check(gathered, x, places[:length])
+
+
+def standardized(x):
+    mean = x.mean(axis=1, keepdims=True)
+    return (x - mean) / np.sqrt(((x - mean) ** 2).mean(axis=1, keepdims=True) + 1e-5)
+
+
+def shares(x):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True), x.min(axis=1, keepdims=True) * x
+
+
+@pytest.mark.parametrize("columns", [5, 6, 7, 8, 9])
+@pytest.mark.parametrize("function", [standardized, shares])
+def test_rows_that_fill_less_than_a_vector(function: Callable[..., Any], columns: int) -> None:
+    for count, dtype in itertools.product((1, 15, 33, 100), ("float32", "float64")):
+        x = np.random.default_rng(count).uniform(-2, 2, (count, columns)).astype(dtype)
+        x[-1, :2] = -0.0
+        x[count // 3, -1] = np.nan
+        x[count // 2, 0] = np.inf
+        with np.errstate(invalid="ignore"):
+            check_within(function, (x,), script, Tolerance(scale=8.0))

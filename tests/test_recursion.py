@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Functions that call themselves by their scripted name."""
+"""Functions that call themselves, or one another, by their scripted names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jitcore
@@ -155,3 +156,89 @@ def test_code_that_is_set_anew() -> None:
 def test_the_source_stays_what_it_is() -> None:
     other = script(depth.__wrapped__)
     assert other(5) == 5 and "depth(" in str(jitcore.script(depth.__wrapped__).code)
+
+
+@script
+def is_even(n):
+    return n == 0 or is_odd(n - 1)
+
+
+@script
+def is_odd(n):
+    return n != 0 and is_even(n - 1)
+
+
+def test_two_functions_that_call_each_other() -> None:
+    assert [is_even(n) for n in range(5)] == [True, False, True, False, True]
+    assert [is_odd(n) for n in range(3)] == [False, True, False]
+    deep = sys.getrecursionlimit() - 150
+    for _ in range(2):
+        assert is_odd(deep) == (deep % 2 == 1)
+    with pytest.raises(RecursionError):
+        is_even(sys.getrecursionlimit() + 50)
+
+
+@script
+def expression(text, values, at):
+    value, at = term(text, values, at)
+    while at < len(text) and text[at] in "+-":
+        more, end = term(text, values, at + 1)
+        value, at = (value + more if text[at] == "+" else value - more), end
+    return value, at
+
+
+def term(text, values, at):
+    """This one is not compiled."""
+    value, at = factor(text, values, at)
+    while at < len(text) and text[at] == "*":
+        more, at = factor(text, values, at + 1)
+        value = value * more
+    return value, at
+
+
+@script
+def factor(text, values, at):
+    if text[at] == "(":
+        value, at = expression(text, values, at + 1)
+        return value, at + 1
+    return values[int(text[at])], at + 1
+
+
+def test_an_evaluator_of_arrays() -> None:
+    values = np.random.default_rng(3).normal(size=(3, 4))
+    x, y, z = values
+    for _ in range(3):
+        found, end = expression("(0+1)*(0-(1*2))+1*1-2", values, 0)
+        np.testing.assert_array_equal(found, (x + y) * (x - (y * z)) + y * y - z)
+        assert end == 21
+    nested = "(" * 200 + "0" + ")" * 200
+    np.testing.assert_array_equal(expression(nested, values, 0)[0], x)
+
+
+def test_a_name_on_the_way_that_is_bound_to_something_else() -> None:
+    kept = is_odd
+    assert is_even(4)
+    try:
+        calls = []
+
+        def other(n):
+            calls.append(n)
+            return n == 3
+
+        globals()["is_odd"] = other
+        assert is_even(4) and not is_even(5) and calls == [3, 4]
+    finally:
+        globals()["is_odd"] = kept
+    assert is_even(4) and not is_even(5)
+
+
+def test_code_on_the_way_that_is_set_anew() -> None:
+    plain = is_odd.__wrapped__
+    assert is_even(4)
+    code = plain.__code__
+    try:
+        plain.__code__ = (lambda n: n == 10).__code__
+        assert is_even(11) and not is_even(4)
+    finally:
+        plain.__code__ = code
+    assert is_even(4) and not is_even(11)

@@ -182,3 +182,75 @@ def test_functions_made_anew_in_a_tuple():
     for factor in range(40):
         assert scripted((scaling(factor), scaling(1)), 3.0) == factor * 3.0 + 3.0
     assert len(scripted.specializations) < 15
+
+
+def shares(x):
+    return x / x.sum(axis=1, keepdims=True)
+
+
+def keys(function):
+    """The shapes that the first argument may have, specialization by specialization."""
+    return [one.key[0][2] for one in function.specializations]
+
+
+def rows(count, columns, dtype=np.float64):
+    return np.random.default_rng(count).uniform(1, 2, (count, columns)).astype(dtype)
+
+
+def test_dynamic_kernels_know_short_extents_that_never_varied():
+    f = script(shares)
+    for count in (4, 5, 6, 7, 1000):
+        np.testing.assert_allclose(f(rows(count, 3)), shares(rows(count, 3)), rtol=1e-14)
+    assert keys(f) == [(4, 3), (5, 3), (None, 3)]
+    for columns in (5, 6, 3, 40):
+        np.testing.assert_allclose(f(rows(8, columns)), shares(rows(8, columns)), rtol=1e-14)
+    assert keys(f) == [(4, 3), (5, 3), (None, 3), (None, None)]
+    f(rows(9, 3, np.float32))
+    assert keys(f)[4:] == [(None, None)]
+
+
+def test_dynamic_kernels_do_not_know_long_extents():
+    f = script(shares)
+    for count in (4, 5, 6):
+        f(rows(count, 65))
+    assert keys(f)[2:] == [(None, None)]
+
+
+def test_the_last_dynamic_kernel_knows_no_extents_but_one():
+    f = script(shares)
+    with fusion_strategy([("STATIC", 1), ("DYNAMIC", 1)]):
+        for columns in (3, 3, 4, 5):
+            count = len(f.specializations) + 2
+            np.testing.assert_allclose(
+                f(rows(count, columns)), shares(rows(count, columns)), rtol=1e-14
+            )
+    assert keys(f) == [(2, 3), (None, None)]
+
+
+def test_extents_in_tuples_and_of_regions_are_known():
+    f = script(lambda pair, n: (pair[0] * pair[1].sum(axis=1, keepdims=True), str(n)))
+    for count in (4, 5, 6, 7):
+        x = rows(count, 3)
+        result, text = f((x, x), count)
+        np.testing.assert_allclose(result, x * x.sum(axis=1, keepdims=True), rtol=1e-14)
+        assert text == str(count)
+
+
+def test_static_kernels_are_asked_before_dynamic_ones(monkeypatch):
+    f = script(shares)
+    for count in (4, 5, 6, 7):
+        f(rows(count, 70))
+    f(rows(4, 70, np.float32))
+    executor, asked = f._executor, []
+    bind = executor._bind
+
+    def noted(found, following):
+        asked.append(found)
+        return bind(found, following)
+
+    monkeypatch.setattr(executor, "_bind", noted)
+    executor.chain()
+    # Each gets the one before it for what it does not take.
+    assert [one.kind for one in reversed(asked)] == ["STATIC"] * 2 + ["DYNAMIC"] * 2
+    for count in (4, 5, 6, 7):
+        np.testing.assert_allclose(f(rows(count, 70)), shares(rows(count, 70)), rtol=1e-14)

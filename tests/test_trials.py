@@ -36,7 +36,7 @@ def clock(monkeypatch):
 @ignore
 def take_time(clock):
     """Which of the two calls this, after the time that this one takes."""
-    kind = "plain" if sys._getframe(1).f_code is counted.__code__ else "program"
+    kind = "plain" if sys._getframe(1).f_code.co_filename == __file__ else "program"
     clock.now += clock.costs[kind]
     return kind
 
@@ -146,3 +146,55 @@ def test_functions_that_are_compiled_with_the_program_need_not_be_compiled_again
     scripted, counts = script(through_another), dict[str, int]()
     called(scripted, clock, counts, SETTLED + 10)
     assert not compiled_double.specializations
+
+
+def helped(x):
+    return compiled_double(x) + 0.0
+
+
+def through_helpers(clock, counts, x):
+    counts["calls"] = counts.get("calls", 0) + 1
+    return take_time(clock), helped(x) + np.sqrt(np.abs(x))
+
+
+@pytest.mark.parametrize("function", [through_another, through_helpers])
+def test_plain_functions_stand_for_those_that_are_compiled_with_the_program(clock, function):
+    clock.costs = {"program": 1e-3, "plain": 1e-4}
+    scripted, counts = script(function), dict[str, int]()
+    called(scripted, clock, counts, SETTLED)
+    assert set(called(scripted, clock, counts, 20)) == {"plain"}
+    assert not compiled_double.specializations
+    assert counts == {"calls": SETTLED + 20}
+
+
+def doubled_twice(x):
+    return x * 4.0
+
+
+def test_names_of_compiled_functions_are_looked_at_in_each_call(clock):
+    clock.costs = {"program": 1e-3, "plain": 1e-4}
+    scripted, counts, x = script(through_helpers), dict[str, int](), np.linspace(-1, 1, 50)
+    called(scripted, clock, counts, SETTLED + 5)
+    kept = compiled_double
+    try:
+        globals()["compiled_double"] = doubled_twice
+        _, result = scripted(clock, counts, x)
+        np.testing.assert_array_equal(result, x * 4.0 + np.sqrt(np.abs(x)))
+    finally:
+        globals()["compiled_double"] = kept
+    called(scripted, clock, counts, 5)
+
+
+passed_double = script(doubled)
+
+
+def passing_on(clock, counts, x):
+    counts["calls"] = counts.get("calls", 0) + 1
+    (found,) = map(passed_double, [x])
+    return take_time(clock), found + np.sqrt(np.abs(x))
+
+
+def test_compiled_functions_that_are_passed_on_stay(clock):
+    clock.costs = {"program": 1e-3, "plain": 1e-4}
+    scripted, counts = script(passing_on), dict[str, int]()
+    assert set(called(scripted, clock, counts, SETTLED + 5)) == {"program"}

@@ -16,7 +16,7 @@ from jitcore import script
 from jitcore.codegen import engine
 from jitcore.codegen.loops import Binary, Const, Expr, For, Load, Store, Var
 from jitcore.codegen.printers.llvm import print_module
-from jitcore.codegen.printers.vector_loops import is_vector_loop
+from jitcore.codegen.printers.vector_forms import is_vector_loop
 
 LENGTHS = [1, 3, 15, 16, 17, 31, 63, 64, 65, 100, 127, 1000, 1025]
 FLOATS = ["float16", "float32", "float64"]

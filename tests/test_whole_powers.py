@@ -55,6 +55,13 @@ def test_units_in_the_last_place(exponent, dtype):
         assert max(errors) < 4
 
 
+def test_all_powers_of_float16_are_numpy_s():
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        for function in POWERS:
+            check(function, x)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_special_values(dtype):
     info = np.finfo(dtype)

@@ -10,6 +10,8 @@ import importlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +34,11 @@ __all__ = [
 ]
 
 _ENTRY = re.compile(r"\.visible \.entry ([^\s(]+)")
+_INSTALL = (
+    "compiling for CUDA needs numba-cuda and the CUDA toolkit's libraries; install them with "
+    'pip install "jitcore[cuda]"'
+)
+
 _HEADER = """\
 {name}: a kernel that jitcore made, as source for numba.cuda: {mapping}.
 
@@ -87,7 +94,7 @@ def _stored_ptx(
     files = current()
     if files is None:
         return to_ptx(kernel, source, capability, contract)
-    parts = (_version(), capability, contract, most_threads(kernel), source)
+    parts = (_version(), _toolkit(), capability, contract, most_threads(kernel), source)
     key = hashlib.sha256(repr(parts).encode()).hexdigest()
     stored = files.load(key)
     if stored is None:
@@ -114,23 +121,40 @@ def _version() -> str:
     try:
         version: str = importlib.import_module("numba_cuda").__version__
     except ImportError as error:
-        raise DriverError(
-            "compiling for CUDA needs numba-cuda and the CUDA toolkit's libraries; install them "
-            'with pip install "jitcore[cuda]"'
-        ) from error
+        raise DriverError(_INSTALL) from error
     return version
+
+
+@cache
+def _toolkit() -> tuple[object, ...]:
+    """What tells one installed toolkit from another: its libdevice, a file beside NVVM.
+
+    PTX of a toolkit that is newer than the driver is of no use after an older one was installed.
+    """
+    try:
+        place = importlib.import_module("cuda.pathfinder").find_bitcode_lib("device")
+        found = Path(place).stat()
+    except (ImportError, RuntimeError, OSError):
+        # NVVM may lie where only Numba looks for it.
+        return ()
+    return place, found.st_size, found.st_mtime_ns
 
 
 def to_ptx(
     kernel: Kernel, source: str, capability: tuple[int, int], contract: bool
 ) -> tuple[str, str]:
     """PTX of a kernel's source, and the kernel's symbol."""
-    return assembled(to_library(kernel, source, capability, contract), capability)
+    _version()
+    missing: Any = importlib.import_module("cuda.pathfinder").DynamicLibNotFoundError
+    try:
+        return assembled(to_library(kernel, source, capability, contract), capability)
+    except missing as error:
+        # numba-cuda alone brings none of them.
+        raise DriverError(f"{_INSTALL} ({error})") from error
 
 
 def to_library(kernel: Kernel, source: str, capability: tuple[int, int], contract: bool) -> Any:
     """What Numba makes of a kernel's source: LLVM's code, from which NVVM makes PTX."""
-    _version()
     compiler: Any = importlib.import_module("numba.cuda.compiler")
     types: Any = importlib.import_module("numba").types
     name = python_name(kernel.name)

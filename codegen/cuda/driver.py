@@ -215,6 +215,10 @@ class Driver(Protocol):
 
     def record(self, event: int, stream: int = 0) -> None: ...
 
+    def is_done(self, event: int) -> bool:
+        """Whether a stream has come to an event that was recorded there."""
+        ...
+
     def wait_for(self, event: int, stream: int = 0) -> None:
         """Have a stream wait for an event."""
         ...
@@ -230,6 +234,8 @@ class Driver(Protocol):
     def end_capture(self, stream: int) -> int:
         """The graph of what was recorded."""
         ...
+
+    def destroy_graph(self, graph: int) -> None: ...
 
     def instantiate(self, graph: int) -> int:
         """An executable form of a graph, which is given back."""

@@ -21,6 +21,7 @@ _NAME = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 _OUT_OF_MEMORY = 2
 _INVALID_CONTEXT = 201
+_NOT_READY = 600
 
 # CUdevice_attribute
 _DEVICE: Final = {
@@ -49,6 +50,7 @@ _LOG_BYTES = 16 * 1024
 
 _HINTS: Final = {
     _OUT_OF_MEMORY: "free arrays that are no longer needed, or work on parts of the data",
+    3: "a process that was forked cannot use the GPU if its parent has: start processes by spawn",
     100: "no device is visible; look at CUDA_VISIBLE_DEVICES and nvidia-smi",
     209: "the code was compiled for another kind of device",
     222: "the PTX is newer than the driver: install cuda-toolkit of the driver's version",
@@ -361,6 +363,12 @@ class LibCuda:
     def record(self, event: int, stream: int = 0) -> None:
         self._call("cuEventRecord", _Handle(event), _Handle(stream))
 
+    def is_done(self, event: int) -> bool:
+        code: int = self._library.cuEventQuery(_Handle(event))
+        if code not in (0, _NOT_READY):
+            raise DriverError(self._message(code, "cuEventQuery", ""), code)
+        return not code
+
     def wait_for(self, event: int, stream: int = 0) -> None:
         self._call("cuStreamWaitEvent", _Handle(stream), _Handle(event), 0)
 
@@ -379,11 +387,14 @@ class LibCuda:
         self._call("cuStreamEndCapture", _Handle(stream), ctypes.byref(found))
         return found.value or 0
 
+    def destroy_graph(self, graph: int) -> None:
+        self._call("cuGraphDestroy", _Handle(graph))
+
     def instantiate(self, graph: int) -> int:
         try:
             return self._handle("cuGraphInstantiateWithFlags", _Handle(graph), ctypes.c_uint64(0))
         finally:
-            self._call("cuGraphDestroy", _Handle(graph))
+            self.destroy_graph(graph)
 
     def launch_graph(self, executable: int, stream: int = 0) -> None:
         self._call("cuGraphLaunch", _Handle(executable), _Handle(stream))

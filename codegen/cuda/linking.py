@@ -58,7 +58,14 @@ def _linker() -> Any:
 
 def _linked(linker: Any, ptx: str, name: str, capability: tuple[int, int]) -> bytes:
     options = [f"-arch=sm_{capability[0]}{capability[1]}"]
-    handle = linker.create(len(options), options)
+    try:
+        handle = linker.create(len(options), options)
+    except linker.nvJitLinkError as error:
+        major, minor = linker.version()
+        raise DriverError(
+            f"linking {name}: nvJitLink {major}.{minor} refuses {options[0]} ({error}); "
+            "the device needs a newer cuda-toolkit and nvidia-nvjitlink"
+        ) from error
     try:
         code = ptx.encode()
         linker.add_data(handle, linker.InputType.PTX, code, len(code), name)

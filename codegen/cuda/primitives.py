@@ -13,9 +13,11 @@ from numba.extending import intrinsic
 __all__ = [
     "add_to",
     "before_add",
+    "before_and",
     "before_max",
     "before_min",
     "before_mul",
+    "before_or",
     "bfloat",
     "block_add",
     "block_and",
@@ -25,6 +27,7 @@ __all__ = [
     "block_min",
     "block_mul",
     "block_or",
+    "block_step",
     "column_add",
     "column_and",
     "column_greatest",
@@ -106,23 +109,28 @@ def negative(_context: Any, x: Any) -> Any:
     return x(x), code
 
 
-@intrinsic
-def grid_step(_context: Any) -> Any:
-    """``cuda.gridsize(1)``, asked for anew each time.
+def _step(text: str) -> Any:
+    """How far it is to a thread's next iteration, asked for anew each time.
 
     Where it stays the same, the compiler unrolls loops that go on by it, for which it first divides
     to know how often they run.  That takes longer than to load what most threads have to do.
     """
 
-    def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        type_ = ir.FunctionType(ir.IntType(64), [])
-        text = (
-            "{ .reg .b32 blocks, threads; mov.u32 blocks, %nctaid.x; mov.u32 threads, %ntid.x; "
-            "mul.wide.u32 $0, blocks, threads; }"
-        )
-        return builder.asm(type_, text, "=l", args, True)
+    def typer(_context: Any) -> Any:
+        def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            type_ = ir.FunctionType(ir.IntType(64), [])
+            return builder.asm(type_, text, "=l", args, True)
 
-    return types.int64(), code
+        return types.int64(), code
+
+    return intrinsic(typer)
+
+
+block_step = _step("{ .reg .b32 threads; mov.u32 threads, %ntid.x; cvt.u64.u32 $0, threads; }")
+grid_step = _step(
+    "{ .reg .b32 blocks, threads; mov.u32 blocks, %nctaid.x; mov.u32 threads, %ntid.x; "
+    "mul.wide.u32 $0, blocks, threads; }"
+)
 
 
 def _extremum(comparison: str, instruction: str = "") -> Any:

@@ -181,7 +181,7 @@ def _rows(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tunin
     inside = TeamWork(names, BLOCK, row=row).statements(body)
     loop = ThreadFor(counter, ZERO, rows, [*bindings, *inside], scope="blocks")
     blocks = minimum(maximum(rows, ONE), integer(MAX_BLOCKS))
-    threads = _row_threads(loops, body) if row is None else row.threads
+    threads = _row_threads(loops, body, tuning.row_threads) if row is None else row.threads
     return Mapped([loop], Launch(blocks, threads), f"a block per row{_kept(row)}")
 
 
@@ -228,8 +228,12 @@ def _lines(loops: Sequence[For], body: list[Stmt], names: set[str]) -> Mapped:
     return Mapped([loop], launch, f"a warp per row{_kept(row)}")
 
 
-def _row_threads(loops: Sequence[For], body: Sequence[Stmt]) -> Expr:
-    """Whole warps, with about four elements for each thread of the longest loop."""
+def _row_threads(loops: Sequence[For], body: Sequence[Stmt], few: int) -> Expr:
+    """Whole warps, with four to sixteen elements of the longest loop for each thread.
+
+    Blocks have few threads before these have more elements: a row that is read once asks for
+    several vectors at once, and fewer threads have to meet.
+    """
     inner = _counters(loops) | bound_names(body)
     longest: Expr = ZERO
     for one in body:
@@ -238,11 +242,16 @@ def _row_threads(loops: Sequence[For], body: Sequence[Stmt]) -> Expr:
             if inner & set(variables(extent)):
                 return integer(ELEMENT_THREADS)
             longest = maximum(longest, extent)
-    quarter = Binary("quot", add(longest, integer(3)), integer(4), "int64")
-    warps: Expr = Binary("and", add(quarter, integer(31)), integer(-32), "int64")
-    if isinstance(longest, Const):
-        warps = integer((-(-longest.value // 4) + 31) & -32)
-    return minimum(maximum(warps, integer(32)), integer(MAX_THREADS))
+    warps = maximum(minimum(_warps_for(longest, 4), integer(few)), _warps_for(longest, 16))
+    return minimum(maximum(warps, integer(WARP)), integer(MAX_THREADS))
+
+
+def _warps_for(count: Expr, each: int) -> Expr:
+    """The threads of so many warps that each thread has at most so many elements."""
+    if isinstance(count, Const):
+        return integer((-(-count.value // each) + WARP - 1) & -WARP)
+    threads = Binary("quot", add(count, integer(each - 1)), integer(each), "int64")
+    return Binary("and", add(threads, integer(WARP - 1)), integer(-WARP), "int64")
 
 
 def _columns(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:

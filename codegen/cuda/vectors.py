@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jitcore.codegen.cuda.kernels import MAX_THREADS, WARP, Scope, ThreadFor, vector_width
+from jitcore.codegen.cuda.kernels import WARP, Scope, ThreadFor, vector_width
 from jitcore.codegen.cuda.linear import depends_on, offset_from, stride_along
 from jitcore.codegen.cuda.nests import extent_of
 from jitcore.codegen.cuda.tuning import DEFAULT
@@ -62,7 +62,7 @@ __all__ = [
 FEW_LOADS = 2
 """A thread that loads from more places has enough bytes on their way with one vector of each."""
 
-TOGETHER: Mapping[Scope, int] = {"grid": WARP, "block": MAX_THREADS}
+TOGETHER: Mapping[Scope, int] = {"grid": WARP, "block": DEFAULT.row_threads}
 """Who may take several vectors at once, and for how many threads there has to be so much."""
 
 SINGLES = 4

@@ -528,7 +528,7 @@ def bind(
     address: int,
     name: str,
     next_callable: Callable[..., Any],
-    error_handler: Callable[..., Any],
+    error_handler: Callable[..., Any] | tuple[Callable[..., Any]],
     doc: str | None = None,
     *,
     owner: object = None,
@@ -545,10 +545,10 @@ def bind(
         The built-in's ``__name__``.
     next_callable : callable
         Called with the same arguments where a check fails.
-    error_handler : callable
-        Called with (status, address of the payload, arguments...) where the native function
-        reports an error; the payload is readable during this call, and what the handler returns
-        or raises is the outcome.
+    error_handler : callable, or a tuple of one
+        One in a tuple is called with the same arguments where the native function reports an error.
+        Any other is called with (status, address of the payload, arguments...) instead; the
+        payload is readable during this call.  What it returns or raises is the outcome.
     doc : str, optional
         The built-in's ``__doc__``.
     owner : object, optional

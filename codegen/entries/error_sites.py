@@ -35,6 +35,9 @@ class ErrorSite:
         The statement that was being executed.
     after_write : bool
         An argument may have been written before; otherwise the host code can start anew.
+    repeats : bool
+        The host code can start anew all the same, where arguments share no memory: nothing of what
+        was written is read.
     """
 
     exception: type[BaseException] | None
@@ -42,6 +45,7 @@ class ErrorSite:
     payload: int = 0
     source: SourceRange | None = None
     after_write: bool = True
+    repeats: bool = False
 
     def make(self, payload: Sequence[int]) -> BaseException:
         """The exception to raise, given the site's payload."""

@@ -52,7 +52,7 @@ from jitcore.codegen.loops import (
 from jitcore.codegen.lowering.accumulators import SUM_TAIL
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, subtract
 from jitcore.codegen.printers.llvm_instructions import memory_bytes
-from jitcore.codegen.printers.vector_loops import is_vector_loop
+from jitcore.codegen.printers.vector_forms import is_vector_loop
 
 __all__ = ["buffer_sums"]
 

@@ -37,7 +37,7 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.printers.side_by_side import operations
 from jitcore.codegen.printers.vector_calls import REGISTERS
-from jitcore.codegen.printers.vector_loops import is_vector_loop
+from jitcore.codegen.printers.vector_forms import is_vector_loop
 
 __all__ = ["estimate_roots", "takes_roots"]
 

@@ -86,7 +86,7 @@ of their time."""
 LANES = 16
 """The elements of a vector of 64 bytes."""
 
-MOST_STORED = 7
+MOST_STORED = 12
 """Operations on an element that is also written."""
 
 MOST_OPERATIONS = 32
@@ -183,6 +183,7 @@ class _LaneSums:
     ) -> list[Stmt]:
         """Add the elements that lie a vector apart, and put them into one lane of each sum."""
         found: list[Stmt] = []
+        stores: list[Stmt] = []
         terms: list[list[Expr]] = [[] for _ in rooms]
         for number in range(together):
             entry = self.variable(loop.var.name)
@@ -195,12 +196,12 @@ class _LaneSums:
                     own[one.var.name] = var
                 elif isinstance(one, Store):
                     index, value = renamed(one.index, own), renamed(one.value, own)
-                    found.append(replace(one, index=index, value=value))
+                    stores.append(replace(one, index=index, value=value))
             steps = [one for one in loop.body if isinstance(one, Assign)]
             for step, of_sum in zip(steps, terms, strict=True):
                 of_sum.append(renamed(_as_float32(_term(step)), own))
         pairs = zip(rooms, terms, strict=True)
-        return [*found, *(into(room, lane, _tree(of_sum)) for room, of_sum in pairs)]
+        return [*found, *stores, *(into(room, lane, _tree(of_sum)) for room, of_sum in pairs)]
 
     def add_to(self, room: Var, lane: Var, value: Expr) -> Store:
         """Add a float32 to a lane."""
@@ -237,9 +238,17 @@ def _is_sum(loop: For) -> bool:
 
 
 def _reads_back(loop: For, stores: Sequence[Store]) -> bool:
-    """Whether a loop may read what it has written: lanes take elements in another order."""
+    """Whether a step may read what another one has written: lanes take them in another order."""
     written = written_roots(stores)
-    return "" in written or overlap(written, read_roots(loop.body))
+    if "" in written or not overlap(written, read_roots(loop.body)):
+        return "" in written
+    if "" in read_roots(loop.body):
+        return True
+    places: dict[str, set[tuple[Expr, Expr, int]]] = {}
+    accesses: list[Store | Load] = [*stores, *loads_in(loop.body)]
+    for one in accesses:
+        places.setdefault(one.root, set()).add((one.pointer, one.index, one.unit))
+    return any(len(places[root]) > 1 for root in written)
 
 
 def _is_narrow(step: Assign) -> bool:

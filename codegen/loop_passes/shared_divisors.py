@@ -41,7 +41,7 @@ from jitcore.codegen.loop_passes.traversal import (
 )
 from jitcore.codegen.loops import Binary, Call, Const, Expr, For, Function, Let, Stmt, Var
 from jitcore.codegen.printers.vector_calls import REGISTERS
-from jitcore.codegen.printers.vector_loops import is_vector_loop
+from jitcore.codegen.printers.vector_forms import is_vector_loop
 
 __all__ = ["share_divisors"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from jitcore.codegen.engine import has_feature
-from jitcore.codegen.kernels import matrices
 from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
@@ -95,6 +95,7 @@ def _matrix_product(dtype: str, *extents: Expr) -> str:
     """The function for a product of matrices; few rows are ours wherever vectors are wide."""
     if has_wide_kernels(dtype):
         return "matmul"
+    matrices = _own_kernels()
     if dtype not in matrices.DTYPES or not has_feature("avx512f"):
         return "gemm"
     rows, terms, columns = (one.value if isinstance(one, Const) else None for one in extents)
@@ -105,7 +106,12 @@ def _matrix_product(dtype: str, *extents: Expr) -> str:
 def has_wide_kernels(dtype: str) -> bool:
     """Whether products of large matrices are faster by our own kernels than by BLAS's."""
     blas = ensure_blas(dtype)
-    return blas is not None and blas.is_narrow and dtype in matrices.DTYPES
+    return blas is not None and blas.is_narrow and dtype in _own_kernels().DTYPES
+
+
+def _own_kernels() -> Any:
+    """Our own products of matrices, which take time to import; others than of these need none."""
+    return import_module("jitcore.codegen.kernels.matrices")
 
 
 def dot_by_blas(x: Matrix, y: Matrix) -> tuple[Expr, Call] | None:

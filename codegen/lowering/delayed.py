@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jitcore.codegen.lowering.disjoint import are_apart
+from jitcore.codegen.lowering.elements import NotByRows
 from jitcore.codegen.lowering.elementwise import allocate_result
 from jitcore.codegen.lowering.facts import last_uses
 from jitcore.codegen.lowering.kinds import SCALARS
@@ -27,7 +28,7 @@ from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.lowering.stores import fit_value, overwrites_itself
 from jitcore.ir.graph import Graph, Node, Value
 
-__all__ = ["DelayedStores"]
+__all__ = ["DelayedStores", "StoresOfWalk"]
 
 
 class DelayedStores:
@@ -150,6 +151,18 @@ class DelayedStores:
         for value in list(self._lazies(needed_at=self.position + 1)):
             if _reads(self.lowering.operand(value), [target]):
                 self._compute(value)
+
+
+class StoresOfWalk(DelayedStores):
+    """Stores that all wait for the walk of a group's reductions; `NotByRows` where one cannot."""
+
+    def write(self) -> None:
+        """Refuse to write what waits before the walk."""
+        if self.waiting:
+            raise NotByRows
+
+    def _compute(self, value: Value) -> None:
+        raise NotByRows
 
 
 def _reads(operand: Operand, targets: Iterable[ArrayRef]) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from jitcore.codegen.loops import Expr
 from jitcore.codegen.lowering.arithmetic import integer
-from jitcore.codegen.lowering.delayed import DelayedStores
+from jitcore.codegen.lowering.delayed import DelayedStores, StoresOfWalk
+from jitcore.codegen.lowering.elements import NotByRows
 from jitcore.codegen.lowering.elementwise import allocate_result
 from jitcore.codegen.lowering.facts import FUSED
 from jitcore.codegen.lowering.nest import write
-from jitcore.codegen.lowering.operands import Lazy, Operand
+from jitcore.codegen.lowering.operands import ArrayRef, Lazy, Operand
 from jitcore.codegen.lowering.rows import is_dear, lower_by_rows, reduced_trailing
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Graph, Node, Value
@@ -46,14 +47,29 @@ def _by_rows(lowering: Lowering, node: Node, graph: Graph, kept: int) -> bool:
     """Lower the group as one nest over rows, if that is possible."""
     snapshot = lowering.snapshot()
     _bind_inputs(lowering, node, graph)
+    try:
+        lower_by_rows(lowering, graph, kept, _lazily(lowering, graph))
+    except NotByRows:
+        lowering.restore(snapshot)
+        return False
+    return True
+
+
+def _lazily(lowering: Lowering, graph: Graph) -> dict[Value, ArrayRef]:
+    """Bind all values of a group without computing them; gives the arrays that it writes to."""
+    stores = StoresOfWalk(lowering, graph)
+    lowering.put_off, lowering.settle = stores.put_off, stores.write
     lowering.reduces_lazily = True
-    for inner in graph.block.nodes:
-        lowering.node(inner)
-    lowering.reduces_lazily = False
-    if lower_by_rows(lowering, graph, kept):
-        return True
-    lowering.restore(snapshot)
-    return False
+    try:
+        for position, inner in enumerate(graph.block.nodes):
+            stores.position = position
+            if inner.kind != "np::store":
+                stores.before(inner)
+            lowering.node(inner)
+    finally:
+        lowering.reduces_lazily = False
+        lowering.put_off = lowering.settle = None
+    return stores.waiting
 
 
 def _walk(lowering: Lowering, graph: Graph) -> None:

@@ -29,6 +29,7 @@ from jitcore.codegen.lowering.arithmetic import (
     expression_dtype,
     integer,
     maximum,
+    negate,
     not_,
     select,
     subtract,
@@ -415,10 +416,11 @@ def _extremum(name: str) -> Rule:
 
 def _range_length(lowering: Lowering, node: Node) -> Operand:
     start, stop, step = (as_int(lowering, value) for value in node.inputs)
-    if not isinstance(step, Const):
-        raise NotNative("a range whose step is not a known number")
-    low, high = (start, stop) if step.value > 0 else (stop, start)
-    size = abs(step.value)
+    is_up = compare("gt", step, ZERO)
+    low, high = select(is_up, start, stop), select(is_up, stop, start)
+    size = abs(step.value) if isinstance(step, Const) else None
+    if size is None:
+        low, high = lowering.emitter.let("low", low), lowering.emitter.let("high", high)
     ranges = lowering.ranges
     form = ranges.form(high).plus(ranges.form(low), -1)
     if not ranges.fits(form):
@@ -428,14 +430,17 @@ def _range_length(lowering: Lowering, node: Node) -> Operand:
             TOO_LARGE,
         )
     span = maximum(subtract(high, low), ZERO)
-    if size > 1:
+    if size != 1:
+        # Nobody looks at the length where the step is 0, but a processor would stop.
+        divisor = select(compare("eq", step, ZERO), ONE, select(is_up, step, negate(step)))
         # The number of whole steps in span - 1, plus one, cannot overflow.
-        whole = Binary("quot", subtract(span, ONE), integer(size), "int64")
+        whole = Binary("quot", subtract(span, ONE), divisor, "int64")
         span = select(compare("gt", high, low), Binary("add", whole, ONE, "int64"), ZERO)
     length = _named(lowering, node, span)
     assert not isinstance(length, Pair)
     ranges.at_least(length, 0)
-    ranges.length(length, form, size)
+    if size is not None:
+        ranges.length(length, form, size)
     return length
 
 

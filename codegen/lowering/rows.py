@@ -55,6 +55,7 @@ _PLAIN = frozenset(
 def reduced_trailing(graph: Graph) -> int | None:
     """How many leading axes all the reductions of a group keep; None where rows do not fit it."""
     found: set[tuple[int, int]] = set()
+    writes = False
     for node in graph.block.nodes:
         if node.kind in REDUCTIONS:
             rank = _rank(node.inputs[0])
@@ -62,11 +63,15 @@ def reduced_trailing(graph: Graph) -> int | None:
             if axes != tuple(range(rank - len(axes), rank)):
                 return None
             found.add((rank, rank - len(axes)))
+        elif node.kind == "np::store":
+            writes = True
         elif node.kind not in _PLAIN:
             return None
     if len(found) != 1:
         return None
     ((rank, kept),) = found
+    if writes:
+        return None if kept else 0
     reductions = _reductions(graph)
     has_rows = any(_rank(value) == rank and _is_computed(value) for value in graph.outputs)
     are_read = any(use.user is not graph.block for node in reductions for use in node.output.uses)
@@ -127,6 +132,7 @@ class _Rows:
     graph: Graph
     kept: int
     elements: RowElements = field(init=False)
+    stores: dict[Value, ArrayRef] = field(default_factory=dict)
     targets: dict[Value, ArrayRef] = field(default_factory=dict)
     complete: set[int] = field(default_factory=set)
     is_alone: bool = False
@@ -158,22 +164,28 @@ class _Rows:
         with nest(lowering, dims, parallel=not self.is_alone) as index:
             self.elements.row = index.entries
             levels = _levels(reductions)
+            if self.stores and len(levels) > 1:
+                raise NotByRows
             for number, level in enumerate(levels):
                 later = [lazy.detail for above in levels[number + 1 :] for lazy in above]
                 self.reduce(level, later)
             for value, target in self.targets.items():
                 if id(lowering.operand(value)) not in self.complete:
+                    if self.stores:
+                        raise NotByRows
                     self.write(value, target, dims)
             results = [self.elements(lowering.operand(value), uncollapsed(())) for value in scalars]
         for value, element in zip(scalars, results, strict=True):
             lowering.bind(value, element)
-        for value, target in self.targets.items():
+        for value, target in (*self.targets.items(), *self.stores.items()):
             lowering.bind(value, target)
 
     def reduce(self, level: Sequence[Lazy], later: Sequence[Reduction]) -> None:
         """Reductions of the row, none of which reads another one's result."""
         evaluations = [Evaluation(self.lowering, lazy.detail) for lazy in level]
         walks = self.first_walks(evaluations)
+        if self.stores and (len(walks) > 1 or not all(map(_takes_one_walk, evaluations))):
+            raise NotByRows
         for number, together in enumerate(walks):
             others = [one.reduction for walk in walks[number + 1 :] for one in walk]
             results = self.first_results(together, [*others, *later])
@@ -222,6 +234,7 @@ class _Rows:
                 kept.append((operand, target))
         if passing and together[0].shares_walks:
             kept += self.written_on_the_way([one.operand for one in passing])
+            kept += self.stored_on_the_way(passing[0])
         sums: dict[int, FloatSum] = {}
         for one in together:
             total, place = one.plain_sum, id(one.reduction.operand)
@@ -247,11 +260,11 @@ class _Rows:
 
         def elements(places: Sequence[Expr]) -> tuple[Element, ...]:
             index = Index((*self.elements.row, *places), axes.groups)
-            for operand, target in kept:
-                store(self.lowering, target, index, self.elements(operand, index))
-            return tuple(
-                asked.change(self.elements(reduction.operand, index)) for reduction, asked in walks
-            )
+            values = [self.elements(operand, index) for operand, _ in kept]
+            found = [self.elements(reduction.operand, index) for reduction, _ in walks]
+            for (_, target), value in zip(kept, values, strict=True):
+                store(self.lowering, target, index, value)
+            return tuple(asked.change(one) for one, (_, asked) in zip(found, walks, strict=True))
 
         extents = axes.extents[self.kept :]
         takers = [asked.taker for _, asked in walks]
@@ -324,6 +337,18 @@ class _Rows:
                 found.append((lazy, target))
         return found
 
+    def stored_on_the_way(self, reduction: Reduction) -> list[tuple[Operand, ArrayRef]]:
+        """What the group stores: the only walk reads everything before it is overwritten."""
+        axes = self.axes(reduction)
+        pairs: list[tuple[Operand, ArrayRef]] = []
+        for value, target in self.stores.items():
+            lazy = self.lowering.operand(value)
+            assert isinstance(lazy, Lazy)
+            if self.group(lazy) != axes or self.group(target) != axes:
+                raise NotByRows
+            pairs.append((lazy, target))
+        return pairs
+
     def is_reduced(self, value: Value) -> bool:
         """Whether a result is written before the last pass: a reduction reads it."""
         lazy = self.lowering.operand(value)
@@ -368,20 +393,41 @@ _CHEAP = frozenset({"select", "fabs", "floor", "ceil", "trunc", "rint", "sqrt", 
 _FUNCTIONS = frozenset(kind for kind in SCALARS if _calls(kind))
 
 
+_ONE_WALK = frozenset({"np::sum", "np::mean", "np::prod", "np::min", "np::max"})
+
+
+def _takes_one_walk(evaluation: Evaluation) -> bool:
+    """Whether a value needs one walk, which passes all elements."""
+    return evaluation.asked is not None and evaluation.reduction.kind in _ONE_WALK
+
+
 def _is_rearranged(operand: Operand) -> bool:
     """Whether NumPy's array of a value is in another order than C."""
     return isinstance(operand, (ArrayRef, Lazy)) and not is_row_major(order_of(operand))
 
 
-def lower_by_rows(lowering: Lowering, graph: Graph, kept: int) -> bool:
-    """Lower a group whose values are bound, as one nest over rows; False where it does not fit."""
+def lower_by_rows(
+    lowering: Lowering, graph: Graph, kept: int, stores: dict[Value, ArrayRef]
+) -> None:
+    """Lower a group whose values are bound, as one nest over rows.
+
+    Parameters
+    ----------
+    lowering : Lowering
+    graph : Graph
+    kept : int
+        How many leading axes the reductions keep.
+    stores : dict
+        The arrays that the group writes to, by what is bound to the new values.
+
+    Raises
+    ------
+    NotByRows
+        It does not fit.
+    """
     values = [*graph.outputs, *(node.inputs[0] for node in _reductions(graph))]
-    if any(_is_rearranged(lowering.operand(value)) for value in values):
-        return False
-    snapshot = lowering.snapshot()
-    try:
-        _Rows(lowering, graph, kept).lower()
-    except NotByRows:
-        lowering.restore(snapshot)
-        return False
-    return True
+    operands = [*map(lowering.operand, values), *stores.values()]
+    is_cut = any(node.kind == "np::rolled" for node in graph.block.nodes)
+    if any(map(_is_rearranged, operands)) or (stores and (is_cut or lowering.target.is_device)):
+        raise NotByRows
+    _Rows(lowering, graph, kept, stores=stores).lower()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from jitcore.codegen.engine import Effort
@@ -50,11 +51,11 @@ from jitcore.codegen.printers.llvm_instructions import (
     register_type,
 )
 from jitcore.codegen.printers.llvm_module import Definition, Module, inlining
-from jitcore.codegen.printers.loop_hints import loop_hints, read_again
+from jitcore.codegen.printers.loop_hints import Neighbours, loop_hints
 from jitcore.codegen.printers.loop_metadata import AS_IT_IS
 from jitcore.codegen.printers.side_by_side import SideBySide, only_vector_loops, short_steps
 from jitcore.codegen.printers.vector_calls import VectorCalls, is_called, vector_calls
-from jitcore.codegen.printers.vector_loops import Surroundings, VectorLoop, is_vector_loop
+from jitcore.codegen.printers.vector_forms import is_vector_loop
 from jitcore.codegen.runtime.numpy_loops import VECTOR_FORMS
 from jitcore.codegen.runtime.workers import LEAST_WORK
 from jitcore.codegen.writer import one_line
@@ -116,7 +117,7 @@ def print_parts(
     module = Module(vector_bits, _definition, is_divided=True, starts_late=starts_late)
     _filled(module, functions, contract)
     parts: list[tuple[str, Effort]] = [(module.text(), module.effort)]
-    return [*parts, *((text, "registers") for text in module.final_texts())]
+    return [*parts, *module.texts_beside()]
 
 
 def _filled(module: Module, functions: Sequence[Function], contract: bool) -> Module:
@@ -154,7 +155,7 @@ class _FunctionPrinter:
         self._exits = Exits(self._code)
         self._loops: list[tuple[str, str]] = []
         self._calls: VectorCalls | None = None
-        self._read_again: set[int] = set()
+        self._neighbours = Neighbours()
         self._is_unlikely = False
         self._scopes = alias_scopes(function, module.metadata)
         self._block = "entry"
@@ -214,12 +215,8 @@ class _FunctionPrinter:
 
     def _finish(self) -> None:
         """Leave at the end of the body: a native function that gets there has succeeded."""
-        if self._function.result == "void":
-            self._terminate("ret void")
-        elif self._function.result == "int64":
-            self._terminate("ret i64 0")
-        else:
-            self._terminate("unreachable")
+        ends = {"void": "ret void", "int64": "ret i64 0"}
+        self._terminate(ends.get(self._function.result, "unreachable"))
 
     # Blocks
 
@@ -244,7 +241,7 @@ class _FunctionPrinter:
         self._variables = self._variables.parents
 
     def _append(self, statements: Sequence[Stmt]) -> None:
-        self._read_again |= read_again(statements)
+        self._neighbours.note(statements)
         drops = drops_at_end(statements) if self._function.result == "int64" else []
         for statement in statements[: -1 - len(drops)] if drops else statements:
             if self._terminated:
@@ -309,7 +306,7 @@ class _FunctionPrinter:
         self._parts += 1
         name = f"{self._function.name}_part{self._parts}"
         part, captured = part_function(statement, name)
-        self._module.add(part, "define internal", self._contract)
+        self._module.add_beside(part, self._contract)
         context = f"%context{self._parts}"
         self._allocas.append(f"  {context} = alloca [{max(len(captured), 1)} x i64], align 8")
         pointer = Var(f"context {self._parts}", "ptr")
@@ -387,12 +384,14 @@ class _FunctionPrinter:
         def bind(place: str) -> None:
             self._variables[loop.var.name] = place
 
-        around = Surroundings(
+        # Many programs have no such loops, and to import what prints them takes time.
+        vector_loops = import_module("jitcore.codegen.printers.vector_loops")
+        around = vector_loops.Surroundings(
             bind, self._expression, self._address, self._twin, self._label, self._scopes
         )
         # Functions are printed for all vectors at once, so that their operations take turns.
         lanes = step if blocks.is_width else blocks.lanes
-        printer = VectorLoop(self._code, lanes, loop, around, contract=self._contract)
+        printer = vector_loops.VectorLoop(self._code, lanes, loop, around, contract=self._contract)
         printer.body(index, step, stop if is_rest else None)
         self._variables = self._variables.parents
 
@@ -434,11 +433,13 @@ class _FunctionPrinter:
         self._terminate(f"br label %{latch}")
         self._label(latch)
         self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
-        module = self._module
         known = known or (AS_IT_IS if self._is_unlikely else ())
-        again = id(statement) in self._read_again
-        bits = module.vector_bits
-        hints = loop_hints(statement, module.metadata, known, bits, is_read_again=again)
+        hints = loop_hints(
+            *(statement, self._module.metadata, known, self._module.vector_bits),
+            is_read_again=self._neighbours.read_again(statement),
+            is_beside_functions=self._neighbours.has_functions(statement),
+            is_inner=bool(self._loops),
+        )
         hint = f", !llvm.loop {hints}" if hints else ""
         self._terminate(f"br label %{head}{hint}")
         self._label(end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 
 from jitcore.codegen import vecmath
 from jitcore.codegen.engine import Effort, add_library
@@ -26,7 +27,6 @@ from jitcore.codegen.printers.vector_calls import (
     twin_name,
     vecmath_symbol,
 )
-from jitcore.codegen.printers.vector_functions import vector_function
 from jitcore.codegen.runtime.numpy_loops import vector_declarations, vector_names
 from jitcore.ir.dataclass import dataclass
 
@@ -52,8 +52,6 @@ class Definition:
 PrintFunction = Callable[["Module", Function, str, bool], Definition]
 
 _INTERNAL = "define internal"
-_APART = "dso_local"
-"""Of functions that lie in the same object code, but in another text."""
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _ATTRIBUTES = """\
 attributes #0 = { nounwind "prefer-vector-width"="512" "frame-pointer"="all" }"""
@@ -95,6 +93,7 @@ class Module:
         self._is_divided = is_divided
         self._starts_late = starts_late
         self._final: list[str] = []
+        self._beside: list[tuple[str, Effort]] = []
         self.vector_bits = vector_bits
         self._print_function = print_function
         self.declarations: dict[str, str] = {}
@@ -116,12 +115,30 @@ class Module:
         printed = self._print_function(self, function, linkage, contract)
         if self._is_divided and printed.is_final and linkage == _INTERNAL:
             self._defined.remove(function.name)
-            types = ", ".join(memory_type(param.dtype) for param in function.params)
-            self.declarations[function.name] = f"declare {_APART} void @{function.name}({types})"
-            self._final.append(printed.text.replace(_INTERNAL, f"define {_APART}", 1))
+            self._declare_beside(function)
+            self._final.append(printed.text.replace(_INTERNAL, "define", 1))
             return
         self._definitions.append(printed.text)
         self._lines[function.name] = printed.text.count("\n")
+
+    def add_beside(self, function: Function, contract: bool) -> None:
+        """Print a function of which only the address is used, as a text of its own.
+
+        That is compiled beside this one, which would gain nothing from seeing it.
+        """
+        if not self._is_divided:
+            self.add(function, _INTERNAL, contract)
+            return
+        own = Module(self.vector_bits, self._print_function, starts_late=self._starts_late)
+        own._inlined, own._most_beside = self._inlined, self._most_beside
+        own.add(function, "define", contract)
+        self._inlined, self._most_beside = own._inlined, own._most_beside
+        self._beside.append((own.text(), own.effort))
+        self._declare_beside(function)
+
+    def _declare_beside(self, function: Function) -> None:
+        types = ", ".join(memory_type(param.dtype) for param in function.params)
+        self.declarations[function.name] = f"declare void @{function.name}({types})"
 
     def metadata(self, text: str) -> str:
         """Append a metadata node, in which ``{self}`` stands for itself; gives its name."""
@@ -220,7 +237,8 @@ class Module:
 
     def with_twin(self, name: str, dtype: str, lanes: int) -> str:
         """The text of the module, with a function of vector math that takes vectors."""
-        self._definitions += vector_function(name, dtype, lanes, self.declarations)
+        functions = import_module("jitcore.codegen.printers.vector_functions")
+        self._definitions += functions.vector_function(name, dtype, lanes, self.declarations)
         branch = vecmath.branch(name, dtype)
         if branch is not None and branch.one_by_one:
             self._declare_apart(branch.anywhere, dtype)
@@ -255,17 +273,18 @@ class Module:
         parts = [*declarations, *self._definitions, *kept, _ATTRIBUTES, *self._metadata]
         return "\n".join(parts) + "\n"
 
-    def final_texts(self) -> list[str]:
-        """The text of the functions that need few passes, if there are any."""
+    def texts_beside(self) -> list[tuple[str, Effort]]:
+        """The other texts of the module, each with what is to be optimized in it."""
         if not self._final:
-            return []
+            return self._beside
         code = "\n".join(self._final)
         declarations = [
             text
             for symbol, text in self.declarations.items()
-            if f"@{symbol}(" in code and f"define {_APART} void @{symbol}(" not in code
+            if f"@{symbol}(" in code and f"define void @{symbol}(" not in code
         ]
-        return ["\n".join([*declarations, code, _ATTRIBUTES, *self._metadata]) + "\n"]
+        text = "\n".join([*declarations, code, _ATTRIBUTES, *self._metadata]) + "\n"
+        return [*self._beside, (text, "registers")]
 
 
 def inlining(function: Function, linkage: str) -> str:

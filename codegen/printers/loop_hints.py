@@ -11,6 +11,7 @@ from jitcore.codegen.loop_passes.traversal import (
     known_trips,
     loads,
     loads_in,
+    subexpressions,
     variables,
     walk,
 )
@@ -44,7 +45,7 @@ from jitcore.codegen.printers.loop_metadata import (
     vector_width,
 )
 
-__all__ = ["MOST_MASKED", "loop_hints", "read_again"]
+__all__ = ["MOST_MASKED", "Neighbours", "loop_hints"]
 
 SHORT_STEP: Final = 8
 """Statements of a step that is little work."""
@@ -64,6 +65,12 @@ MOST_KEPT: Final = 128
 MOST_INTERLEAVED: Final = 4
 """Elements of rows that lie one after the other and are taken apart by shuffles of vectors."""
 
+MOST_REDUCED: Final = 8
+"""The same of rows that are reduced and fill less than a vector: to join the elements of one vector
+takes longer than to shuffle many.  LLVM takes no longer rows apart (``MaxInterleaveGroupFactor`` in
+its ``VectorUtils.cpp``).  Not of rows of functions, each of which is copied for each element: a
+softmax of eight would take twice as long to compile."""
+
 LEAST_LANES: Final = 3
 """Sums in memory that a vector holds; of fewer LLVM makes none, and would print that."""
 
@@ -79,6 +86,8 @@ def loop_hints(
     vector_bits: int = 512,
     *,
     is_read_again: bool = False,
+    is_inner: bool = False,
+    is_beside_functions: bool = False,
 ) -> str:
     """The name of a loop's metadata, or nothing.
 
@@ -92,16 +101,24 @@ def loop_hints(
     vector_bits : int
         The size of a vector register.
     is_read_again : bool
-        See `read_again`.
+        See `Neighbours.read_again`.
+    is_inner : bool
+        Whether it is a part of another loop.
+    is_beside_functions : bool
+        See `Neighbours.has_functions`.
     """
-    hints = known or _hints_of_form(loop, vector_bits, is_read_again)
+    hints = list(known)
+    if not hints and is_inner and is_read_again and _checks_row(loop):
+        hints = [NOT_UNROLLED, ONE_AT_A_TIME, MASKED, NOT_UNROLLED_AFTERWARDS]
+    most = MOST_INTERLEAVED if is_beside_functions else MOST_REDUCED
+    hints = hints or _hints_of_form(loop, vector_bits, is_read_again, most)
     if not hints:
         return ""
     names = ", ".join(map(metadata, hints))
     return metadata(f"distinct !{{{{self}}, {names}}}")
 
 
-def read_again(statements: Sequence[Stmt]) -> set[int]:
+def _read_again(statements: Sequence[Stmt]) -> set[int]:
     """The identities of loops, inner ones too, that read arrays which a later loop beside reads."""
     found: set[int] = set()
     later: list[tuple[Stmt, set[str]]] = []
@@ -118,24 +135,56 @@ def read_again(statements: Sequence[Stmt]) -> set[int]:
     return found
 
 
+class Neighbours:
+    """What there is beside the loops of a function."""
+
+    def __init__(self) -> None:
+        self._read_again: set[int] = set()
+        self._beside_functions: set[int] = set()
+
+    def note(self, statements: Sequence[Stmt]) -> None:
+        """Note the loops among some statements that are printed next."""
+        self._read_again |= _read_again(statements)
+        loops = [one for one in statements if isinstance(one, For)]
+        if any(map(_calls, loops)):
+            self._beside_functions.update(map(id, loops))
+
+    def read_again(self, loop: For) -> bool:
+        """Whether a later loop beside one, or beside one around it, reads the same array."""
+        return id(loop) in self._read_again
+
+    def has_functions(self, loop: For) -> bool:
+        """Whether a loop, or one beside it, calls functions."""
+        return id(loop) in self._beside_functions
+
+
+def _calls(loop: For) -> bool:
+    """Whether a loop's own statements call functions of vector math."""
+    values = [one.value for one in loop.body if isinstance(one, Let | Assign | Store)]
+    parts = (part for x in values for part in subexpressions(x))
+    return any(isinstance(x, Call) and x.name != "fma" for x in parts)
+
+
 def _goes_on(first: Stmt, second: Stmt) -> bool:
     """Whether one loop begins where another one ends."""
     return isinstance(first, For) and isinstance(second, For) and first.stop == second.start
 
 
-def _hints_of_form(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
+def _hints_of_form(
+    loop: For, vector_bits: int, is_read_again: bool, most_reduced: int
+) -> list[str]:
     lanes = _lanes_of_sums(loop)
     if lanes and _has_open_stride(loop):
         return [NO_VECTORS]
     if lanes and lanes >= LEAST_LANES:
         return [NOT_UNROLLED, vector_width(min(lanes, vector_bits // 32)), AFTERWARDS]
-    adds_up = _adds_up(loop) and not _is_interleaved(loop)
+    adds_up = _adds_up(loop) and not _is_interleaved(loop, vector_bits, most_reduced)
     hints = _sum_hints(loop, vector_bits, is_read_again) if adds_up else []
     if _has_short_rest(loop) and MASKED not in hints:
         hints.append(MASKED)
     if not hints and (_is_around_sum(loop) or _is_around_lanes(loop)):
         hints.append(NOT_UNROLLED)
-    if not hints and _is_around_row(loop):
+    if not hints and _is_around_row(loop, vector_bits):
         hints.append(NO_VECTORS)
     if not hints and not has_loops(loop.body) and _gathers(loop):
         hints.append(ONE_AT_A_TIME)
@@ -176,7 +225,7 @@ def _is_around_lanes(loop: For) -> bool:
     return any(isinstance(one, For) and _lanes_of_sums(one) for one in loop.body)
 
 
-def _is_around_row(loop: For) -> bool:
+def _is_around_row(loop: For, vector_bits: int) -> bool:
     """Whether a loop runs one of few iterations that writes elements, such as those of a row.
 
     That is unrolled, and made vectors of where it is long enough.  The same element of several rows
@@ -184,25 +233,33 @@ def _is_around_row(loop: For) -> bool:
     """
     inner = [one for one in loop.body if isinstance(one, For) and known_trips(one) is not None]
     stores = [part for one in inner for part in one.body if isinstance(part, Store)]
-    are_short = all(map(_is_interleaved, inner))
-    return bool(stores) and not (are_short and all(_lies_near(one, loop.var) for one in stores))
+    is_reduced = any(map(_adds_up, inner)) and not any(map(_calls, inner))
+    most = MOST_REDUCED if is_reduced else MOST_INTERLEAVED
+    are_short = all(_is_interleaved(one, vector_bits, most) for one in inner)
+    is_near = all(_lies_near(one, loop.var, most) for one in stores)
+    return bool(stores) and not (are_short and is_near)
 
 
-def _lies_near(store: Store, var: Var) -> bool:
+def _lies_near(store: Store, var: Var, most: int) -> bool:
     """Whether the next iteration of a loop writes no more than a short row further on."""
     waiting: list[Expr] = [store.index]
     while waiting:
         x = waiting.pop()
         if isinstance(x, Binary) and x.op == "mul" and x.x == var:
-            return isinstance(x.y, Const) and 0 < x.y.value <= MOST_INTERLEAVED
+            return isinstance(x.y, Const) and 0 < x.y.value <= most
         waiting += children(x)
     return False
 
 
-def _is_interleaved(loop: For) -> bool:
+def _is_interleaved(loop: For, vector_bits: int, most: int) -> bool:
     """Whether a loop is a row so short that vectors hold one element each of several rows."""
     trips = known_trips(loop)
-    return trips is not None and trips <= MOST_INTERLEAVED
+    if trips is None or trips > most:
+        return False
+    accessed = [load.dtype for load in loads_in(loop.body)]
+    accessed += [one.value.dtype for one in loop.body if isinstance(one, Store)]
+    size = trips * max((BITS[dtype] for dtype in accessed), default=0)
+    return trips <= MOST_INTERLEAVED or size < vector_bits
 
 
 def _is_around_sum(loop: For) -> bool:
@@ -283,6 +340,17 @@ def _sum_hints(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
     several = [several_at_a_time(together)] if together > 1 else []
     masked = [MASKED] if is_masked else []
     return [NOT_UNROLLED, *width, *several, *masked, afterwards]
+
+
+def _checks_row(loop: For) -> bool:
+    """Whether a loop finds out whether something holds of a row, such as the places of a gather.
+
+    One vector at a time, some of which is masked, is all that most rows take; for others, what
+    reads the row again takes longer.  LLVM would keep loops over fewer elements and over single
+    ones beside four vectors: a fifth of what it took to compile a product with a sparse matrix.
+    """
+    is_open = known_trips(loop) is None and not has_loops(loop.body)
+    return is_open and _adds_up(loop) and _joins_flags(loop)
 
 
 def _joins_flags(loop: For) -> bool:

@@ -34,6 +34,13 @@ _SHARES: dict[Scope, tuple[str, str]] = {
 }
 """The first iteration of a thread, and how far it is to its next one."""
 
+_STEPS: dict[Scope, tuple[str, str]] = {
+    "grid": ("grid_step", "{}()"),
+    "block": ("block_step", "{}()"),
+    "parts": ("block_step", "{}() >> 5"),
+}
+"""Primitives for how far that is where the compiler is not to know."""
+
 _PREFIX = "cuda."
 _OTHER_FORMS = {
     **{name: name for name in ("fabs", "negative", "rint", "trunc")},
@@ -162,8 +169,9 @@ class _KernelPrinter(FunctionPrinter):
             return
         first, step = _SHARES[statement.scope]
         skips = any(isinstance(one, Continue) for one in walk(statement.body))
-        if statement.scope == "grid" and not skips:
-            step = f"{self._module.device_primitive('grid_step')}()"
+        if statement.scope in _STEPS and not skips:
+            primitive, text = _STEPS[statement.scope]
+            step = text.format(self._module.device_primitive(primitive))
         if statement.scope != "grid":
             self._module.type("int64")
         if statement.start != ZERO:

@@ -46,7 +46,7 @@ from jitcore.codegen.printers.loop_metadata import (
     vector_width,
 )
 from jitcore.codegen.printers.vector_calls import calls_in, is_independent
-from jitcore.codegen.printers.vector_loops import is_vector_loop
+from jitcore.codegen.printers.vector_forms import is_vector_loop
 from jitcore.ir.dataclass import dataclass
 
 __all__ = [

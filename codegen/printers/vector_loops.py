@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from jitcore.codegen import vecmath
-from jitcore.codegen.loop_passes.traversal import bound_names, children, loads_in, variables
+from jitcore.codegen.loop_passes.traversal import bound_names, loads_in, variables
 from jitcore.codegen.loops import (
-    Binary,
     Call,
     Comment,
     Const,
@@ -33,82 +32,14 @@ from jitcore.codegen.printers.llvm_instructions import (
     register_type,
 )
 from jitcore.codegen.printers.vector_branches import VectorBranch
-from jitcore.codegen.printers.vector_calls import is_independent
+from jitcore.codegen.printers.vector_forms import is_same_element
 from jitcore.codegen.printers.vector_functions import VectorCode
 from jitcore.codegen.writer import one_line
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Surroundings", "VectorLoop", "is_vector_loop"]
+__all__ = ["Surroundings", "VectorLoop"]
 
 _FLOATS: Final = frozenset({"float32", "float64"})
-_UNKNOWN_DTYPES: Final = frozenset({"float16", "bfloat16", "ptr"})
-_TRAPS: Final = frozenset({"quot", "rem"})
-"""What may end the process in lanes that no element fills."""
-_SCALAR_ONLY: Final = frozenset({"frem", "add_overflows", "sub_overflows", "mul_overflows"})
-
-
-def is_vector_loop(loop: For) -> bool:
-    """Whether a loop only computes elements that lie side by side from such elements."""
-    inside = frozenset(bound_names([loop]))
-    return (
-        loop.step == 1
-        and is_independent(loop)
-        and all(_is_vector_statement(one, loop.var.name, inside) for one in loop.body)
-    )
-
-
-def _is_vector_statement(statement: Stmt, index: str, inside: frozenset[str]) -> bool:
-    match statement:
-        case Comment():
-            return True
-        case Let():
-            return not statement.mutable and _is_vector(statement.value, index, inside)
-        case Store():
-            is_apart = inside.isdisjoint(variables(statement.pointer))
-            is_next = _is_next_element(statement.index, index, inside)
-            return is_apart and is_next and _is_vector(statement.value, index, inside)
-        case _:
-            return False
-
-
-def _is_vector(x: Expr, index: str, inside: frozenset[str]) -> bool:
-    """Whether an expression has a form for vectors."""
-    if x.dtype in _UNKNOWN_DTYPES:
-        return False
-    match x:
-        case Const():
-            return True
-        case Var():
-            return x.name != index
-        case Load():
-            return _is_same_element(x, inside) or (
-                inside.isdisjoint(variables(x.pointer)) and _is_next_element(x.index, index, inside)
-            )
-        case Binary():
-            is_known = x.op not in _TRAPS | _SCALAR_ONLY
-        case Call():
-            dtypes = {x.dtype, *(one.dtype for one in x.args)}
-            is_known = not x.external and dtypes <= _FLOATS
-        case _:
-            is_known = True
-    return is_known and all(_is_vector(one, index, inside) for one in children(x))
-
-
-def _is_same_element(x: Load, inside: frozenset[str]) -> bool:
-    """Whether all iterations read one element."""
-    return inside.isdisjoint(variables(x))
-
-
-def _is_next_element(x: Expr, index: str, inside: frozenset[str]) -> bool:
-    """Whether a place is ``index`` and what no iteration changes."""
-    if isinstance(x, Var):
-        return x.name == index
-    if not isinstance(x, Binary) or x.op not in ("add", "sub"):
-        return False
-    if _is_next_element(x.x, index, inside):
-        return inside.isdisjoint(variables(x.y))
-    is_added = x.op == "add" and _is_next_element(x.y, index, inside)
-    return is_added and inside.isdisjoint(variables(x.x))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +203,7 @@ class _Vector(VectorCode):
         return self._variables[x.name]
 
     def _load(self, x: Load) -> str:
-        if _is_same_element(x, self._inside):
+        if is_same_element(x, self._inside):
             return self._splat(self._around.scalar(x), register_type(x.dtype))
         address = self._around.address(x.pointer, x.index, x.dtype)
         type_, suffix = self._in_memory(x.dtype), self._around.scopes.get(x.root, "")

@@ -7,7 +7,7 @@ CPython's functions are known to the engine under their own names, ours begin wi
 ``jc_tuple`` and the like      what results are put into, see ``runtime.objects``
 ``jc_scalar``                  a NumPy scalar from its type and the bits of its value
 ``jc_complex128``              the same from the bits of both parts
-``jc_error``                   calls an error handler
+``jc_error``                   calls an error handler, or the plain function
 ``jc_note_call``               keeps the receiver of the entry that was called last
 ``jc_float_errors_matter``     whether ``np.errstate`` asks for more than warnings
 ``jc_read_ints`` and the like  lists, see ``runtime.lists``
@@ -30,7 +30,14 @@ from jitcore.codegen.engine import (
     compiler_lock,
     foresee,
 )
-from jitcore.codegen.entries.layout import SCALAR_VALUE, fill_table, scalar_alloc, word_at
+from jitcore.codegen.entries.layout import (
+    OBJECT_TYPE,
+    SCALAR_VALUE,
+    TUPLE_ITEMS,
+    fill_table,
+    scalar_alloc,
+    word_at,
+)
 from jitcore.codegen.runtime.arrays import add_array_functions, array_functions
 from jitcore.codegen.runtime.lists import add_list_functions
 from jitcore.codegen.runtime.object_lists import add_object_list_functions
@@ -98,7 +105,7 @@ _SET_HANDLER = 304
 ``PyDataMem_SetHandler`` in NumPy's C-API table."""
 
 _DECLARATIONS = """
-@jc_objects = dso_local global [2 x ptr] zeroinitializer
+@jc_objects = dso_local global [3 x ptr] zeroinitializer
 declare void @Py_DecRef(ptr)
 declare void @PyErr_Clear()
 """
@@ -108,9 +115,23 @@ declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyLong_FromVoidPtr(ptr)
 
-; handler(status, address of the payload, *args)
+; handler(status, address of the payload, *args), or handler[0](*args) of a tuple
 define ptr @jc_error(ptr %handler, i64 %status, ptr %payload, ptr %args, i64 %nargs) {
 entry:
+  %tuple.slot = getelementptr ptr, ptr @jc_objects, i64 2
+  %tuple = load ptr, ptr %tuple.slot
+  %tuple.type.slot = getelementptr i8, ptr %tuple, i64 OBJECT_TYPE
+  %tuple.type = load ptr, ptr %tuple.type.slot
+  %type.slot = getelementptr i8, ptr %handler, i64 OBJECT_TYPE
+  %type = load ptr, ptr %type.slot
+  %is.tuple = icmp eq ptr %type, %tuple.type
+  br i1 %is.tuple, label %begin.anew, label %tell
+begin.anew:
+  %items = getelementptr i8, ptr %handler, i64 TUPLE_ITEMS
+  %function = load ptr, ptr %items
+  %own = call ptr @PyObject_Vectorcall(ptr %function, ptr %args, i64 %nargs, ptr null)
+  ret ptr %own
+tell:
   %count = add i64 %nargs, 2
   %vector = alloca ptr, i64 %count
   %status.object = call ptr @PyLong_FromLongLong(i64 %status)
@@ -129,7 +150,7 @@ make:
   %made = call ptr @PyObject_Vectorcall(ptr %handler, ptr %vector, i64 %count, ptr null)
   br label %drop
 drop:
-  %result = phi ptr [ null, %entry ], [ %made, %make ]
+  %result = phi ptr [ null, %tell ], [ %made, %make ]
   call void @Py_DecRef(ptr %status.object)
   call void @Py_DecRef(ptr %address)
   ret ptr %result
@@ -254,7 +275,10 @@ def _add_python_symbols() -> None:
 @cache
 def _source() -> Source:
     text = _DECLARATIONS + _ERRORS + _FLOAT_ERRORS + _CALLS + _SCALARS
-    return Source(text.replace("SCALAR_VALUE", str(SCALAR_VALUE)), "none")
+    places = {"SCALAR_VALUE": SCALAR_VALUE, "TUPLE_ITEMS": TUPLE_ITEMS, "OBJECT_TYPE": OBJECT_TYPE}
+    for name, place in places.items():
+        text = text.replace(name, str(place))
+    return Source(text, "none")
 
 
 class _Runtime:
@@ -265,7 +289,7 @@ class _Runtime:
         self.module: CompiledModule = compile_source(_source(), "runtime")
         variable = _multiarray._extobj_contextvar
         default = contextvars.Context().run(variable.get)
-        self.objects: dict[int, Any] = {0: variable, 1: default}
+        self.objects: dict[int, Any] = {0: variable, 1: default, 2: ()}
         fill_table(self.module.address("jc_objects"), self.objects)
         for name in _RUNTIME_SYMBOLS:
             add_symbol(name, self.module.address(name))

@@ -1,4 +1,4 @@
-"""Histograms of equal bins, as NumPy's own algorithm counts them (``lib/_histograms_impl.py``)."""
+"""Histograms, as NumPy's own algorithm counts them (``lib/_histograms_impl.py``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
 from jitcore.ir.ops.shaping import rank_of, row
 from jitcore.ir.reference import require
-from jitcore.ir.types import FLOAT, INT, TupleType
+from jitcore.ir.types import FLOAT, INT, TensorType, TupleType
 
 __all__ = ["OPS"]
 
@@ -105,9 +105,32 @@ def _densities(
     return counts / np.diff(edges).astype(np.float64) / counts.sum(), edges
 
 
+def _counted_between(a: Any, edges: Any) -> Any:
+    """Bins with edges of any distance, for devices; the last one has its second edge, too."""
+    falls = np.any(edges[:-1] > edges[1:])
+    require(not falls, "ValueError", "`bins` must increase monotonically, when an array")
+    known = not np.any(edges != edges)
+    require(known, "NotImplementedError", "np.histogram on a device between edges that are NaN")
+    places = np.searchsorted(edges, a, "right")
+    found = np.zeros(edges.size + 1, np.intp)
+    for number in range(places.size):
+        found[places[number]] += 1
+    counts = found[1 : edges.size].copy()
+    if edges.size > 1:
+        counts[-1] += np.count_nonzero(a == edges[-1])
+    return counts, edges
+
+
+def _densities_between(a: Any, edges: Any) -> Any:
+    counts, _ = _counted_between(a, edges)
+    return counts / np.diff(edges).astype(np.float64) / counts.sum(), edges
+
+
 def _histogram_rule(b: Builder, call: Call) -> Value:
     a, weights = as_array(b, call.value("a")), call.optional("weights")
     bins = call.bound.get("bins", b.constant(10))
+    if isinstance(bins, Value) and isinstance(bins.type, TensorType) and rank_of(bins) == 1:
+        return _between_rule(b, call, a, bins)
     if not isinstance(bins, Value) or bins.type != INT:
         raise Untypable("np.histogram with bins that are no int")
     low, high = _range(b, call)
@@ -121,6 +144,17 @@ def _histogram_rule(b: Builder, call: Call) -> Value:
     # A device counts all elements at once.
     length = 2**62 if b.is_for_device and weights is None else _BLOCK
     return b.define(definition, _flat(b, a), weights, bins, low, high, dtype, length)
+
+
+def _between_rule(b: Builder, call: Call, a: Value, edges: Value) -> Value:
+    if not b.is_for_device:
+        raise Untypable("np.histogram between edges, which NumPy finds in what it has sorted")
+    if call.optional("weights") is not None or call.optional("range") is not None:
+        raise Untypable("np.histogram between edges with weights or a range")
+    for one in (a, edges):
+        _counted_dtype(one)
+    definition = _densities_between if call.static("density") else _counted_between
+    return b.define(definition, _flat(b, a), edges)
 
 
 def _counted_dtype(a: Value) -> np.dtype[Any]:
@@ -169,6 +203,6 @@ OPS: tuple[Op, ...] = (
         np.histogram,
         _histogram_rule,
         "a, bins=10, range=None, density=None, weights=None",
-        "How many elements there are in each of several equal bins.",
+        "How many elements there are in each of several bins.",
     ),
 )

@@ -25,7 +25,6 @@ __all__ = [
     "require_step",
     "smallest",
     "smallest_or",
-    "steps_between",
     "total_of",
 ]
 
@@ -178,13 +177,6 @@ def greatest_or(x: Sequence[Any], default: Any) -> Any:
 def require_step(step: int) -> None:
     """What ``range`` asks of its step."""
     require(step != 0, "ValueError", "range() arg 3 must not be zero")
-
-
-def steps_between(start: int, stop: int, step: int) -> int:
-    """The length of a ``range``."""
-    if step > 0:
-        return max((stop - start + step - 1) // step, 0)
-    return max((start - stop - step - 1) // -step, 0)
 
 
 def any_of(x: Iterable[Any]) -> bool:

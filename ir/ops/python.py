@@ -224,8 +224,6 @@ def _range_length_rule(b: Builder, call: Call) -> Value:
         if start.constant.attributes["value"] == 0 and step.constant.attributes["value"] == 1:
             if stop.node is not None and stop.node.kind == "prim::size":
                 return stop
-    if step.constant is None:
-        return b.define(iteration.steps_between, start, stop, step)
     return b.emit("prim::range_length", [start, stop, step], {}, INT)
 
 

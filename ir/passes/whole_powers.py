@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from jitcore.ir import log
-from jitcore.ir.graph import Graph, Node
+from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.types import TensorType
 
 __all__ = ["multiply_whole_powers"]
@@ -35,7 +38,8 @@ def multiply_whole_powers(graph: Graph) -> bool:
           return (%4)
 
     NumPy calls ``pow``, which takes several times as long, and a hundred times as long for negative
-    numbers.  Squares are multiplied by NumPy, too.
+    numbers.  Squares are multiplied by NumPy, too.  float16 is multiplied as float32, as NumPy
+    computes its powers: for each of all numbers that gives NumPy's bits.
     """
     found = [node for node in graph.find_all_nodes("np::power") if _is_product(node)]
     for node in found:
@@ -48,7 +52,7 @@ def _is_product(node: Node) -> bool:
     if not isinstance(type_, TensorType) or not type_.dims or node.inputs[0].type != type_:
         return False
     dtype = type_.dtype
-    is_computed = dtype is not None and dtype.name in ("float32", "float64")
+    is_computed = dtype is not None and dtype.name in ("float16", "float32", "float64")
     return is_computed and _exponent(node) in _EXPONENTS
 
 
@@ -61,10 +65,21 @@ def _exponent(node: Node) -> Any:
 def _multiply(node: Node) -> None:
     log.update("whole_powers", lambda: f"multiply in place of {node!r}")
     (base, _), exponent, type_ = node.inputs, int(_exponent(node)), node.output.type
+    assert isinstance(type_, TensorType)
+    is_half = type_.dtype == np.float16
+    if is_half:
+        type_ = replace(type_, dtype=np.dtype(np.float32))
+        base = _cast(node, base, type_)
     square = node.value_before("np::multiply", [base, base], type_)
     other = base if exponent == 3 else square
     result = node.value_before("np::multiply", [square, other], type_)
     if exponent == 5:
         result = node.value_before("np::multiply", [result, base], type_)
+    if is_half:
+        result = _cast(node, result, replace(type_, dtype=np.dtype(np.float16)))
     node.output.replace_all_uses_with(result)
     node.destroy()
+
+
+def _cast(node: Node, value: Value, type_: TensorType) -> Value:
+    return node.value_before("np::cast", [value], type_, {"dtype": type_.dtype})

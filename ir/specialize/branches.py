@@ -189,7 +189,7 @@ class BranchBuilder(ObjectBuilder):
             local = dict(environment)
             for param in block.params:
                 local[param] = self.block.add_param(ANY, param.name)
-            branches.append(self.walk(block, 0, local))
+            branches.append(self.settled_all(self.walk(block, 0, local), states))
             self.close_scope(outer)
         self.object_states.now = states  # objects in blocks of Python's are refused in the end
         merged = self.merge(made, branches)

@@ -15,8 +15,8 @@ from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.by_value import is_shared
 from jitcore.ir.specialize.caught_errors import DIVISIONS
 from jitcore.ir.specialize.lists.list_heap import shared_length
-from jitcore.ir.specialize.lists.list_parts import is_list, length_of
-from jitcore.ir.types import COMPLEX, INT, TensorType, TupleType, is_number, is_scalar_tensor
+from jitcore.ir.specialize.lists.list_parts import as_place, is_list, length_of
+from jitcore.ir.types import COMPLEX, INT, TensorType, TupleType, is_number
 
 __all__ = ["ask_first"]
 
@@ -35,7 +35,7 @@ def _is_outside(worker: BranchBuilder, inputs: Sequence[Value]) -> Value | None:
     """Whether an index is out of range, or one of several in a tuple."""
     container, index, *_ = inputs
     is_tuple = isinstance(index.type, TupleType)
-    places = [_as_int(worker, one) for one in (worker.elements(index) if is_tuple else [index])]
+    places = [as_place(worker, one) for one in (worker.elements(index) if is_tuple else [index])]
     lengths = [_length(worker, container, axis) for axis in range(len(places))]
     if any(one is None for one in lengths) or any(one.type != INT for one in places):
         return None
@@ -45,13 +45,6 @@ def _is_outside(worker: BranchBuilder, inputs: Sequence[Value]) -> Value | None:
         behind = worker.op("prim::ge", place, length)
         result = worker.op("prim::or_", result, worker.op("prim::or_", before, behind))
     return result
-
-
-def _as_int(worker: BranchBuilder, index: Value) -> Value:
-    """One of NumPy's integers as Python's; all else as it is."""
-    type_ = index.type
-    is_integer = is_scalar_tensor(type_) and isinstance(type_, TensorType) and type_.dtype
-    return worker.op("prim::int", index) if is_integer and is_integer.kind in "iu" else index
 
 
 def _length(worker: BranchBuilder, container: Value, axis: int) -> Value | None:

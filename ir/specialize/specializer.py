@@ -174,6 +174,7 @@ class Specializer(BranchBuilder):
 
         has_lists = concerns_lists(self, node, inputs)
         if has_lists:
+            lists.list_parts.take_place(self, node, inputs)
             lists.shared_states.apply_to_stored(self, node, inputs)
         from_mixed = apply_to_mixed(self, node, inputs)
         if from_mixed is not None:

@@ -13,7 +13,7 @@ from jitcore.codegen.entries.array_orders import order_number
 from jitcore.cuda.dlpack import DLDevice, export
 from jitcore.cuda.operators import Operators
 from jitcore.cuda.pool import Block, pool_of
-from jitcore.cuda.streams import current_stream
+from jitcore.cuda.streams import current_stream, order_streams
 from jitcore.devices import device
 from jitcore.ir.bfloat16 import is_stored
 
@@ -193,15 +193,7 @@ class Array(Operators):
 
     def _wait_on(self, stream: int) -> None:
         """Have another stream wait for what this thread has asked for so far."""
-        current = current_stream(self.device_number)
-        if stream == current or {stream, current} == {0, 1}:
-            return
-        used = driver.current()
-        with used.on_device(self.device_number):
-            event = used.create_event()
-            used.record(event, current)
-            used.wait_for(event, stream)
-            used.destroy_event(event)
+        order_streams(current_stream(self.device_number), stream, self.device_number)
         if isinstance(self.owner, Block):
             self.owner.used_on(stream)
 

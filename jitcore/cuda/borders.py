@@ -7,6 +7,7 @@ What direct calls ask for (``FUNCTIONS`` of `jitcore.codegen.cuda.direct_runtime
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from jitcore.cuda.array import Array
 from jitcore.cuda.libraries import OWN, Library
 from jitcore.cuda.pool import Block, pool_of, scratch_pool_of
 from jitcore.cuda.results import new_array, with_replaced
-from jitcore.cuda.transfers import order_streams
+from jitcore.cuda.streams import is_same_stream
 
 __all__ = ["Border", "Borders"]
 
@@ -42,6 +43,7 @@ class Border:
         self._pool, self._scratch = pool_of(device), scratch_pool_of(device)
         self._allocators: dict[int, Allocator] = {}
         self._lent: dict[int, object] = {}
+        self._noted: dict[int, tuple[int, list[Any]]] = {}
         self._new_shadow = shadow_function()
         self.is_plain, self._api = library.is_plain, library.api()
         self.api, self.place = api_address(self._api), place_word(device)
@@ -63,13 +65,29 @@ class Border:
             if library.lies_on(value) != device:
                 return None
             if not is_first or library.has_streams:
-                order_streams(library.stream(value, device), stream, device)
+                if not is_same_stream(library.stream(value, device), stream):
+                    # Streams that wait for each other before the call do so after it, too.
+                    return None
+            if library.is_unaware and not self._note(value, stream, is_first):
+                return None
             if library is OWN:
                 return self._read_own(value, stream)
             return self._new_shadow(None, *library.fields(value))
         except Exception:
             # The executor asks for the same again, and raises it for the caller to see.
             return None
+
+    def _note(self, value: Any, stream: int, is_first: bool) -> bool:
+        """Note that a call of this thread reads an array; whether `adopt` keeps it afterwards."""
+        if is_first:
+            self._noted.setdefault(get_ident(), (stream, []))[1].append(value)
+        return is_first
+
+    def _keep_noted(self) -> None:
+        """Keep what this thread's last call has read, until the device is done with it."""
+        stream, arrays = self._noted.pop(get_ident(), (0, []))
+        if arrays:
+            self._pool.keep(arrays, stream)
 
     def _read_own(self, value: Array, stream: int) -> Shadow | None:
         owner = value.owner
@@ -81,6 +99,9 @@ class Border:
 
     def stream(self, value: Any) -> int:
         """The stream of a call whose first array is this one."""
+        if self._noted:
+            # The call before has given no array.
+            self._keep_noted()
         return self._library.stream(value, self._device)
 
     # Memory
@@ -106,10 +127,10 @@ class Border:
         return address
 
     def lend_scratch(self, size: int, stream: int) -> int:
-        """The same with a counter that is 0."""
-        address, owner = self.allocator(stream).scratch(size)
-        self._lent[address] = owner
-        return address
+        """The same with a counter that is 0; no library has such memory."""
+        owner = self._scratch.take(size, stream)
+        self._lent[owner.address] = owner
+        return owner.address
 
     def take_back(self, address: int, stream: int) -> None:
         """Let others have what was lent."""
@@ -119,6 +140,8 @@ class Border:
 
     def adopt(self, value: Any) -> Any:
         """What a native function gives, with the library's arrays in the places of shadows."""
+        if self._noted:
+            self._keep_noted()
         if type(value) is np.ndarray:
             return self._array(value)
         return with_replaced(value, np.ndarray, self._array)

@@ -106,16 +106,17 @@ class _Cuda:
     def lower(self, graph: Graph, layouts: Sequence[Layout | None], name: str) -> Lowered:
         """The host part; notes the kernels."""
         lowered = lower(graph, layouts, name=name, target=CUDA)
-        made = split(lowered, self._libraries(lowered), self.tuning)
+        products = any(map(is_product, walk(lowered.function.body)))
+        libraries = self._libraries() if products else NO_LIBRARIES
+        made = split(lowered, libraries, self.tuning)
         self.kernels = made.kernels
-        notes = (*made.lowered.notes, *_convolution_notes(graph))
+        product_notes = _product_notes(libraries) if products else ()
+        notes = (*made.lowered.notes, *product_notes, *_convolution_notes(graph))
         return replace(made.lowered, notes=notes)
 
     @staticmethod
-    def _libraries(lowered: Lowered) -> Libraries:
-        """The libraries for matrix products; none where there is no need for them."""
-        if not any(map(is_product, walk(lowered.function.body))):
-            return NO_LIBRARIES
+    def _libraries() -> Libraries:
+        """The libraries for matrix products."""
         found = (cublas.available(), cublaslt.available())
         return Libraries(*("" if one is None else one.name for one in found))
 
@@ -146,6 +147,19 @@ class _Cuda:
         entry.fill(module)
         fill(module, current.launch_address, handles)
         return DeviceCode(name, lowered, module, None, tuple(images), tuple(modules), tuple(calls))
+
+
+def _product_notes(libraries: Libraries) -> Iterator[str]:
+    """For reports: who multiplies matrices, and who does what follows."""
+    if not libraries.product:
+        yield "no cuBLAS is found: kernels multiply matrices, and do what follows where they can"
+        return
+    yield f"{libraries.product} multiplies matrices, and kernels those that it does not take"
+    if libraries.with_bias:
+        yield (
+            f"{libraries.with_bias} also adds a bias; activations are kernels of their own, since "
+            "its ReLU need not keep NaN, and its GELU is an approximation"
+        )
 
 
 def _convolution_notes(graph: Graph) -> Iterator[str]:

@@ -7,6 +7,7 @@ protocol is Python's array API standard's.
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
 if TYPE_CHECKING:
     from jitcore.cuda.array import Array
 
-__all__ = ["DLDevice", "Imported", "export", "take"]
+__all__ = ["DLDevice", "export", "read"]
 
 
 class DLDevice:
@@ -30,8 +31,16 @@ class DLDevice:
 
 
 _READ_ONLY = 1
-_NAME, _USED = b"dltensor", b"used_dltensor"
-_VERSIONED, _VERSIONED_USED = b"dltensor_versioned", b"used_dltensor_versioned"
+_MAJOR = 1
+_NAME, _VERSIONED = b"dltensor", b"dltensor_versioned"
+_KINDS = {code: kind for kind, code in CODES.items()}
+
+_WORDS = struct.Struct("=Q8xiBBHQQQ")
+"""A ``DLTensor`` but for its device: data, ndim, dtype (code, bits, lanes), shape, strides, and
+byte_offset."""
+
+_HEAD = struct.Struct("=II16xQ")
+"""What is before one in a ``DLManagedTensorVersioned``: version, and behind two pointers flags."""
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -69,7 +78,6 @@ class _ManagedVersioned(ctypes.Structure):
 _api = ctypes.pythonapi
 _api.PyCapsule_New.restype = ctypes.py_object
 _api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 # Of their own, because the destructor has a capsule that nobody may refer to any more.
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
@@ -94,8 +102,10 @@ def _drop_capsule(capsule: int) -> None:
             _exported.pop(_pointer(capsule, name), None)
 
 
-_release_pointer = _Deleter(_release)
-_drop_pointer = _Deleter(_drop_capsule)
+_release_function, _drop_function = _Deleter(_release), _Deleter(_drop_capsule)
+_RELEASE, _DROP = (
+    ctypes.cast(one, ctypes.c_void_p).value for one in (_release_function, _drop_function)
+)
 
 
 def export(array: Array, *, versioned: bool) -> Any:
@@ -123,34 +133,20 @@ def export(array: Array, *, versioned: bool) -> Any:
         strides,
         0,
     )
-    deleter = ctypes.cast(_release_pointer, ctypes.c_void_p)
     if versioned:
         flags = _READ_ONLY if array.read_only else 0
-        managed: Any = _ManagedVersioned(1, 0, None, deleter, flags, tensor)
+        managed: Any = _ManagedVersioned(_MAJOR, 0, None, _RELEASE, flags, tensor)
     else:
-        managed = _Managed(tensor, None, deleter)
+        managed = _Managed(tensor, None, _RELEASE)
     address = ctypes.addressof(managed)
     _exported[address] = (managed, extents, strides, array)
-    destructor = ctypes.cast(_drop_pointer, ctypes.c_void_p)
-    return _api.PyCapsule_New(address, _VERSIONED if versioned else _NAME, destructor)
+    return _api.PyCapsule_New(address, _VERSIONED if versioned else _NAME, _DROP)
 
 
-class Imported:
-    """Another library's memory, kept until nothing refers to it any more."""
-
-    def __init__(self, managed: Any) -> None:
-        self._managed = managed
-        self._delete = _Deleter(managed.deleter) if managed.deleter else None
-
-    def __del__(self) -> None:
-        if self._delete is not None:
-            self._delete(ctypes.addressof(self._managed))
-
-
-def take(
+def read(
     value: Any, stream: int
-) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, np.dtype[Any], bool, int, Imported]:
-    """Another library's array.
+) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, np.dtype[Any], bool]:
+    """What another library's array is; whoever works with its memory has to keep it.
 
     Parameters
     ----------
@@ -162,43 +158,57 @@ def take(
     Returns
     -------
     tuple
-        Address, shape, strides in bytes (None for C order), dtype, whether it is read-only, the
-        number of the device, and what keeps the memory.
+        Address, shape, strides in bytes (None for C order), dtype, and whether it is read-only.
 
     Raises
     ------
     TypeError
         NumPy has no such dtype.
+    BufferError
+        The library's version of DLPack is another one.
     """
     try:
         capsule = value.__dlpack__(stream=stream or 1, max_version=(1, 0))
     except TypeError:
         # Libraries older than DLPack 1.0 do not know the second argument.
         capsule = value.__dlpack__(stream=stream or 1)
+    # It keeps its name: what it holds goes with it, when this function ends.
     versioned = bool(_is_valid(id(capsule), _VERSIONED))
-    name, used = (_VERSIONED, _VERSIONED_USED) if versioned else (_NAME, _USED)
-    address = _pointer(id(capsule), name)
-    managed: Any = (_ManagedVersioned if versioned else _Managed).from_address(address)
-    _api.PyCapsule_SetName(capsule, used)
-    owner = Imported(managed)
-    tensor = managed.tensor
-    dtype = _dtype(tensor, value)
-    shape = tuple(tensor.shape[: tensor.ndim])
-    strides = None
-    if tensor.strides:
-        strides = tuple(step * dtype.itemsize for step in tensor.strides[: tensor.ndim])
-    read_only = versioned and bool(managed.flags & _READ_ONLY)
-    start = (tensor.data or 0) + tensor.byte_offset
-    return start, shape, strides, dtype, read_only, tensor.device_id, owner
+    place = _pointer(id(capsule), _VERSIONED if versioned else _NAME)
+    read_only = False
+    if versioned:
+        major, minor, flags = _HEAD.unpack(ctypes.string_at(place, _HEAD.size))
+        if major != _MAJOR:
+            raise BufferError(
+                f"an array of {_library(value)} came by DLPack {major}.{minor}, "
+                f"of which jitcore knows no more than {_MAJOR}.x"
+            )
+        read_only = bool(flags & _READ_ONLY)
+        place += _ManagedVersioned.tensor.offset
+    words = _WORDS.unpack(ctypes.string_at(place, _WORDS.size))
+    data, rank, code, bits, lanes, extents, steps, offset = words
+    dtype = _dtype(code, bits, lanes, value)
+    shape, strides = _numbers(extents, rank), None
+    if steps:
+        strides = tuple(step * dtype.itemsize for step in _numbers(steps, rank))
+    return data + offset, shape, strides, dtype, read_only
 
 
-def _dtype(tensor: _Tensor, value: object) -> np.dtype[Any]:
-    if (tensor.code, tensor.bits, tensor.lanes) == (BFLOAT, 16, 1):
+def _numbers(place: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f"{count}q", ctypes.string_at(place, 8 * count)) if count else ()
+
+
+def _dtype(code: int, bits: int, lanes: int, value: object) -> np.dtype[Any]:
+    if (code, bits, lanes) == (BFLOAT, 16, 1):
         return bfloat16()
-    kind = next((kind for kind, code in CODES.items() if code == tensor.code), None)
-    if kind is None or tensor.lanes != 1 or tensor.bits % 8:
+    kind = _KINDS.get(code)
+    if kind is None or lanes != 1 or bits % 8:
         raise TypeError(
-            f"an array of {type(value).__module__}.{type(value).__name__} has elements that NumPy "
-            f"has no dtype for (DLPack's code {tensor.code}, {tensor.bits} bits)"
+            f"an array of {_library(value)} has elements that NumPy "
+            f"has no dtype for (DLPack's code {code}, {bits} bits)"
         )
-    return np.dtype(f"{kind}{tensor.bits // 8}")
+    return np.dtype(f"{kind}{bits // 8}")
+
+
+def _library(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__name__}"

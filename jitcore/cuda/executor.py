@@ -18,7 +18,7 @@ import numpy as np
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import Call, begin, end
 from jitcore.codegen.cuda.direct import DirectEntry
-from jitcore.codegen.cuda.memory import array_of, ensure_memory, make_shadow
+from jitcore.codegen.cuda.memory import array_of, ensure_memory
 from jitcore.codegen.cuda.tuning import DEFAULT, Tuning
 from jitcore.codegen.entries.entry import CaptureGuard, bind
 from jitcore.codegen.entries.error_sites import ErrorSite
@@ -29,16 +29,17 @@ from jitcore.codegen.lower import NotNative
 from jitcore.cuda.array import Array, from_numpy
 from jitcore.cuda.borders import Borders
 from jitcore.cuda.compile import compile_device
+from jitcore.cuda.copies import flat
 from jitcore.cuda.direct import direct_entry
-from jitcore.cuda.libraries import OWN, Library, library_of, row_of
+from jitcore.cuda.given import Given, MixedPlacesError, places_of
+from jitcore.cuda.libraries import library_of, row_of
 from jitcore.cuda.mirror import call_on_host
 from jitcore.cuda.numpy_calls import is_of_library
 from jitcore.cuda.operators import has_attribute
-from jitcore.cuda.pool import Block
 from jitcore.cuda.replays import MISSED, Asked, Replays
 from jitcore.cuda.results import with_replaced
 from jitcore.cuda.streams import Stream, current_stream
-from jitcore.cuda.transfers import Arrays, order_streams
+from jitcore.cuda.transfers import Arrays
 from jitcore.cuda.tuning import is_on, tuned
 from jitcore.devices import is_device_array
 from jitcore.execution.compilation import region
@@ -57,9 +58,6 @@ from jitcore.strict import check_strict_fusion
 
 __all__ = ["DeviceExecutor"]
 
-_ON_HOST = frozenset({int, float, bool, complex, str, type(None), list, dict})
-"""Arguments that are the same for a device."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
@@ -67,10 +65,6 @@ class _Failure:
 
     site: ErrorSite
     numbers: list[int]
-
-
-class MixedPlacesError(TypeError):
-    """The arrays of a call lie in different places."""
 
 
 _LEAST_WEIGHT = 0.25
@@ -87,92 +81,6 @@ _MISSED = object()
 
 def _miss(*shadows: Any) -> Any:
     return _MISSED
-
-
-class _Shadows(tuple[Any, ...]):
-    """Values with shadows among them, as whoever prints the variables of a frame may see them."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} values, arrays on a device among them>"
-
-
-class _Given:
-    """The arguments of one call as entries take them.
-
-    Parameters
-    ----------
-    executor : DeviceExecutor
-    values : tuple
-        The arguments, then what is captured.
-
-    Attributes
-    ----------
-    shadows : tuple
-        The same values with shadows in the places of arrays.
-    library : Library
-        That of the first array: results are its arrays.
-    stream : int
-    """
-
-    __slots__ = ("_device", "_executor", "library", "shadows", "stream", "values")
-    library: Library
-
-    def __init__(self, executor: DeviceExecutor, values: tuple[Any, ...]) -> None:
-        self._executor = executor
-        self._device = executor.device
-        self.values = values
-        self.stream = -1
-        self.shadows = _Shadows(
-            [
-                value if type(value) in _ON_HOST else self._shadow(value, number)
-                for number, value in enumerate(values)
-            ]
-        )
-
-    def _shadow(self, value: Any, number: int) -> Any:
-        if type(value) is not Array:
-            return self._shadow_of_other(value, number)
-        # Most calls have several arrays of jitcore's own, whose streams are the same.
-        is_known = self.stream >= 0 and self.library.is_own
-        if not is_known or value.device_number != self._device:
-            self._place(value, OWN, value.device_number)
-        owner = value.owner
-        if type(owner) is Block and owner.stream != self.stream:
-            owner.used_on(self.stream)
-        return value.kept_shadow()
-
-    def _shadow_of_other(self, value: Any, number: int) -> Any:
-        row = row_of(type(value))
-        device = None if row is None else row.lies_on(value)
-        if row is None or device is None:
-            return self._other(value, number)
-        self._place(value, row, device)
-        self._executor.borders.note(type(value), row)
-        address, shape, strides, dtype, read_only = row.fields(value)
-        return make_shadow(value, address, shape, strides, dtype, read_only)
-
-    def _place(self, value: Any, row: Library, device: int) -> None:
-        """See that an array lies where the others do, and that its stream and theirs agree."""
-        if device != self._device:
-            raise self._executor.mixed(self.values)
-        if self.stream < 0:
-            self.library = row
-            self.stream = row.stream(value, self._device)
-        elif row is not self.library or row.has_streams:
-            order_streams(row.stream(value, self._device), self.stream, self._device)
-
-    def _other(self, value: Any, number: int) -> Any:
-        if isinstance(value, np.ndarray):
-            constant = self._executor.constant_array(value, number)
-            if constant is None:
-                raise self._executor.mixed(self.values)
-            return self._shadow(constant, number)
-        if not isinstance(value, tuple):
-            return value
-        items = [self._shadow(item, number) for item in value]
-        return tuple(items) if type(value) is tuple else type(value)(*items)
 
 
 class DeviceExecutor(Executor):
@@ -222,16 +130,17 @@ class DeviceExecutor(Executor):
             self._begin_anew()
         values = (*args, *captured)
         try:
-            given = _Given(self, values)
+            given = Given(self, values)
         except MixedPlacesError:
             if not self.depth:
                 raise
             return self._run_mixed(values)
-        if self.host.replays and _WARNINGS.issuperset(np.geterr().values()):
-            return self._replayed(given, len(args))
-        return self._run(given)
+        with given:
+            if self.host.replays and _WARNINGS.issuperset(np.geterr().values()):
+                return self._replayed(given, len(args))
+            return self._run(given)
 
-    def _run(self, given: _Given) -> Any:
+    def _run(self, given: Given) -> Any:
         result = self._call(self.entry, given)
         if result is _MISSED:
             found = self.specialization(given.shadows)
@@ -247,11 +156,11 @@ class DeviceExecutor(Executor):
         result = with_replaced(result, np.ndarray, lambda one: self._array(one, given))
         if given.library.is_own:
             return result
-        arguments = {id(one) for one in _flat(given.values)}
+        arguments = {id(one) for one in flat(given.values)}
         adopt = given.library.adopt
         return with_replaced(result, Array, lambda one: one if id(one) in arguments else adopt(one))
 
-    def _replayed(self, given: _Given, count: int) -> Any:
+    def _replayed(self, given: Given, count: int) -> Any:
         """Replay a call that is recorded; run any other, and record it if it comes again."""
         asked = Asked(given.shadows[:count], given.shadows[count:], given.stream)
         with self.driver.on_device(self.device):
@@ -264,7 +173,7 @@ class DeviceExecutor(Executor):
                 self.recordings.note(asked, self.specialization(given.shadows))
         return result
 
-    def _call(self, entry: Callable[..., Any], given: _Given) -> Any:
+    def _call(self, entry: Callable[..., Any], given: Given) -> Any:
         """Call an entry; its work goes to the stream of the arguments."""
         entered = self.driver.enter(self.device)
         call = Call(self.borders.of(given.library).allocator(given.stream), given.stream)
@@ -297,7 +206,7 @@ class DeviceExecutor(Executor):
         self.recordings = Replays(self.device)
 
     def placed(self, values: tuple[Any, ...]) -> tuple[Executor, tuple[Any, ...]]:
-        return self, _Given(self, values).shadows
+        return self, Given(self, values).shadows
 
     @property
     def place(self) -> str:
@@ -310,17 +219,17 @@ class DeviceExecutor(Executor):
 
     # Results
 
-    def _array(self, shadow: np.ndarray[Any, Any], given: _Given) -> Any:
+    def _array(self, shadow: np.ndarray[Any, Any], given: Given) -> Any:
         array = array_of(shadow)
         if array is None:
             # One of jitcore's own arrays that is an argument keeps its shadow, not it the array.
-            pairs = zip(_flat(given.shadows), _flat(given.values), strict=True)
+            pairs = zip(flat(given.shadows), flat(given.values), strict=True)
             return next(value for one, value in pairs if one is shadow)
         if type(array) is Array:
             array.keep_shadow(shadow)
         return array
 
-    def _fail(self, failure: _Failure, given: _Given) -> Any:
+    def _fail(self, failure: _Failure, given: Given) -> Any:
         """Do what the native function's error asks for, as on the host."""
         if not failure.site.after_write:
             return self._run_on_host(given, self._plain)
@@ -328,15 +237,15 @@ class DeviceExecutor(Executor):
 
     # The host
 
-    def _run_program(self, plan: HostPlan, given: _Given) -> Any:
+    def _run_program(self, plan: HostPlan, given: Given) -> Any:
         """Run what is not native: on copies, or where it keeps arrays somewhere, on Arrays."""
         if plan.run is _on_copies:
             return self._run_on_host(given, self._compiled_on_host())
-        arguments = Arrays(given.library, given.values)
         with Stream(given.stream, device=self.device):
+            arguments = Arrays(given.library, given.values)
             return arguments.result(plan.run(*arguments.values))
 
-    def _run_on_host(self, given: _Given, program: Callable[..., Any]) -> Any:
+    def _run_on_host(self, given: Given, program: Callable[..., Any]) -> Any:
         return call_on_host(
             program,
             given.values,
@@ -348,7 +257,7 @@ class DeviceExecutor(Executor):
 
     def _run_mixed(self, values: tuple[Any, ...]) -> Any:
         """Run a region whose program has made some of its arrays on the host."""
-        first = next(one for one in _flat(values) if is_device_array(one))
+        first = next(one for one in flat(values) if is_device_array(one))
         library = library_of(first)
         assert library is not None
         stream = library.stream(first, self.device)
@@ -493,6 +402,12 @@ class DeviceExecutor(Executor):
     def _symbol(self) -> str:
         return f"{super()._symbol()}_cuda"
 
+    def _bind(self, found: Specialization, following: Callable[..., Any]) -> Callable[..., Any]:
+        # Nobody but a device's own handler knows that arguments are shadows.
+        assert isinstance(found.plan, NativePlan)
+        handler = self._error_handler(found)
+        return bind(found.plan.address, self.name, following, handler, owner=found.plan)
+
     def _error_handler(self, found: Specialization) -> Callable[..., Any]:
         assert isinstance(found.plan, NativePlan)
         sites = found.plan.sites
@@ -511,7 +426,8 @@ class DeviceExecutor(Executor):
         def failed(status: int, payload: int, *args: Any) -> Any:
             failure = handle(status, payload)
             try:
-                return self._fail(failure, _Given(self, (*args, *(one.read() for one in captures))))
+                with Given(self, (*args, *(one.read() for one in captures))) as given:
+                    return self._fail(failure, given)
             except Exception as error:
                 raise for_user(error)  # noqa: B904  # it is the same one
 
@@ -532,7 +448,7 @@ class DeviceExecutor(Executor):
         """The error of a call whose arrays lie in different places."""
         places: dict[str, list[str]] = {}
         for value, one in zip(self.graph.inputs, values, strict=True):
-            for place in _places(one):
+            for place in places_of(one):
                 names = places.setdefault(place, [])
                 if value.name not in names:
                     names.append(value.name)
@@ -578,21 +494,3 @@ def _refusals(graph: Graph, reason: str) -> Iterator[Decision]:
     text = reason or "the function has no form for the device as a whole, and runs on the host"
     for node in graph.nodes():
         yield Decision(node.kind, str(node.source or ""), None, text)
-
-
-def _flat(values: Sequence[Any]) -> list[Any]:
-    """The values with the items of tuples in their places."""
-    found: list[Any] = []
-    for value in values:
-        found.extend(_flat(value) if isinstance(value, tuple) else [value])
-    return found
-
-
-def _places(value: Any) -> list[str]:
-    """Where the arrays in an argument lie."""
-    if isinstance(value, tuple):
-        return [place for item in value for place in _places(item)]
-    if isinstance(value, np.ndarray):
-        return ["the host"]
-    library = None if type(value) in _ON_HOST else library_of(value)
-    return [] if library is None else [f"cuda:{library.lies_on(value)}"]

@@ -18,13 +18,13 @@ import numpy as np
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import Allocator
 from jitcore.cuda.array import Array
-from jitcore.cuda.dlpack import DLDevice, take
+from jitcore.cuda.dlpack import DLDevice, read
 from jitcore.cuda.pool import pool_of, scratch_pool_of
 from jitcore.cuda.streams import current_stream
 from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["OWN", "Fields", "Library", "device_of", "library_of", "row_of"]
+__all__ = ["OWN", "Fields", "Lent", "Library", "device_of", "library_of", "row_of"]
 
 Fields = tuple[int, tuple[int, ...], tuple[int, ...] | None, np.dtype[Any], bool]
 """Address, shape, strides in bytes (None for C order), dtype, read-only."""
@@ -36,6 +36,10 @@ def _nothing() -> None:
 
 def _never(_: object) -> bool:
     return False
+
+
+def _always(_: object) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,15 @@ class Library:
         Where new arrays come from, for a device and a stream.
     adopt : callable
         The library's array over the memory of an `Array`.
-    takes_negative_strides : bool
+    has_layout : callable
+        Whether it has arrays with the strides of an ``ndarray``.
     is_own : bool
         Its arrays are jitcore's.
     has_streams : bool
         Each array says which stream its work goes to.
+    is_unaware : bool
+        Nobody can tell it which streams use its memory, so that it must not get that back before
+        they have.
     has_memory : bool
         New arrays lie in the library's own memory, not in that of jitcore's pool.
     api : callable
@@ -75,9 +83,10 @@ class Library:
     stream: Callable[[Any, int], int]
     allocator: Callable[[int, int], Allocator]
     adopt: Callable[[Array], Any]
-    takes_negative_strides: bool = True
+    has_layout: Callable[[np.ndarray[Any, Any]], bool] = _always
     is_own: bool = False
     has_streams: bool = False
+    is_unaware: bool = False
     has_memory: bool = False
     api: Callable[[], object] = _nothing
     is_plain: Callable[[Any], bool] = _never
@@ -109,6 +118,20 @@ def row_of(kind: type) -> Library | None:
 
 
 _by_type: dict[type, Library] = {}
+
+
+class Lent:
+    """The memory of an array, for a library on whose current stream its work is.
+
+    There is no stream to wait for: where one is named, CuPy has the host wait.  Nor is the memory
+    read-only: PyTorch refuses such arrays, and CuPy has none.
+    """
+
+    def __init__(self, array: Array) -> None:
+        interface = array.__cuda_array_interface__
+        address, _ = interface["data"]
+        self.__cuda_array_interface__ = interface | {"data": (address, False), "stream": None}
+        self._array = array
 
 
 # jitcore's own
@@ -282,8 +305,12 @@ class _TorchMemory:
 def _torch_adopt(array: Array) -> Any:
     torch, place = _torch(), f"cuda:{array.device_number}"
     if is_bfloat16(array.dtype):
-        return torch.as_tensor(array.as_words(), device=place).view(torch.bfloat16)
-    return torch.as_tensor(array, device=place)
+        return torch.as_tensor(Lent(array.as_words()), device=place).view(torch.bfloat16)
+    return torch.as_tensor(Lent(array), device=place)
+
+
+def _steps_forward(array: np.ndarray[Any, Any]) -> bool:
+    return all(step >= 0 for step in array.strides)
 
 
 _TORCH = Library(
@@ -293,7 +320,7 @@ _TORCH = Library(
     _torch_stream,
     _TorchMemory,
     _torch_adopt,
-    takes_negative_strides=False,
+    has_layout=_steps_forward,
     has_memory=True,
     api=_torch_api,
     is_plain=_torch_is_plain,
@@ -308,7 +335,7 @@ def _cupy_fields(array: Any) -> Fields:
 
 
 def _cupy_stream(_: object, device: int) -> int:
-    return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+    return int(sys.modules["cupy"].cuda.get_current_stream(device).ptr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,8 +368,8 @@ class _CupyMemory:
 def _cupy_adopt(array: Array) -> Any:
     cupy = sys.modules["cupy"]
     if is_bfloat16(array.dtype):
-        return cupy.asarray(array.as_words()).view(array.dtype)
-    return cupy.asarray(array)
+        return cupy.asarray(Lent(array.as_words())).view(array.dtype)
+    return cupy.asarray(Lent(array))
 
 
 def _cupy_device(array: Any) -> int | None:
@@ -432,14 +459,32 @@ def _dlpack_fields(value: Any) -> Fields:
     # The caller keeps the array, and the array its memory.
     device = _dlpack_device(value)
     assert device is not None
-    return take(value, current_stream(device))[:5]
+    return read(value, current_stream(device))
 
 
-_DLPACK = Library("DLPack", _dlpack_device, _dlpack_fields, _own_stream, _Own, _same, is_own=True)
+_DLPACK = Library(
+    "DLPack",
+    _dlpack_device,
+    _dlpack_fields,
+    _own_stream,
+    _Own,
+    _same,
+    is_own=True,
+    is_unaware=True,
+)
 
 
 def _jax_adopt(array: Array) -> Any:
-    return sys.modules["jax"].dlpack.from_dlpack(array)
+    # JAX asks for DLPack of a version that has no read-only arrays. Its own never change.
+    address, shape, strides, dtype, _ = array.fields()
+    lent = Array(address, shape, strides, dtype, array.owner, array.device_number)
+    return sys.modules["jax"].dlpack.from_dlpack(lent)
+
+
+def _is_packed(array: np.ndarray[Any, Any]) -> bool:
+    """Whether elements lie without gaps, in some order of the axes."""
+    axes = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return array.transpose(axes).flags.c_contiguous
 
 
 def _jax_fields(value: Any) -> Fields:
@@ -448,7 +493,16 @@ def _jax_fields(value: Any) -> Fields:
     return address, shape, strides, dtype, True
 
 
-_JAX = Library("JAX", _dlpack_device, _jax_fields, _own_stream, _Own, _jax_adopt, False)
+_JAX = Library(
+    "JAX",
+    _dlpack_device,
+    _jax_fields,
+    _own_stream,
+    _Own,
+    _jax_adopt,
+    has_layout=_is_packed,
+    is_unaware=True,
+)
 
 _BY_MODULE: dict[str, Library] = {
     "cupy": _CUPY,

@@ -176,7 +176,7 @@ class Mirror:
 
     def _can_view(self, host: HostArray) -> bool:
         """Whether the library has arrays with such strides."""
-        return self._library.takes_negative_strides or all(step >= 0 for step in host.strides)
+        return self._library.has_layout(host)
 
     def _range_of(self, host: HostArray) -> _Range | None:
         """The copy that an array is a part of."""

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from jitcore.cuda.array import Array
-from jitcore.cuda.libraries import library_of
+from jitcore.cuda.libraries import Lent, library_of
 from jitcore.cuda.mirror import call_on_host
 from jitcore.cuda.streams import current_stream
+from jitcore.ir.bfloat16 import is_bfloat16
 
 __all__ = ["call", "is_of_library"]
 
@@ -53,7 +54,7 @@ def call(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[st
     arrays = list(_arrays([*args, *keywords.values()]))
     device = _common_device(arrays)
     cupy = _cupy()
-    if cupy is not None and _has(cupy, function):
+    if cupy is not None and _has(cupy, function) and not _is_numpy_s(function, args, keywords):
         return _through_cupy(cupy, function, args, keywords, device)
     library = library_of(arrays[0])
     assert library is not None
@@ -103,6 +104,17 @@ def _has(cupy: Any, function: Callable[..., Any]) -> bool:
     return module.split(".")[0] == "numpy" and part is not None
 
 
+def _is_numpy_s(
+    function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> bool:
+    """Whether a call has arrays that CuPy has not: of bfloat16, or read-only and written."""
+    ufunc = getattr(function, "__self__", function)
+    only_out = isinstance(ufunc, np.ufunc) and function.__name__ != "at"
+    written = [keywords.get("out")] if only_out else [*args, *keywords.values()]
+    has_bfloat16 = any(is_bfloat16(one.dtype) for one in _arrays([*args, *keywords.values()]))
+    return has_bfloat16 or any(one.read_only for one in _arrays(written))
+
+
 def _through_cupy(
     cupy: Any, function: Callable[..., Any], args: Any, keywords: Mapping[str, Any], device: int
 ) -> Any:
@@ -115,7 +127,7 @@ def _through_cupy(
             # What code makes on the host and computes with, as NumPy's calls on copies do.
             return cupy.asarray(value)
         if isinstance(value, Array):
-            made = cupy.asarray(value)
+            made = cupy.asarray(Lent(value))
             given[id(made)] = (made, value)
             return made
         if type(value) in (tuple, list):

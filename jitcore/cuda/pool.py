@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from jitcore.codegen.cuda import driver
@@ -20,6 +21,14 @@ _LARGE_GRAIN = 2 << 20
 """From this size on to these, the size of a device's pages."""
 
 _OUT_OF_MEMORY = 2
+
+_PER_THREAD = 2
+"""``CU_STREAM_PER_THREAD``: another stream in each thread.  They do not wait for each other, but
+for the default stream, as that does for all of them (CUDA driver API, stream synchronization
+behavior)."""
+
+_DEFAULTS = frozenset({1, _PER_THREAD})
+"""Streams in whose place the default one, 0, orders what is done with memory."""
 
 
 class Block:
@@ -44,8 +53,9 @@ class Block:
 
     def used_on(self, stream: int) -> None:
         """Note that work on a stream reads or writes the memory."""
-        if stream != self.stream:
-            self._others = (self._others or set()) | {stream}
+        order = 0 if stream in _DEFAULTS else stream
+        if order != self.stream:
+            self._others = (self._others or set()) | {order}
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a block of device memory has one owner and cannot be copied")
@@ -71,6 +81,7 @@ class Pool:
         self._driver = driver
         self.device = device
         self._kept: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        self._foreign: deque[tuple[int, Sequence[object]]] = deque()
         self._lock = threading.RLock()
 
     def is_of(self, block: Block) -> bool:
@@ -80,13 +91,19 @@ class Pool:
     def take(self, size: int, stream: int = 0) -> Block:
         """Memory of at least this many bytes; MemoryError where there is none."""
         rounded = _rounded(size)
+        order = 0 if stream in _DEFAULTS else stream
         with self._lock:
-            kept = self._kept.get((stream, rounded))
+            kept = self._kept.get((order, rounded))
             address = kept.pop() if kept else 0
         if not address:
+            self._let_go()
             with self._driver.on_device(self.device):
-                address = self._allocate(rounded, stream)
-        return Block(self, address, rounded, stream)
+                address = self._allocate(rounded, order)
+        if stream == _PER_THREAD:
+            # Another thread's stream may have used the memory, for which the default one waits.
+            with self._driver.on_device(self.device):
+                self._wait_for({order}, stream)
+        return Block(self, address, rounded, order)
 
     def _allocate(self, size: int, stream: int) -> int:
         try:
@@ -120,6 +137,39 @@ class Pool:
         finally:
             self._driver.destroy_event(event)
 
+    def keep(self, arrays: Sequence[object], stream: int) -> None:
+        """Keep arrays of others until a stream has done what it was asked for so far.
+
+        They are let go after that, where others are kept or the driver is asked for memory.
+        """
+        entered = self._driver.enter(self.device)
+        try:
+            event = self._driver.create_event()
+            self._driver.record(event, stream)
+            with self._lock:
+                finished = self._finished()
+                self._foreign.append((event, arrays))
+        finally:
+            if entered:
+                self._driver.leave()
+        # Whoever hears that an array ends does so without the lock.
+        del finished
+
+    def _finished(self) -> list[Sequence[object]]:
+        """Take those out that nobody reads any more."""
+        found = list[Sequence[object]]()
+        while self._foreign and self._driver.is_done(self._foreign[0][0]):
+            event, arrays = self._foreign.popleft()
+            self._driver.destroy_event(event)
+            found.append(arrays)
+        return found
+
+    def _let_go(self) -> None:
+        if self._foreign:
+            with self._driver.on_device(self.device), self._lock:
+                finished = self._finished()
+            del finished
+
     def kept_bytes(self) -> int:
         """The size of the memory that nobody uses."""
         with self._lock:
@@ -127,6 +177,7 @@ class Pool:
 
     def release(self) -> None:
         """Give all memory that nobody uses back to the driver."""
+        self._let_go()
         with self._lock:
             kept, self._kept = self._kept, defaultdict(list)
         with self._driver.on_device(self.device):

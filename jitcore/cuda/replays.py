@@ -40,6 +40,9 @@ MISSED = object()
 MOST_RECORDINGS = 8
 """For each function and device; the oldest goes first."""
 
+MOST_NOTED = 4096
+"""Calls that have come once: numbers may differ in all of them."""
+
 MOST_COPIED = 4 << 20
 """Bytes of arguments and results: copies of more take longer than launching kernels."""
 
@@ -172,6 +175,9 @@ class Replays:
     def note(self, asked: Asked, specialization: Specialization | None) -> None:
         """Note a call that was run: if it comes for the second time, record it."""
         if asked.key not in self._seen:
+            if len(self._seen) >= MOST_NOTED:
+                self._seen.clear()
+                self._refused.intersection_update(self._recordings)
             self._seen.add(asked.key)
             return
         # Whatever comes of it: once is enough.
@@ -180,7 +186,12 @@ class Replays:
         if specialization is None or not isinstance(plan, NativePlan):
             return
         if _may_be_recorded(plan, len(asked.args)):
-            made = self._recorded(asked, plan, specialization)
+            try:
+                made = self._recorded(asked, plan, specialization)
+            except (driver.DriverError, MemoryError) as error:
+                # The call itself is done, and the next ones are as well without a recording.
+                log.debug("cuda", f"{plan.kernel.name} is not recorded: {error}")
+                return
             if made is not None:
                 self._keep(asked.key, made)
 
@@ -226,7 +237,7 @@ class Replays:
         return made
 
     def _captured(self, run: Callable[[], Any], memory: _Memory) -> tuple[int, Any] | None:
-        """The graph of a call, and what that returns; None where the driver cannot record it."""
+        """The graph of a call, and what that returns; None where it does not end well."""
         stream = self._driver.create_stream()
         try:
             call = Call(memory, stream)
@@ -236,9 +247,9 @@ class Replays:
                     result = run()
                 finally:
                     graph = self._driver.end_capture(stream)
-            return None if call.error is not None else (graph, result)
-        except driver.DriverError as error:
-            log.debug("cuda", f"the call is not recorded: {error}")
+            if call.error is None and _is_new(result, memory):
+                return graph, result
+            self._driver.destroy_graph(graph)
             return None
         finally:
             self._driver.destroy_stream(stream)

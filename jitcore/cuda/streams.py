@@ -11,7 +11,7 @@ from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import STREAMS
 from jitcore.cuda.pool import pool_of, scratch_pool_of
 
-__all__ = ["Event", "Stream", "current_stream", "synchronize"]
+__all__ = ["Event", "Stream", "current_stream", "is_same_stream", "order_streams", "synchronize"]
 
 _threads = threading.local()
 _lock = threading.Lock()
@@ -104,6 +104,23 @@ def current_stream(device: int) -> int:
         if stream.device == device:
             return stream.handle
     return 0
+
+
+def is_same_stream(one: int, other: int) -> bool:
+    """Whether two handles are the same stream; 1 is the default one by its own name."""
+    return one == other or {one, other} == {0, 1}
+
+
+def order_streams(before: int, after: int, device: int) -> None:
+    """Have a stream wait for what another one has been asked so far."""
+    if is_same_stream(before, after):
+        return
+    used = driver.current()
+    with used.on_device(device):
+        event = used.create_event()
+        used.record(event, before)
+        used.wait_for(event, after)
+        used.destroy_event(event)
 
 
 class Event:

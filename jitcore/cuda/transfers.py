@@ -11,10 +11,10 @@ import numpy as np
 from jitcore.codegen.cuda import driver
 from jitcore.cuda.array import Array, from_numpy
 from jitcore.cuda.libraries import Library, library_of
-from jitcore.cuda.streams import current_stream
+from jitcore.cuda.streams import current_stream, order_streams
 from jitcore.devices import device, is_device_array
 
-__all__ = ["Arrays", "as_array", "moved", "order_streams"]
+__all__ = ["Arrays", "as_array", "moved"]
 
 
 def moved(value: Any, target: device) -> Any:
@@ -107,25 +107,12 @@ class Arrays:
         if id(value) in self._given:
             return self._given[id(value)][1]
         if isinstance(value, Array):
-            steps_back = any(stride < 0 for stride in value.strides)
-            fits = self._library.takes_negative_strides or not steps_back
+            fits = self._library.has_layout(value.shadow())
             return self._library.adopt(value if fits else copy(value))
         if isinstance(value, tuple):
             items = [self.result(item) for item in value]
             return tuple(items) if type(value) is tuple else type(value)(*items)
         return value
-
-
-def order_streams(before: int, after: int, number: int) -> None:
-    """Have a stream wait for what another one has been asked so far."""
-    if before == after or {before, after} == {0, 1}:
-        return
-    used = driver.current()
-    with used.on_device(number):
-        event = used.create_event()
-        used.record(event, before)
-        used.wait_for(event, after)
-        used.destroy_event(event)
 
 
 def _check(target: device) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["parameter_binder"]
+__all__ = ["in_order", "parameter_binder"]
 
 
 def parameter_binder(signature: inspect.Signature) -> Callable[..., tuple[Any, ...]]:
@@ -42,6 +42,30 @@ def parameter_binder(signature: inspect.Signature) -> Callable[..., tuple[Any, .
     values = "".join(f"{parameter.name}, " for parameter in bare)
     binder: Callable[..., tuple[Any, ...]] = eval(f"lambda {declared}: ({values})", defaults)
     return binder
+
+
+def in_order(
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., Any]:
+    """A function that takes the values of all parameters in order; the same where that does."""
+    if all(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters):
+        return function
+
+    def call(*values: Any) -> Any:
+        args: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for parameter, value in zip(parameters, values, strict=True):
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                args.extend(value)
+            elif parameter.kind is parameter.KEYWORD_ONLY:
+                keywords[parameter.name] = value
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                keywords.update(value)
+            else:
+                args.append(value)
+        return function(*args, **keywords)
+
+    return call
 
 
 class _Name:

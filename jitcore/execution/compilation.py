@@ -16,7 +16,6 @@ from jitcore.codegen.entries.signature import ConstantParam, Param
 from jitcore.codegen.host import build_host
 from jitcore.codegen.lower import NotNative
 from jitcore.codegen.lowering.attributes import AttributesNotNoted
-from jitcore.execution.description_keys import dynamic_key
 from jitcore.execution.executor import Executor, Specialization, guards_of
 from jitcore.execution.function_states import states_of
 from jitcore.execution.functions_apart import functions_with, loops_of, with_functions_apart
@@ -92,7 +91,7 @@ def attempt(
         The graph may take lists apart and make some, and have no objects where the function has
         some.  If it does, and not all of it turns out to be native, there is no specialization.
     known : tuple, optional
-        The descriptions, where it was compiled for them before; ``args`` is not looked at then.
+        The key, where it was compiled for that before; ``args`` is not looked at then.
     """
     signature, typed, refusals = _typed(executor, args, kind, known, is_native=is_native)
     log.graph_dump("specialize", f"{executor.name} specialized", lambda: str(typed))
@@ -126,17 +125,17 @@ def attempt(
         plan.refusal = next(chain(filter(None, [executor.refusal]), refusals), "")
         executor.refusal = ""
         executor.left |= loops_of(plan.graph)
-    descriptions = signature.descriptions
-    key = dynamic_key(descriptions, executor.exact) if kind == "DYNAMIC" else descriptions
-    form = tuple(map(structure, descriptions if known else executor.describer.describe(args)))
-    return Specialization(kind, key, form, typed, plan, assumed, descriptions, code)
+    key = signature.key
+    form = tuple(map(structure, key if known else executor.describer.describe(args)))
+    return Specialization(kind, key, form, typed, plan, assumed, code)
 
 
 @dataclass(slots=True)
 class _Signature:
     """What the inputs of an executor's graph are in a specialization.
 
-    ``graph`` is that graph, with calls of the functions that are compiled for themselves.
+    ``graph`` is that graph, with calls of the functions that are compiled for themselves, and
+    ``key`` has the descriptions of the inputs.
 
     ``params`` tells how a native entry reads each of them, and ``constants`` has those that are
     what they were in the first call.
@@ -145,7 +144,7 @@ class _Signature:
     executor: Executor
     graph: Graph
     is_native: bool
-    descriptions: tuple[Description, ...]
+    key: tuple[Description, ...]
     types: list[Type]
     params: list[Param | None]
     constants: dict[int, Any]
@@ -184,15 +183,9 @@ class _Signature:
             return self.executor._native_plan(noted, self.params, guards)
 
 
-def _signature(
-    executor: Executor, descriptions: tuple[Description, ...], kind: str, *, is_native: bool
-) -> _Signature:
+def _signature(executor: Executor, key: tuple[Description, ...], *, is_native: bool) -> _Signature:
     names = [_symbol_prefix(value.name) for value in executor.graph.inputs]
-    dynamic = kind == "DYNAMIC"
-    pairs = [
-        type_and_param(one, name, dynamic=dynamic and number not in executor.exact)
-        for number, (one, name) in enumerate(zip(descriptions, names, strict=True))
-    ]
+    pairs = [type_and_param(one, name) for one, name in zip(key, names, strict=True)]
     params: list[Param | None] = [param for _, param in pairs]
     constants = dict(_constants(params))
     for number, value in constants.items():
@@ -201,7 +194,7 @@ def _signature(
     graph = executor.graph
     if executor.apart and not is_native:
         graph = with_functions_apart(graph, executor.apart)
-    return _Signature(executor, graph, is_native, descriptions, types, params, constants)
+    return _Signature(executor, graph, is_native, key, types, params, constants)
 
 
 def _typed(
@@ -220,7 +213,8 @@ def _typed(
     describer = executor.describer
     while True:
         descriptions = known or describer.describe(args, static=not dynamic)
-        signature = _signature(executor, descriptions, kind, is_native=is_native)
+        key = known or executor.key_for(descriptions, kind)
+        signature = _signature(executor, key, is_native=is_native)
         wanted: set[int] = set()
         refusals: list[str] = []
         typed = signature.specialize(signature.types, wanted, refusals)

@@ -6,11 +6,22 @@ from collections.abc import Sequence
 
 from jitcore.execution.signatures import Description, describe_unknown, structure, with_parts
 
-__all__ = ["Apart", "as_python_s", "dynamic_key", "taken_apart"]
+__all__ = [
+    "Apart",
+    "as_python_s",
+    "common_extents",
+    "dynamic_key",
+    "taken_apart",
+    "without_extents",
+]
 
 Apart = tuple[tuple[int, Description], ...]
 
 _APART = frozenset({"list", "object", "objects", "function"})
+
+SHORT = 64
+"""The largest extent that a dynamic kernel knows: coordinates, colours, features, taps.  A kernel
+takes longer rows in whole vectors, and gains little by knowing how many."""
 
 
 def as_python_s(one: Description) -> Description:
@@ -26,16 +37,63 @@ def taken_apart(descriptions: Sequence[Description]) -> Apart:
 
 
 def dynamic_key(
-    descriptions: tuple[Description, ...], exact: frozenset[int]
+    descriptions: tuple[Description, ...],
+    exact: frozenset[int],
+    known: Sequence[Description] = (),
 ) -> tuple[Description, ...]:
-    """The descriptions without the extents that dynamic kernels have symbols for."""
+    """The descriptions without the extents that a dynamic kernel has symbols for.
+
+    Parameters
+    ----------
+    descriptions : tuple of Description
+    exact : frozenset of int
+        The numbers of the arguments all of whose extents it knows.
+    known : sequence of Description
+        Which extents it knows of the others: where there are numbers here, for all arguments.
+        Otherwise it knows those of 1, as it always does.
+    """
+    others = map(_fitting, descriptions, known or map(without_extents, descriptions))
     return tuple(
-        one if number in exact else _without_extents(one) for number, one in enumerate(descriptions)
+        one if number in exact else _with_known(one, other)
+        for number, (one, other) in enumerate(zip(descriptions, others, strict=True))
     )
 
 
-def _without_extents(description: Description) -> Description:
+def _fitting(description: Description, known: Description) -> Description:
+    """What is known of a value; nothing where it has turned out to be of another kind."""
+    is_alike = structure(description) == structure(known)
+    return known if is_alike else without_extents(description)
+
+
+def _with_known(description: Description, known: Description) -> Description:
+    if description[0] != "array":
+        return with_parts(description, _with_known, known)
+    kind, dtype, shape, layout = description
+    if len(shape) != len(known[2]):
+        return without_extents(description)
+    pairs = zip(shape, known[2], strict=True)
+    kept = tuple(extent if extent == 1 or one is not None else None for extent, one in pairs)
+    return (kind, dtype, kept, layout)
+
+
+def without_extents(description: Description) -> Description:
+    """A description with None for all extents but 1."""
     if description[0] == "array":
         kind, dtype, shape, layout = description
         return (kind, dtype, tuple(1 if extent == 1 else None for extent in shape), layout)
-    return with_parts(description, _without_extents)
+    return with_parts(description, without_extents)
+
+
+def common_extents(one: Description, other: Description) -> Description:
+    """A description of two alike values with the short extents that both have, and else None."""
+    if one[0] != "array":
+        return with_parts(one, common_extents, other)
+    kind, dtype, shape, layout = one
+    if len(shape) != len(other[2]):
+        return without_extents(one)
+    pairs = zip(shape, other[2], strict=True)
+    kept = tuple(
+        extent if extent == given and extent is not None and extent <= SHORT else None
+        for extent, given in pairs
+    )
+    return (kind, dtype, kept, layout)

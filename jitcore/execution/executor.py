@@ -8,33 +8,32 @@ whether to compile once more, and otherwise runs the function unfused.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import itertools
+import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from jitcore.codegen.entries.entry import ABSENT, LEFT_TO_PYTHON, CaptureGuard, bind
+from jitcore.codegen.entries.entry import ABSENT, CaptureGuard, bind
 from jitcore.codegen.entries.signature import Param
-from jitcore.codegen.host.places import at_place
 from jitcore.codegen.runtime.functions import foresee_runtime
 from jitcore.devices import device_number
 from jitcore.execution import stored_plans, strategy
 from jitcore.execution.argument_code import ArgumentCode
 from jitcore.execution.collector import waiting_collector
 from jitcore.execution.describing import Describer
-from jitcore.execution.description_keys import dynamic_key
+from jitcore.execution.description_keys import common_extents, dynamic_key
+from jitcore.execution.error_handlers import error_handler
 from jitcore.execution.function_states import FunctionState
 from jitcore.execution.host_entries import bind_host_entries, comes_again, host_entry
-from jitcore.execution.noted_attributes import set_noted_attributes
 from jitcore.execution.plans import HostPlan, NativePlan
 from jitcore.execution.signatures import (
     Description,
     structure,
 )
 from jitcore.execution.specializations import Specialization, StoredSpecialization
-from jitcore.execution.tracebacks import for_user
 from jitcore.execution.trials import Trial
 from jitcore.frontend.constants import wrapped_function
 from jitcore.ir.classes import MISSING
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     from jitcore.execution.methods_apart import MethodForms
     from jitcore.ir.specialize.specialize import CompileFunction
 
+WithoutCompiled = Callable[[Sequence[object]], Callable[..., Any] | None]
+
 __all__ = ["Executor", "Specialization", "StoredSpecialization", "capture_guard", "guards_of"]
 
 MAX_FRUITLESS = 8
@@ -51,6 +52,20 @@ MAX_FRUITLESS = 8
 
 MAX_SPECIALIZATIONS = 256
 """A limit over all structures of arguments, against programs that call with ever new constants."""
+
+
+_alive: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+def _unlock() -> None:
+    """In a forked process nobody compiles any more who has locked an executor in another thread."""
+    for one in list(_alive):
+        # Who forks in the middle of a compilation goes on with the lock that he has.
+        one._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 def compilation() -> Any:
@@ -88,6 +103,8 @@ class Executor:
         Whether ``fallback`` is plain Python, which takes nothing for granted.
     methods : MethodForms, optional
         What host programs call methods of objects by.
+    without_compiled : callable
+        Gives what does the same as ``fallback`` without these compiled functions; None without.
 
     Attributes
     ----------
@@ -127,6 +144,7 @@ class Executor:
         left: set[SourceRange] | None = None,
         is_plain: bool = True,
         methods: MethodForms | None = None,
+        without_compiled: WithoutCompiled = lambda _: None,
     ) -> None:
         self.graph = graph
         self.argument_code = ArgumentCode(graph)
@@ -145,6 +163,7 @@ class Executor:
         self.left = set() if left is None else left
         self.apart: dict[Callable[..., Any], Any] = {}
         self.methods = methods
+        self._without_compiled = without_compiled
         self.miss = miss or self._run_positional
         self._publish = publish
         self._receivers: set[int] = set()
@@ -154,6 +173,9 @@ class Executor:
         self._static: dict[tuple[Description, ...], Specialization] = {}
         self._dynamic: dict[tuple[Description, ...], Specialization] = {}
         self._counts: dict[tuple[Description, ...], int] = {}
+        self._common: dict[tuple[Description, ...], tuple[Description, ...]] = {}
+        self._known: tuple[Description, ...] = ()
+        self._known_by_dynamic: dict[tuple[Description, ...], list[tuple[Description, ...]]] = {}
         self.describer = Describer(
             graph,
             compile_function,
@@ -170,6 +192,7 @@ class Executor:
         self._devices: dict[int, Executor] = {}
         self._remade: int | None = None
         self._lock = threading.RLock()
+        _alive.add(self)
 
     def __call__(self, *args: Any) -> Any:
         return self.entry(*args)
@@ -242,26 +265,27 @@ class Executor:
         if None in map(capture_guard, found.assumed):
             return
         guards = (*self.captures, *guards_of(found.assumed, found.code))
-        exact = None if found.kind == "STATIC" else self.exact
         with self._lock:
             name = f"{self._symbol()}_host{len(plan.entries)}"
-            entry = host_entry(found.key, values, guards, exact, is_known=is_known, name=name)
-            if entry is not None and self._may_be_left(plan):
-                own = self.argument_code.parameters if self.captured_inputs else None
-                entry.trial = Trial(self.fallback, own, self.chain)
+            entry = host_entry(found.key, values, guards, is_known=is_known, name=name)
+            plain = None if entry is None else self._opponent(plan)
+            if entry is not None and plain is not None:
+                own = self.argument_code.parameters
+                entry.trial = Trial(plain, len(values), own, self.chain)
             plan.entries += [] if entry is None else [entry]
             self._chain()
 
-    def _may_be_left(self, plan: HostPlan) -> bool:
-        """Whether the plain function may do what a program does, if it does that sooner.
+    def _opponent(self, plan: HostPlan) -> Callable[..., Any] | None:
+        """The plain function that may do what a program does, if it does that sooner.
 
-        Not where it would have to wait until functions that it calls are compiled for themselves.
+        It calls plain functions only: those that are compiled would be so for themselves.
         """
         only_compiled = self.graph.only_compiled or plan.graph.only_compiled
         if not self.is_plain or self.depth or plan.is_plain or only_compiled:
-            return False
+            return None
         known = (one.value for one in self.graph.captures)
-        return all(wrapped_function(one) in (None, one) for one in known)
+        compiled = [one for one in known if wrapped_function(one) not in (None, one)]
+        return self._without_compiled(compiled) if compiled else self.fallback
 
     def _on_device(self, device: int) -> Executor:
         """The executor of this graph for a device."""
@@ -316,6 +340,7 @@ class Executor:
             kind = strategy.kind_of(strategy.current(), self._count(descriptions))
             if kind is None or len(self.specializations) >= MAX_SPECIALIZATIONS:
                 return None
+            self._note_extents(descriptions)
             with waiting_collector():
                 made = self._specialize(args, kind)
             self._remember(made)
@@ -328,8 +353,28 @@ class Executor:
         found = self._static.get(exact) or self._static.get(descriptions)
         found = self._holding(found)
         if found is None and self._dynamic:
-            found = self._holding(self._dynamic.get(dynamic_key(descriptions, self.exact)))
+            known = self._known_by_dynamic.get(tuple(map(structure, descriptions)), ())
+            keys = (dynamic_key(descriptions, self.exact, one) for one in known)
+            found = self._holding(next(filter(None, map(self._dynamic.get, keys)), None))
         return found
+
+    def _note_extents(self, descriptions: tuple[Description, ...]) -> None:
+        """Find out which short extents have been the same in all specializations.
+
+        A dynamic one knows these, as long as there may be another one that does not.
+        """
+        form = tuple(map(structure, descriptions))
+        before = self._common.get(form)
+        common = tuple(map(common_extents, descriptions, before or descriptions))
+        self._common[form] = common
+        count = self._count(descriptions)
+        is_last = strategy.kind_of(strategy.current(), count + 1) is None
+        self._known = () if count == 0 or is_last else common
+
+    def key_for(self, descriptions: tuple[Description, ...], kind: str) -> tuple[Description, ...]:
+        """The key of a specialization of a kind that is made for arguments now."""
+        is_dynamic = kind == "DYNAMIC"
+        return dynamic_key(descriptions, self.exact, self._known) if is_dynamic else descriptions
 
     def _holding(self, found: Specialization | None) -> Specialization | None:
         """A specialization, unless what it was built from has changed."""
@@ -347,6 +392,8 @@ class Executor:
         self._counts[form] = self._counts.get(form, 0) + 1
         self.specializations.append(made)
         (self._static if made.kind == "STATIC" else self._dynamic)[made.key] = made
+        if made.kind == "DYNAMIC":
+            self._known_by_dynamic.setdefault(form, []).append(self._known)
         if isinstance(made.plan, NativePlan):
             made.direct = self._bind(made, self.fallback)
         self._chain()
@@ -379,7 +426,7 @@ class Executor:
         if stored is not None:
             return stored
         foresee_runtime()
-        asked = self.describer.describe(args, static=kind == "STATIC")
+        asked = self._asked(args, kind)
         made: Specialization | None
         made = compilation().attempt(self, args, kind, is_native=is_native)
         if made is not None and is_native:
@@ -392,8 +439,8 @@ class Executor:
             return None
         describer = self.describer
         while True:
-            descriptions = describer.describe(args, static=kind == "STATIC")
-            found = stored_plans.load(self._subject(kind), descriptions)
+            key = self._asked(args, kind)
+            found = stored_plans.load(self._subject(kind), key)
             if not isinstance(found, stored_plans.StoredConstants):
                 break
             if found.constants <= describer.constants and found.extents <= describer.extents:
@@ -408,13 +455,12 @@ class Executor:
             with self._lock:
                 self._remade = number
                 try:
-                    made = compilation().attempt(self, (), kind, is_native=True, known=descriptions)
+                    made = compilation().attempt(self, (), kind, is_native=True, known=key)
                 finally:
                     self._remade = None
             assert isinstance(made, Specialization)
             return made
 
-        key = dynamic_key(descriptions, self.exact) if kind == "DYNAMIC" else descriptions
         form = tuple(map(structure, describer.describe(args)))
         return StoredSpecialization(kind, key, form, found, remake)
 
@@ -423,10 +469,14 @@ class Executor:
         if self.on_device or made.assumed or not isinstance(made.plan, NativePlan):
             return
         subject, describer = self._subject(made.kind), self.describer
-        if asked != made.descriptions:
+        if asked != made.key:
             known = stored_plans.StoredConstants(describer.constants, describer.extents)
             stored_plans.store(subject, asked, known)
-        stored_plans.store(subject, made.descriptions, made.plan)
+        stored_plans.store(subject, made.key, made.plan)
+
+    def _asked(self, args: tuple[Any, ...], kind: str) -> tuple[Description, ...]:
+        """The key of a specialization of a kind for arguments, by what is known of the graph."""
+        return self.key_for(self.describer.describe(args, static=kind == "STATIC"), kind)
 
     def _subject(self, kind: str) -> stored_plans.Subject:
         contract = self.numerics() == "contract"
@@ -466,7 +516,7 @@ class Executor:
             self._chain()
 
     def _chain(self) -> None:
-        """Bind the entries anew, the youngest specialization first."""
+        """Bind the entries anew: those that know more extents are asked before others."""
         following: Callable[..., Any] = self.miss
         self._receivers.clear()
         for device in list(self._devices.values()):
@@ -474,7 +524,12 @@ class Executor:
         plans = [one.plan for one in self.specializations if isinstance(one.plan, HostPlan)]
         plans.append(self._refused)
         bound = bind_host_entries(plans, following, self.argument_code, name=self.name)
-        for one in self.specializations:
+        # The last one is asked first.  Dynamic ones know fewer and fewer extents.
+        static, dynamic = (
+            [one for one in self.specializations if one.kind == kind]
+            for kind in ("STATIC", "DYNAMIC")
+        )
+        for one in (*reversed(dynamic), *static):
             if isinstance(one.plan, NativePlan) and None not in map(capture_guard, one.assumed):
                 bound.append(self._bind(one, bound[-1] if bound else following))
         self._receivers.update(id(one.__self__) for one in bound)  # type: ignore[attr-defined]
@@ -492,34 +547,9 @@ class Executor:
     def _bind(self, found: Specialization, following: Callable[..., Any]) -> Callable[..., Any]:
         """A native plan's entry, with what it calls where its guards do not hold."""
         assert isinstance(found.plan, NativePlan)
-        handler = self._error_handler(found)
-        return bind(found.plan.address, self.name, following, handler, owner=found.plan)
-
-    def _error_handler(self, found: Specialization) -> Callable[..., Any]:
-        """What a native function that could not finish leads to."""
-        assert isinstance(found.plan, NativePlan)
-        sites, signature = found.plan.sites, found.plan.signature
-        # To say it once is enough.
         loops = compilation().loops_of(self.graph) if self.depth else set()
-
-        def handle(status: int, payload: int, *args: Any) -> Any:
-            site = None if status == LEFT_TO_PYTHON else sites[status - 1]
-            if site is None or not site.after_write:
-                try:
-                    result = self.fallback(*args)
-                    if loops and site is not None:
-                        self.left |= loops
-                        loops.clear()
-                    return result
-                except Exception as error:
-                    if self.depth:  # the program around may catch it
-                        raise
-                    raise for_user(error)  # noqa: B904  # it is the same one
-            numbers = (ctypes.c_int64 * site.payload).from_address(payload)
-            set_noted_attributes(signature, payload, args)
-            raise at_place(site.make(list(numbers)), site.source)
-
-        return handle
+        handler = error_handler(self, found.plan, loops)
+        return bind(found.plan.address, self.name, following, handler, owner=found.plan)
 
 
 def capture_guard(capture: Capture) -> CaptureGuard | None:

@@ -84,7 +84,6 @@ def host_entry(
     key: Sequence[Description],
     values: Sequence[Any],
     guards: Sequence[CaptureGuard],
-    exact: frozenset[int] | None,
     *,
     is_known: bool,
     name: str,
@@ -99,16 +98,11 @@ def host_entry(
         An example.
     guards : sequence of CaptureGuard
         Of all captures.
-    exact : frozenset of int or None
-        The inputs whose extents count; None where all of them do.
     is_known : bool
         Whether the classes of the arguments say all about the code that they bring along.
     name : str
     """
-    params = tuple(
-        _param(one, exact is not None and number not in exact, value)
-        for number, (one, value) in enumerate(zip(key, values, strict=True))
-    )
+    params = tuple(map(_param, key, values))
     if any(map(_is_too_general, params)):
         return None
     entry = make_host_entry(params, name=name, captures=guards, translate=for_user)
@@ -117,13 +111,13 @@ def host_entry(
     return HostEntry(entry, module, params, is_known)
 
 
-def _param(description: Description, dynamic: bool, value: Any) -> Param:
+def _param(description: Description, value: Any) -> Param:
     """The guard for what a program was compiled for; of Python's objects the class of one."""
     if description[0] == "tuple":
         parts = zip(description[2:], value, strict=True)
-        elements = tuple(_param(one, dynamic, part) for one, part in parts)
+        elements = tuple(_param(one, part) for one, part in parts)
         return TupleParam(elements, description[1])
-    _, param = type_and_param(description, "", dynamic=dynamic)
+    _, param = type_and_param(description, "")
     if param is None or isinstance(param, GeneratorParam):
         # A program of Python's locks no generator.
         return KindParam(type(value), _dtype_of_pythons(value))

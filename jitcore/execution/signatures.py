@@ -1,8 +1,8 @@
 """What a call's arguments are, as far as compiled code depends on it.
 
 ``describe`` gives a hashable description of a value; ``type_and_param`` turns it into the type that
-specialization starts from and the guard that the compiled entry checks, either for exactly this
-shape (``STATIC``) or for all shapes with the same extents of 1 (``DYNAMIC``).
+specialization starts from and the guard that the compiled entry checks.  A description with None in
+the place of an extent (`description_keys.dynamic_key`) is one for any extent but 1.
 """
 
 from __future__ import annotations
@@ -469,11 +469,15 @@ def structure(description: Description) -> Description:
 
 
 def with_parts(
-    description: Description, change: Callable[[Description], Description]
+    description: Description, change: Callable[..., Description], *others: Description
 ) -> Description:
-    """A description with other descriptions of the elements, or attributes, that it has."""
+    """A description with other descriptions of the elements, or attributes, that it has.
+
+    ``change`` gets the parts of alike descriptions, too.
+    """
     start = _PARTS_FROM.get(description[0], len(description))
-    return (*description[:start], *map(change, description[start:]))
+    parts = (one[start:] for one in (description, *others))
+    return (*description[:start], *map(change, *parts))
 
 
 _PARTS_FROM = {"tuple": 2, "function": 2, "object": 4, "objects": 4}
@@ -490,20 +494,18 @@ def constant_of(param: Param | None) -> tuple[bool, Any]:
     return False, None
 
 
-def type_and_param(
-    description: Description, name: str, *, dynamic: bool
-) -> tuple[Type, Param | None]:
+def type_and_param(description: Description, name: str) -> tuple[Type, Param | None]:
     """The type of an argument and the guard for it (None: it has none, nothing is native)."""
     kind = description[0]
     if kind == "array":
-        return _array(description, name, dynamic)
+        return _array(description, name)
     if kind == "numpy":
         return TensorType(description[1], (), True), ScalarParam("numpy", description[1])
     if kind == "constant":
         held = description[2].value if isinstance(description[2], _Identity) else description[2]
         return type_of_constant(held), ConstantParam(held)
     if kind == "tuple":
-        return _tuple(description, name, dynamic)
+        return _tuple(description, name)
     if kind == "list":
         return list_and_param(description)
     if kind == "held":
@@ -511,13 +513,13 @@ def type_and_param(
     if kind == "object":
         _, held, names, inherited, *parts = description
         kept = tuple((one, class_attribute(held.value, one)) for one in inherited)
-        return _object(held.value, names, parts, kept, name, dynamic)
+        return _object(held.value, names, parts, kept, name)
     if kind == "objects":
         return _objects(description)
     if kind == "function":
         held = description[1]
         shape = held.function if isinstance(held, _Code) else held
-        return _object(shape, shape.names, description[2:], (), name, dynamic)
+        return _object(shape, shape.names, description[2:], (), name)
     if kind == "generator":
         return PrimType(description[1]), GeneratorParam(description[1])
     if kind == "any":
@@ -526,15 +528,12 @@ def type_and_param(
     return type_, ScalarParam(python_name, dtype)  # type: ignore[arg-type]
 
 
-def _array(description: Description, name: str, dynamic: bool) -> tuple[Type, Param]:
+def _array(description: Description, name: str) -> tuple[Type, Param]:
     _, dtype, shape, layout = description
-    if not dynamic:
-        return TensorType(dtype, shape), ArrayParam(dtype, shape, layout)
     dims: tuple[Dim, ...] = tuple(
-        1 if extent == 1 else f"{name}{axis}" for axis, extent in enumerate(shape)
+        f"{name}{axis}" if extent is None else extent for axis, extent in enumerate(shape)
     )
-    guard = tuple(dim if isinstance(dim, int) else None for dim in dims)
-    return TensorType(dtype, dims), ArrayParam(dtype, guard, layout)
+    return TensorType(dtype, dims), ArrayParam(dtype, shape, layout)
 
 
 def _objects(description: Description) -> tuple[Type, Param]:
@@ -552,12 +551,11 @@ def _object(
     parts: Sequence[Description],
     inherited: tuple[tuple[str, Any], ...],
     name: str,
-    dynamic: bool,
 ) -> tuple[Type, Param | None]:
     types: list[Type] = []
     params: list[Param] = []
     for attribute, part in zip(names, parts, strict=True):
-        type_, param = type_and_param(part, f"{name}.{attribute}.", dynamic=dynamic)
+        type_, param = type_and_param(part, f"{name}.{attribute}.")
         if param is None:
             return ANY, None
         types.append(KnownType(param.value) if isinstance(param, ConstantParam) else type_)
@@ -567,10 +565,9 @@ def _object(
     return RecordType(class_, tuple(names), tuple(types), inherited=kept), param
 
 
-def _tuple(description: Description, name: str, dynamic: bool) -> tuple[Type, Param | None]:
+def _tuple(description: Description, name: str) -> tuple[Type, Param | None]:
     items = [
-        type_and_param(item, f"{name}.{number}.", dynamic=dynamic)
-        for number, item in enumerate(description[2:])
+        type_and_param(item, f"{name}.{number}.") for number, item in enumerate(description[2:])
     ]
     params = [param for _, param in items if param is not None]
     type_ = TupleType(tuple(one for one, _ in items), description[1])

@@ -28,7 +28,7 @@ class Specialization:
     kind : str
         ``"STATIC"`` or ``"DYNAMIC"``.
     key : tuple
-        The descriptions it was compiled for; dynamic ones have None for extents other than 1.
+        The descriptions it was compiled for; dynamic ones have None for extents that may differ.
     form : tuple
         The structure of the arguments, for which the strategy has a budget.
     typed : Graph
@@ -36,8 +36,6 @@ class Specialization:
     plan : NativePlan or HostPlan
     assumed : list of Capture
         What functions and classes that came in as values were found to be.
-    descriptions : tuple
-        Those of the arguments it was compiled for.
     code : tuple of FunctionState
         Of the functions among what is assumed.
     """
@@ -48,7 +46,6 @@ class Specialization:
     typed: Graph
     plan: NativePlan | HostPlan
     assumed: list[Capture]
-    descriptions: tuple[Description, ...] = ()
     code: tuple[FunctionState, ...] = ()
     direct: Callable[..., Any] = _not_native
 
@@ -76,7 +73,6 @@ class StoredSpecialization(Specialization):
     ) -> None:
         self.kind, self.key, self.form, self.plan = kind, key, form, plan
         self.assumed = []
-        self.descriptions = ()
         self.code = ()
         self._remake = functools.cache(remake)
         plan.remake = self._plan

@@ -61,7 +61,8 @@ def set_fusion_strategy(strategy: Sequence[tuple[str, int]]) -> Strategy:
         Pairs of a kind and a depth.  With ``[("STATIC", 2), ("DYNAMIC", 10)]`` the first two
         specializations of a function are compiled for exactly the shapes they were called with, and
         for the ints that its loops take shapes from; the next ten for all shapes of the same
-        dtypes, ranks, contiguity and pattern of extents of 1.
+        dtypes, ranks, contiguity and pattern of extents of 1, or for those with the same short
+        extents where these have never been others.  The last one is always for all shapes.
         A call that fits none of the twelve runs the function unfused.
 
     Returns

@@ -7,6 +7,7 @@ that is depends on the processor, on what Python's objects do and on the data, s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -97,8 +98,8 @@ class Trial:
     ----------
     plain : callable
         The plain function; takes the arguments, without what the program captures.
-    parameters : int or None
-        How many of the values that an entry passes on are arguments; None where all are.
+    values, own : int
+        How many values an entry passes on, and how many of them are arguments.
     settled : callable
         Called when another function takes the calls.
 
@@ -108,14 +109,9 @@ class Trial:
         Whether the plain function takes the calls now.
     """
 
-    def __init__(
-        self, plain: Function, parameters: int | None, settled: Callable[[], None]
-    ) -> None:
+    def __init__(self, plain: Function, values: int, own: int, settled: Callable[[], None]) -> None:
         self.is_plain = False
-        own = slice(parameters)
-        self._plain: Function = plain
-        if parameters is not None:
-            self._plain = lambda *values: plain(*values[own])
+        self._plain, self._values, self._own = plain, values, own
         self._settled = settled
         self._is_over = False
         self._turns: Turns | None = None
@@ -128,7 +124,8 @@ class Trial:
             return program
         if self.is_plain:
             return self._watching()
-        self._turns = Turns(program, self._plain)
+        plain, own = self._plain, self._own
+        self._turns = Turns(program, lambda *values: plain(*values[:own]))
         return self._in_turns
 
     def _in_turns(self, *values: Any) -> Any:
@@ -149,21 +146,9 @@ class Trial:
 
     def _watching(self) -> Function:
         """The plain function, as long as that is sooner; most calls cost no more than the clock."""
-        plain, clock, limit, usual_calls = self._plain, perf_counter, MUCH_LONGER * self._usual, 0
-
-        def watched(*values: Any) -> Any:
-            nonlocal usual_calls
-            begin = clock()
-            try:
-                return plain(*values)
-            finally:
-                took = clock() - begin
-                if took < limit:
-                    usual_calls += 1
-                else:
-                    self._note_long(took, usual_calls)
-                    usual_calls = 0
-
+        limit = MUCH_LONGER * self._usual
+        form = _watched_form(self._values, self._own)
+        watched: Function = form(self._plain, perf_counter, limit, self._note_long)
         return watched
 
     def _note_long(self, took: float, usual_calls: int) -> None:
@@ -172,6 +157,38 @@ class Trial:
         if self._saved < 0 and self.is_plain:
             self.is_plain, self._is_over = False, True
             self._settled()
+
+
+_WATCHED = """
+def form(plain, clock, limit, note_long):
+    usual_calls = 0
+
+    def watched({values}):
+        nonlocal usual_calls
+        begin = clock()
+        try:
+            return plain({own})
+        finally:
+            took = clock() - begin
+            if took < limit:
+                usual_calls += 1
+            else:
+                note_long(took, usual_calls)
+                usual_calls = 0
+
+    return watched
+"""
+
+
+@cache
+def _watched_form(values: int, own: int) -> Function:
+    """What times the calls of a plain function; to pass ``*values`` on would take as long again."""
+    names = [f"value_{number}" for number in range(values)]
+    text = _WATCHED.format(values=", ".join(names), own=", ".join(names[:own]))
+    namespace: dict[str, Function] = {}
+    # A file of this package: tracebacks do not show it.
+    exec(compile(text, __file__, "exec"), namespace)
+    return namespace["form"]
 
 
 def _settled_median(values: list[float]) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import namedtuple
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter, is_
@@ -255,12 +256,11 @@ class KnownCode:
             seen.add(key)
             if _is_code(one):
                 code.append(one)
-                found.update(_assigned_here(one, self.shapes))
-                waiting += reached(one, self.shapes)
-            elif _is_fixed(one):
-                waiting += reached(one, self.shapes)
-            else:
+            elif not _is_fixed(one, self.shapes):
                 others.append(one)
+                continue
+            found.update(_assigned_here(one, self.shapes))
+            waiting += reached(one, self.shapes)
         return _CodePart.of(found, code, others), others
 
 
@@ -275,9 +275,17 @@ def _is_lasting(one: Any) -> bool:
     return type(one) is OfInstances
 
 
-def _is_fixed(one: Any) -> bool:
-    """Whether an object in a class stays what it is as long as the class has it."""
-    return type(one) is property or source_of_class(type(one)) in ("dataclasses", "typing")
+def _is_fixed(one: Any, shapes: Shapes) -> bool:
+    """Whether an object that a class or a function has stays what it is as long as that has it."""
+    class_ = type(one)
+    if class_ is BuiltinFunctionType:
+        return shapes.is_inert(one.__self__)
+    is_member = class_ is property or class_ is _FIELD
+    return is_member or source_of_class(class_) in ("dataclasses", "typing")
+
+
+_FIELD = type(vars(namedtuple("_Pair", "field"))["field"])
+"""What a class of named tuples has for each of its fields."""
 
 
 def _is_code(one: Any) -> bool:

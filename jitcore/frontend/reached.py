@@ -318,6 +318,8 @@ class Shapes:
         class_ = type(one)
         if class_ is type:
             return not one.__flags__ & HEAP_TYPE
+        if class_ is ModuleType:
+            return not is_users_module(one)
         return is_data(one) if class_ is np.ndarray else self.of(class_).is_inert
 
 

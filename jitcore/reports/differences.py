@@ -179,12 +179,12 @@ def _array_difference(assumed: Description, given: Description) -> Iterator[str]
 def _pattern_difference(
     shape: tuple[int | None, ...], other: tuple[int | None, ...]
 ) -> Iterator[str]:
-    """Where extents of 1 are, and are not, is what dynamic specializations assume of shapes."""
+    """Dynamic specializations assume some extents, and where extents of 1 are, and are not."""
     for axis, (extent, given) in enumerate(zip(shape, other, strict=True)):
         if extent is None and given == 1:
             yield f"axis {axis} has the extent 1 instead of any other"
-        elif extent == 1 and given != 1:
-            yield f"axis {axis} has the extent {given} instead of 1"
+        elif extent is not None and given != extent:
+            yield f"axis {axis} has the extent {given} instead of {extent}"
 
 
 def _axes(shape: tuple[Any, ...]) -> str:

@@ -11,6 +11,7 @@ from jitcore.ir.ops import list_functions
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.lists.list_parts import (
+    as_place,
     checked,
     close_gap,
     copied,
@@ -93,8 +94,8 @@ def _slice_parts(worker: BranchBuilder, state: Value, index: Value) -> tuple[Val
     node = index.node
     if node is None or node.kind != "prim::slice":
         raise ListsAreNotValues("a subscript of a list")
-    start, stop, step = node.inputs
-    if any(one.type not in (INT, NONE) for one in node.inputs):
+    start, stop, step = parts = [as_place(worker, one) for one in node.inputs]
+    if any(one.type not in (INT, NONE) for one in parts):
         raise ListsAreNotValues("a slice whose parts are no ints")
     if step.type == NONE:
         step = worker.constant(1)

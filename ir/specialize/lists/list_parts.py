@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jitcore.ir.graph import Value
+from jitcore.ir.graph import Node, Value
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.chosen_elements import MAX_KNOWN, checked_index
 from jitcore.ir.specialize.lists.listed_arrays import (
@@ -52,6 +52,7 @@ from jitcore.ir.types import (
 
 __all__ = [
     "array_like",
+    "as_place",
     "checked",
     "close_gap",
     "copied",
@@ -74,6 +75,7 @@ __all__ = [
     "room_for",
     "store",
     "stored",
+    "take_place",
     "widened",
 ]
 
@@ -268,6 +270,32 @@ def length_of(worker: BranchBuilder, state: Value) -> Value:
     if state.type.count is not None:
         return worker.constant(state.type.count)
     return worker.constant(0) if element_of(state) is None else parts_of(state)[1]
+
+
+def as_place(worker: BranchBuilder, index: Value) -> Value:
+    """One of NumPy's integers that an int64 holds as Python's int; all else as it is."""
+    type_ = index.type
+    if not isinstance(type_, TensorType) or not type_.scalar:
+        return index
+    dtype = type_.dtype
+    fits = dtype is not None and dtype.kind in "iu" and dtype != np.uint64
+    return worker.op("prim::int", index) if fits else index
+
+
+def take_place(worker: BranchBuilder, node: Node, inputs: list[Value]) -> None:
+    """Make the place that a node reads or changes in a list an int of Python's."""
+    if len(inputs) < 2 or not isinstance(inputs[0].type, LocalListType | SharedListType):
+        return
+    is_method = node.kind == "prim::CallMethod" and node.attributes["name"] in ("insert", "pop")
+    if is_method or node.kind in _WITH_PLACE:
+        inputs[1] = as_place(worker, inputs[1])
+
+
+_WITH_PLACE = frozenset(
+    f"prim::{name}"
+    for name in ("getitem", "setitem", "delitem", "ListSet", "ListDelete", "ListInsert")
+)
+"""The kinds whose second operand is a place in the first one, if that is a list."""
 
 
 def checked(worker: BranchBuilder, state: Value, index: Value, message: str) -> Value:

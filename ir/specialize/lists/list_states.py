@@ -28,6 +28,7 @@ from jitcore.ir.specialize.lists.list_changes import (
 )
 from jitcore.ir.specialize.lists.list_heap import table_of
 from jitcore.ir.specialize.lists.list_parts import (
+    as_place,
     checked,
     close_gap,
     copied,
@@ -301,6 +302,7 @@ def pop_from_list(worker: BranchBuilder, inputs: Sequence[Value]) -> tuple[Value
 
 def _pop(worker: BranchBuilder, inputs: Sequence[Value]) -> tuple[Value, Value]:
     state, *index = inputs
+    index = [as_place(worker, one) for one in index]
     if not is_list(state) or any(one.type != INT for one in index):
         raise ListsAreNotValues("a list that Python knows")
     known = known_elements(state)

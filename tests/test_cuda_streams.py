@@ -1,0 +1,270 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Whose work waits for whose: arrays of several libraries and streams in one call."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_machine import fake_machine
+from fake_cuda import FakeDriver
+from test_cuda_libraries import installed
+
+import jitcore
+from jitcore import cuda, script
+from jitcore.cuda.pool import pool_of, scratch_pool_of
+
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+PER_THREAD = 2
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDriver]:
+    with fake_machine(devices=2) as made:
+        yield made
+
+
+class Order:
+    """Notes what a driver is asked: launches by their stream, and (which stream, waits for)."""
+
+    def __init__(self, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.noted: list[Any] = []
+        self._recorded: dict[int, int] = {}
+        record = fake.record
+
+        def note_record(event: int, stream: int = 0) -> None:
+            self._recorded[event] = stream
+            record(event, stream)
+
+        def note_wait(event: int, stream: int = 0) -> None:
+            self.noted.append((stream, self._recorded[event]))
+
+        outer = self
+
+        class Launches(list[Any]):
+            def append(self, launch: Any) -> None:
+                outer.noted.append(launch.stream)
+
+        monkeypatch.setattr(fake, "record", note_record)
+        monkeypatch.setattr(fake, "wait_for", note_wait)
+        monkeypatch.setattr(fake, "launches", Launches())
+
+
+def added(x, y):
+    y += x
+    return y * 2
+
+
+def in_place(x):
+    x += 1
+
+
+def pair_of(name: str, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
+    """Two arrays that are used on different streams, and these."""
+    first, second = fake.create_stream(), fake.create_stream()
+    if name in ("Numba", "Interface"):
+        library = installed(name, monkeypatch)
+        x, y = (library.array(cuda.from_numpy(X)) for _ in range(2))
+        x.stream, y.stream = first, second
+        return x, y, first, second
+    one, other = (installed(kind, monkeypatch) for kind in name.split())
+    one.stream, other.stream = first, second
+    return *(kind.array(cuda.from_numpy(X)) for kind in (one, other)), first, second
+
+
+@pytest.mark.parametrize("name", ["Torch Cupy", "Cupy Torch", "Numba", "Interface"])
+def test_streams_wait_for_a_call_and_it_for_them(
+    name: str, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y, first, second = pair_of(name, fake, monkeypatch)
+    compiled = script(added)
+    for number in range(1, 4):
+        with monkeypatch.context() as patch:
+            order = Order(fake, patch)
+            compiled(x, y)
+        assert order.noted[0] == (first, second) and order.noted[-1] == (second, first)
+        assert set(order.noted[1:-1]) == {first}
+        np.testing.assert_array_equal(y.numpy(), X * (number + 1))
+
+
+def test_streams_wait_for_a_call_that_fails(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y, first, second = pair_of("Torch Cupy", fake, monkeypatch)
+    compiled = script(lambda x, y, k: (added(x, y), x[k]))
+    order = Order(fake, monkeypatch)
+    with pytest.raises(IndexError):
+        compiled(x, y, 3)
+    assert order.noted[-1] == (second, first)
+
+
+def test_each_stream_is_waited_for_once(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, first, second = pair_of("Torch Cupy", fake, monkeypatch)
+    order = Order(fake, monkeypatch)
+    script(lambda x, y, z: x + y + z)(x, y, type(y)(y.held))
+    waits = [one for one in order.noted if isinstance(one, tuple)]
+    assert waits == [(first, second), (second, first)]
+
+
+def test_streams_of_what_python_runs(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = installed("Torch", monkeypatch)
+    torch.stream = fake.create_stream()
+    x, compiled = torch.array(cuda.from_numpy(X)), script(lambda x: (x * 2).T)
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            order = Order(fake, patch)
+            np.testing.assert_array_equal(compiled(x).numpy(), (X * 2).T)
+        assert set(order.noted) == {torch.stream}
+    order = Order(fake, monkeypatch)
+    cuda.as_array(x)
+    assert order.noted == [(0, torch.stream)]
+
+
+def test_the_default_stream_by_another_number(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = installed("Interface", monkeypatch)
+    x, y = (library.array(cuda.from_numpy(X)) for _ in range(2))
+    x.stream = 1
+    order = Order(fake, monkeypatch)
+    compiled = script(added)
+    for _ in range(3):
+        compiled(x, y)
+    assert set(order.noted) == {1}
+
+
+@pytest.mark.parametrize("name", ["Jax", "Dlpack"])
+def test_arrays_live_until_the_device_has_read_them(
+    name: str, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, compiled = installed(name, monkeypatch), script(lambda x: x * 2)
+    done: list[int] = []
+    monkeypatch.setattr(fake, "is_done", done.__contains__)
+    events: list[int] = []
+    record = fake.record
+
+    def note(event: int, stream: int = 0) -> None:
+        events.append(event)
+        record(event, stream)
+
+    monkeypatch.setattr(fake, "record", note)
+    alive = []
+    for _ in range(3):
+        x = library.array(cuda.from_numpy(X))
+        alive.append(weakref.ref(x))
+        np.testing.assert_array_equal(compiled(x).numpy(), X * 2)
+        del x
+    gc.collect()
+    assert all(one() is not None for one in alive) and len(events) == 3
+    done.append(events[0])
+    cuda.empty(1 << 20)
+    gc.collect()
+    assert [one() is None for one in alive] == [True, False, False]
+    done += events
+    cuda.empty_cache()
+    gc.collect()
+    assert all(one() is None for one in alive)
+
+
+def test_arrays_of_a_call_without_results_live_as_long(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, compiled = installed("Dlpack", monkeypatch), script(in_place)
+    alive = []
+    for _ in range(4):
+        x = library.array(cuda.from_numpy(X))
+        alive.append(weakref.ref(x))
+        compiled(x)
+    np.testing.assert_array_equal(x.numpy(), X + 1)
+    del x
+    gc.collect()
+    # The last call's is kept until the next call, which says so to the device.
+    assert alive[-1]() is not None
+    y = library.array(cuda.from_numpy(X))
+    compiled(y), cuda.empty(1 << 20)
+    gc.collect()
+    assert all(one() is None for one in alive)
+
+
+def test_arrays_live_until_a_call_that_fails_is_done(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, compiled = installed("Jax", monkeypatch), script(lambda x, k: (x * 2)[k])
+    monkeypatch.setattr(fake, "is_done", lambda event: False)
+    x = library.array(cuda.from_numpy(X))
+    alive = weakref.ref(x)
+    with pytest.raises(IndexError):
+        compiled(x, 7)
+    del x
+    gc.collect()
+    assert alive() is not None
+
+
+@pytest.mark.parametrize("pool", [pool_of, scratch_pool_of])
+def test_memory_of_streams_that_are_one_in_each_thread(
+    pool: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Order(fake, monkeypatch)
+    first = pool(0).take(100, PER_THREAD)
+    address = first.address
+    # It comes after what the default stream was asked for, and that after all other threads'.
+    assert order.noted == [(PER_THREAD, 0)]
+    del first
+    found = list[int]()
+
+    def other() -> None:
+        found.append(pool(0).take(100, PER_THREAD).address)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert found == [address] and order.noted == [(PER_THREAD, 0)] * 2
+    assert pool(0).take(100).address == address
+    assert len(order.noted) == 2
+
+
+def test_memory_that_a_stream_of_each_thread_has_used(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cuda.Stream() as stream:
+        x = jitcore.to(X, "cuda")
+    y = jitcore.to(X, "cuda")
+    order = Order(fake, monkeypatch)
+    for one in (x, y):
+        one.owner.used_on(PER_THREAD)
+    del x, y, one
+    gc.collect()
+    # The default stream waits for those of all threads, also where another one drops the array.
+    assert order.noted == [(stream.handle, 0)]
+
+
+def test_calls_on_a_stream_of_each_thread(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = installed("Cupy", monkeypatch)
+    library.stream = PER_THREAD
+    x, compiled = library.array(cuda.from_numpy(X)), script(lambda x: (x + 1, x.sum()))
+    for _ in range(3):
+        order = Order(fake, monkeypatch)
+        found, total = compiled(x)
+        np.testing.assert_array_equal(found.numpy(), X + 1)
+        np.testing.assert_allclose(total.numpy(), X.sum(), atol=1e-5)
+        launches = [one for one in order.noted if not isinstance(one, tuple)]
+        assert set(launches) == {PER_THREAD} and set(order.noted) - {PER_THREAD} == {(2, 0)}
+
+
+def test_arrays_of_other_libraries_on_the_host_are_elsewhere(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = installed("Torch", monkeypatch)
+    x, y = (torch.array(cuda.from_numpy(X)) for _ in range(2))
+    y.is_cuda = False
+    for args in ((x, y), (y, x)):
+        with pytest.raises(TypeError, match="[xy] on no CUDA device.*jitcore.to") as caught:
+            script(added)(*args)
+        assert "on cuda:0" in str(caught.value)
