@@ -119,13 +119,15 @@ def is_written_while_used(value: Value) -> bool:
     Writes to the value itself count, and so does all that is done with views of it.
     """
     assert value.node is not None and value.node.block is not None
-    nodes = value.node.block.nodes
-    position = nodes.index(value.node)
-    last = last_uses(value.node.block)
-    same = {value}
+    block = value.node.block
+    return _is_written_after(block, block.nodes.index(value.node), {value})
+
+
+def _is_written_after(block: Block, position: int, same: set[Value]) -> bool:
+    """Whether anything is written between a node and the last use of what is one array there."""
+    last = last_uses(block)
     end = position
-    for number in range(position + 1, len(nodes)):
-        node = nodes[number]
+    for number, node in enumerate(block.nodes[position + 1 :], position + 1):
         if number > max(last.get(one, position) for one in same):
             break
         if node.kind in WRITING and node.inputs[0] in same:
@@ -133,8 +135,14 @@ def is_written_while_used(value: Value) -> bool:
         if node.kind in _PASSING and same & set(node.inputs):
             same.update(node.outputs)
         end = number
-    between, final = nodes[position + 1 : end], nodes[end]
-    return any(map(_writes, between)) or (bool(final.blocks) and _writes(final))
+    if any(map(_writes, block.nodes[position + 1 : end])):
+        return True
+    final = block.nodes[end]
+    if final.kind == FUSED:
+        graph = final.attributes["graph"]
+        parts = zip(graph.inputs, final.inputs, strict=True)
+        return _is_written_after(graph.block, -1, {part for part, given in parts if given in same})
+    return bool(final.blocks) and _writes(final)
 
 
 def _writes(node: Node) -> bool:

@@ -36,14 +36,15 @@ FAMILIES: Final = {
     "reductions": " ".join(REDUCTIONS),
     "references": "prim::ListGet prim::ListMove prim::ListPut prim::ListRoom prim::ListView",
     "requirements": "prim::require prim::require_shape",
+    "reshapes": "np::check_reshape np::ravel np::reshape np::set_shape",
     "scans": " ".join(SCANS),
     "shared_lists": "prim::ListMakeRows prim::ListMakeShared prim::ListMemo prim::ListTakeShared "
     "prim::ListWriteShared",
     "stores": "np::store",
     "structure": "prim::TupleConstruct prim::UnionConstruct prim::Unpack",
     "structured": "np::field np::record",
-    "views": "np::view np::transpose np::diagonal np::sliding_window_view np::check_reshape "
-    "np::ravel np::reshape np::set_shape np::broadcast_to np::real np::imag prim::size",
+    "views": "np::view np::transpose np::diagonal np::sliding_window_view np::broadcast_to "
+    "np::real np::imag prim::size",
 }
 """The kinds of nodes of each file, but for those of `NAMESPACES`."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from jitcore.codegen.loops import Binary, Call, Const, Expr, Var
+from jitcore.codegen.loops import Binary, Const, Expr, Var
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -22,7 +19,6 @@ from jitcore.codegen.lowering.arithmetic import (
     maximum,
     minimum,
     multiply,
-    product,
     select,
     subtract,
 )
@@ -33,7 +29,6 @@ from jitcore.codegen.lowering.broadcasting import (
     stretched,
 )
 from jitcore.codegen.lowering.elementwise import new_dims
-from jitcore.codegen.lowering.facts import is_written_while_used
 from jitcore.codegen.lowering.nest import write
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
@@ -43,15 +38,13 @@ from jitcore.codegen.lowering.operands import (
     NewAxis,
     NotNative,
     Operand,
-    Order,
     Pair,
     Point,
     Slice,
-    row_major,
 )
 from jitcore.codegen.lowering.orders import aligned_order
 from jitcore.codegen.lowering.ranges import Linear
-from jitcore.codegen.lowering.state import MAX_RANK, Lowering, Rule
+from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
 from jitcore.ir.reference import IndexOperand, IndexSlice, parse_index
 from jitcore.ir.types import TensorType
@@ -305,213 +298,6 @@ def _sliding_window_view(lowering: Lowering, node: Node) -> Operand:
     )
 
 
-def _reshape(lowering: Lowering, node: Node) -> Operand:
-    base = lowering.array(node.inputs[0])
-    wanted = [lowering.scalar(value) for value in node.inputs[1:]]
-    size = lowering.size(base.dims)
-    message = "cannot reshape array of size {0} into shape " + shape_template(len(wanted), 1)
-    differs = compare("ne", lowering.emitter.shared("size", product(wanted)), size)
-    for one in wanted:
-        # An int that only a run tells may be -1, or one of two negative ones.
-        if not isinstance(one, Const) and one not in base.dims:
-            differs = either(differs, compare("lt", one, ZERO))
-    lowering.fail(differs, ValueError, message, [size, *wanted])
-    dims = define_dims(lowering, node.output, wanted)
-    if not lowering.is_contiguous(base):
-        split = _strides_of_reshape(lowering, base, dims)
-        if split is not None:
-            strides, order = split
-            return lowering.view(base, dims=dims, strides=strides, order=order)
-        is_seen = lowering.escapes(node.output) or is_written_while_used(node.output)
-        if lowering.writes and is_seen:
-            raise NotNative("a reshape of a strided array, where a write could tell view from copy")
-        base = _in_order(lowering, node, base)
-    return lowering.view(
-        base, dims=dims, strides=lowering.strides(dims), order=row_major(len(dims))
-    )
-
-
-def _set_shape(lowering: Lowering, node: Node) -> Operand:
-    """The same array with other extents, which an ``ndarray`` has to know itself."""
-    base = lowering.array(node.inputs[0])
-    if base.input is not None:
-        raise NotNative("an argument gets another shape")
-    if node.inputs[0] in lowering.listed:
-        raise NotNative("an array that may be in a list gets another shape")
-    if not lowering.is_contiguous(base):
-        raise NotNative("an array gets another shape that is not in C order without gaps")
-    view = _reshape(lowering, node)
-    assert isinstance(view, ArrayRef)
-    if not base.whole:
-        return view
-    if base.owner is not None and base.owner.is_object:
-        padding = [ONE] * (MAX_RANK - view.rank)
-        operands = (base.owner.pointer, integer(view.rank), *view.dims, *padding)
-        call = Call("jc_set_shape", operands, "int64", external=True)
-        status = lowering.emitter.let("status", call)
-        lowering.fail(compare("ne", status, ZERO), MemoryError)
-    return replace(view, whole=True)
-
-
-def _strides_of_reshape(
-    lowering: Lowering, base: ArrayRef, dims: Sequence[Expr]
-) -> tuple[tuple[Expr, ...], Order] | None:
-    """The strides of a view in another shape; None where NumPy copies (or only the run shows).
-
-    Each group of axes has a view where it is one axis before, or axes that are adjacent in memory
-    (``_attempt_nocopy_reshape`` in NumPy's ``shape.c``).
-    """
-    places = base.order
-    if places is None:
-        return None
-    old = [axis for axis in range(base.rank) if base.dims[axis] != ONE]
-    new = [axis for axis, dim in enumerate(dims) if dim != ONE]
-    groups = _groups_of_reshape([base.dims[axis] for axis in old], [dims[axis] for axis in new])
-    if groups is None:
-        return None
-    strides: dict[int, Expr] = {}
-    order: dict[int, int] = {}
-    let = lowering.emitter.shared
-    for few, many in groups:
-        axes, parts = old[:few], new[:many]
-        del old[:few], new[:many]
-        if not _is_one_axis(lowering, base, axes, [dims[axis] for axis in parts], len(dims)):
-            return None
-        number = places[axes[-1]]
-        for place, axis in enumerate(reversed(parts)):
-            size = product([dims[one] for one in parts[many - place :]])
-            strides[axis] = let("stride", multiply(base.strides[axes[-1]], size))
-            order[axis] = number * len(dims) + place if number else 0
-    return (
-        tuple(strides.get(axis, ZERO) for axis in range(len(dims))),
-        tuple(order.get(axis, 0) for axis in range(len(dims))),
-    )
-
-
-def _groups_of_reshape(old: list[Expr], new: list[Expr]) -> list[tuple[int, int]] | None:
-    """How many axes of each shape are as large together, from the first on; None of other sizes.
-
-    Where extents are unknown, equal ones are paired from both ends, and the others are one group.
-    """
-    extents: list[int] = [dim.value for dim in (*old, *new) if isinstance(dim, Const)]
-    if len(extents) == len(old) + len(new) and 0 not in extents:
-        return _smallest_groups(extents[: len(old)], extents[len(old) :])
-    first = 0
-    while first < min(len(old), len(new)) and old[first] == new[first]:
-        first += 1
-    last = 0
-    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
-        last += 1
-    few, many = len(old) - first - last, len(new) - first - last
-    if many and not few:
-        return None
-    middle = [(few, many)] if few else []
-    return [(1, 1)] * first + middle + [(1, 1)] * last
-
-
-def _smallest_groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]] | None:
-    """How many axes of known extents are as large together, in groups as small as can be."""
-    if math.prod(old) != math.prod(new):
-        return None
-    groups: list[tuple[int, int]] = []
-    begin, start = 0, 0
-    while begin < len(old):
-        end, stop = begin + 1, start + 1
-        while (before := math.prod(old[begin:end])) != (after := math.prod(new[start:stop])):
-            if after < before:
-                stop += 1
-            else:
-                end += 1
-        groups.append((end - begin, stop - start))
-        begin, start = end, stop
-    return groups
-
-
-def _is_one_axis(
-    lowering: Lowering, base: ArrayRef, axes: Sequence[int], parts: Sequence[Expr], rank: int
-) -> bool:
-    """Whether axes are adjacent that become others, of an array of this rank; else NumPy copies."""
-    places = base.order
-    assert places is not None
-    for place, (one, two) in enumerate(itertools.pairwise(axes)):
-        step = lowering.emitter.shared("stride", multiply(base.strides[two], base.dims[two]))
-        if base.strides[one] == step:
-            continue
-        if rank > 1 and not _are_apart(places, one, two):
-            _require_gap(lowering, base.strides[one], step)
-        before = product([base.dims[axis] for axis in axes[: place + 1]])
-        for count in range(1, len(parts)):
-            _require_other(lowering, before, product(parts[:count]))
-        return False
-    return True
-
-
-def _are_apart(order: Order, one: int, two: int) -> bool:
-    """Whether the steps of an axis are surely not as long as all of the next axis."""
-    is_between = any(order[two] < number < order[one] for number in order)
-    return order[one] <= order[two] or is_between
-
-
-def _require_gap(lowering: Lowering, stride: Expr, step: Expr) -> None:
-    """Go on where NumPy copies: what it makes without a gap is a view in another order."""
-    if isinstance(stride, Const) and isinstance(step, Const):
-        return
-    if lowering.has_written:
-        raise NotNative("a reshape of an array that may have no gaps, after a write")
-    lowering.fail(compare("eq", stride, step), None, "an array without gaps")
-
-
-def _require_other(lowering: Lowering, before: Expr, after: Expr) -> None:
-    """Go on where axes that are apart in memory stay in one group: where none ends with both."""
-    if isinstance(before, Const) and isinstance(after, Const):
-        return
-    if lowering.has_written:
-        raise NotNative("a reshape that may split an array between its axes, after a write")
-    lowering.fail(compare("eq", before, after), None, "a shape that keeps an array's first axes")
-
-
-def _check_reshape(lowering: Lowering, node: Node) -> Operand:
-    base = lowering.array(node.inputs[0])
-    extents = [lowering.scalar(value) for value in node.inputs[1:]]
-    known = [one for one in extents if not _is_unknown(one)]
-    numbers = iter(range(1, len(known) + 1))
-    texts = ["newaxis" if _is_unknown(one) else f"{{{next(numbers)}}}" for one in extents]
-    # NumPy's text leaves out an unknown extent that comes first.
-    shape = ",".join(texts[1:] if _is_unknown(extents[0]) else texts)
-    message = f"cannot reshape array of size {{0}} into shape ({shape})"
-    size = lowering.size(base.dims)
-    others = lowering.emitter.shared("size", product(known))
-    payload = [size, *known]
-    negative: Expr = FALSE
-    for one in known:
-        negative = either(negative, compare("lt", one, ZERO))
-    lowering.fail(negative, ValueError, "can only specify one unknown dimension")
-    lowering.fail(compare("eq", others, ZERO), ValueError, message, payload)
-    rest = Binary("rem", size, others, "int64")
-    lowering.fail(compare("ne", rest, ZERO), ValueError, message, payload)
-    return ()
-
-
-def _is_unknown(extent: Expr) -> bool:
-    return isinstance(extent, Const) and bool(extent.value < 0)
-
-
-def _ravel(lowering: Lowering, node: Node) -> Operand:
-    base = lowering.array(node.inputs[0])
-    dims = define_dims(lowering, node.output, [lowering.size(base.dims)])
-    if not lowering.is_contiguous(base):
-        base = _in_order(lowering, node, base)
-    return lowering.view(base, dims=dims, strides=(ONE,), order=row_major(1))
-
-
-def _in_order(lowering: Lowering, node: Node, base: ArrayRef) -> ArrayRef:
-    """A copy in C order."""
-    escapes = lowering.escapes(node.output)
-    target = lowering.allocate(node.output.name, base.dims, base.dtype, escapes=escapes)
-    write(lowering, [(target, base)])
-    return target
-
-
 def _in_memory(lowering: Lowering, node: Node, element: Element) -> ArrayRef:
     """A 0-d array of a scalar."""
     type_ = node.output.type
@@ -584,10 +370,6 @@ RULES: dict[str, Rule] = {
     "np::transpose": _transpose,
     "np::diagonal": _diagonal,
     "np::sliding_window_view": _sliding_window_view,
-    "np::check_reshape": _check_reshape,
-    "np::ravel": _ravel,
-    "np::reshape": _reshape,
-    "np::set_shape": _set_shape,
     "np::broadcast_to": _broadcast_to,
     "np::real": _part,
     "np::imag": _part,
