@@ -60,6 +60,7 @@ _CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 _FIRST_CONTEXT = 77
 
 _INVALID_VALUE = 1
+_INVALID_HANDLE = 400
 _OUT_OF_MEMORY = 2
 _NOT_FOUND = 500
 
@@ -133,6 +134,7 @@ class FakeDriver:
         # Threads allocate and free while others search: each search has a list of its own.
         self._starts: list[int] = []
         self._streams: dict[int, _Stream] = {0: _Stream()}
+        self._ended: set[int] = set()
         self._events: dict[int, float] = {}
         self._graphs: dict[int, list[Callable[[], None]]] = {}
         self._modules: dict[int, str] = {}
@@ -362,6 +364,7 @@ class FakeDriver:
         return int(address)
 
     def free(self, address: int, stream: int = 0) -> None:
+        self._check(stream)
         with self._allocating:
             found = self._memories.pop(address, None)
             self._starts = sorted(self._memories)
@@ -406,6 +409,12 @@ class FakeDriver:
 
     def destroy_stream(self, stream: int) -> None:
         del self._streams[stream]
+        self._ended.add(stream)
+
+    def _check(self, stream: int) -> None:
+        """On a device, work for a stream that has ended may end the process."""
+        if stream in self._ended:
+            raise DriverError(f"{stream} is no stream any more", _INVALID_HANDLE)
 
     def synchronize(self, stream: int | None = None) -> None:
         if stream is not None and stream not in self._streams:
@@ -418,12 +427,14 @@ class FakeDriver:
         self._events.pop(event, None)
 
     def record(self, event: int, stream: int = 0) -> None:
+        self._check(stream)
         self._events[event] = time.perf_counter()
 
     def is_done(self, event: int) -> bool:
         return event in self._events
 
     def wait_for(self, event: int, stream: int = 0) -> None:
+        self._check(stream)
         if event not in self._events:
             raise DriverError("the event was not recorded", _INVALID_VALUE)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from jitcore import fusion_strategy, script
+from jitcore.execution.executor import Executor
 
 TABLE = np.arange(5.0)
 
@@ -171,9 +172,35 @@ def test_the_child_of_a_fork_does_not_wait_for_a_thread_that_compiles():
             is_locked.set()
             may_go_on.wait()
 
+    assert _status_of_child(scripted, x, compiling, is_locked, may_go_on) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_the_child_of_a_fork_finds_nothing_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted, x = script(chain), np.linspace(-1, 1, 7)
+    scripted(x, x)
+    is_bound, may_go_on = threading.Event(), threading.Event()
+    bind, parent = Executor._bind, os.getpid()
+
+    def slow_bind(*args):
+        if os.getpid() == parent:
+            is_bound.set()
+            may_go_on.wait()
+        return bind(*args)
+
+    def compiling():
+        y = x.astype(np.float32)
+        scripted(y, y)
+
+    monkeypatch.setattr(Executor, "_bind", slow_bind)
+    assert _status_of_child(scripted, x, compiling, is_bound, may_go_on) == 0
+
+
+def _status_of_child(scripted, x, compiling, is_inside, may_go_on):
+    """How a child ends that calls a function which a thread of its parent is compiling."""
     thread = threading.Thread(target=compiling)
     thread.start()
-    is_locked.wait()
+    is_inside.wait()
     child = os.fork()
     if child == 0:
         signal.alarm(600)  # it would wait for ever
@@ -184,4 +211,4 @@ def test_the_child_of_a_fork_does_not_wait_for_a_thread_that_compiles():
             os._exit(2)
     may_go_on.set()
     thread.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -587,6 +587,20 @@ def test_where_elements_begin_and_whether_they_are_written(
     assert (start, shape, read_only) == (array.address, given.shape, versioned)
 
 
+def test_dlpack_of_a_copy(fake: FakeDriver) -> None:
+    array = cuda.from_numpy(X)
+
+    class Copied:
+        def __dlpack__(self, **keywords: Any) -> Any:
+            capsule = array.__dlpack__(max_version=(1, 0))
+            managed, *_ = list(dlpack._exported.values())[-1]
+            managed.flags = 2
+            return capsule
+
+    with pytest.raises(BufferError, match="Copied came as a copy"):
+        dlpack.read(Copied(), 0)
+
+
 @pytest.mark.parametrize(("bits", "lanes"), [(4, 1), (32, 4)])
 def test_elements_that_numpy_has_not(fake: FakeDriver, bits: int, lanes: int) -> None:
     array = cuda.from_numpy(X)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from test_cuda_libraries import installed
 
 import jitcore
 from jitcore import cuda, script
-from jitcore.cuda.pool import pool_of, scratch_pool_of
+from jitcore.cuda.pool import Pool, pool_of, scratch_pool_of
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 PER_THREAD = 2
@@ -268,3 +271,101 @@ def test_arrays_of_other_libraries_on_the_host_are_elsewhere(
         with pytest.raises(TypeError, match="[xy] on no CUDA device.*jitcore.to") as caught:
             script(added)(*args)
         assert "on cuda:0" in str(caught.value)
+
+
+@pytest.mark.parametrize("use", ["call", "two", "copy", "ufunc", "method"])
+def test_what_a_view_lies_in_lives_until_the_device_has_read_it(
+    use: str, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = installed("Jax", monkeypatch)
+    monkeypatch.setattr(fake, "is_done", lambda event: False)
+    one, two = script(lambda x: x * 2), script(lambda x, y: x * 2 + y)
+    y = jitcore.to(X, "cuda")
+    for _ in range(3):
+        x = library.array(cuda.from_numpy(X)).block_until_ready()
+        view, alive = cuda.as_array(x), weakref.ref(x)
+        del x
+        if use == "call":
+            one(view)
+        elif use == "two":
+            # Calls of which the first array is another one.
+            two(y, view), two(view, view)
+        elif use == "copy":
+            copy.copy(view)
+        else:
+            view.sum() if use == "method" else view + 1
+        del view
+        gc.collect()
+        assert alive() is not None
+
+
+def test_memory_of_another_stream_that_is_copied(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = (jitcore.to(X, "cuda") for _ in range(2))
+    with cuda.Stream() as stream:
+        copy.copy(x), y + 1
+    order = Order(fake, monkeypatch)
+    del x
+    gc.collect()
+    assert order.noted == [(0, stream.handle)]
+    del y
+    gc.collect()
+    assert order.noted == [(0, stream.handle)] * 2
+
+
+def test_reads_on_several_streams_are_kept_by_each(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = list[int]()
+    monkeypatch.setattr(Pool, "keep", lambda pool, arrays, stream: noted.append(stream))
+    pool = pool_of(0)
+    for stream in (0, 0, 5, 0):
+        pool.note(object(), stream)
+    pool.keep_noted()
+    assert noted == [0, 5, 0]
+
+
+def test_consumers_that_name_no_stream_use_the_default_one(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, order = jitcore.to(X, "cuda"), Order(fake, monkeypatch)
+    with cuda.Stream() as stream:
+        x.__dlpack__(stream=-1)
+        assert not order.noted
+        x.__dlpack__()
+    assert order.noted == [(1, stream.handle)]
+
+
+def test_memory_outlives_its_stream(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", failures.append)
+    compiled, shape = script(lambda x: x * 2), script(lambda x: x.shape[0] * 3)
+    library = installed("Jax", monkeypatch)
+    with cuda.Stream() as stream:
+        x, y = (jitcore.to(X, "cuda") for _ in range(2))
+    z, foreign = jitcore.to(X, "cuda"), library.array(cuda.from_numpy(X))
+    for block in (nullcontext(), stream):
+        with block:
+            compiled(z)
+            for _ in range(3):
+                # No array comes back, with which the next call would tell that this one is done.
+                assert shape(foreign) == 9
+    compiled(y)
+    handle = stream.handle
+    stream.close()
+    stream.close()
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(y).numpy(), X * 2)
+        assert shape(foreign) == 9
+    addresses = {one.address for one in (x, y)}
+    del x, y, z
+    gc.collect()
+    assert not failures
+    # The next one goes on with it.
+    with cuda.Stream() as other:
+        made = [jitcore.to(X, "cuda") for _ in range(8)]
+    assert other.handle == handle and addresses <= {one.address for one in made}
+    assert cuda.Stream().handle != handle
+    del made
+    cuda.empty_cache()

@@ -242,3 +242,53 @@ def test_code_on_the_way_that_is_set_anew() -> None:
     finally:
         plain.__code__ = code
     assert is_even(4) and not is_even(11)
+
+
+@script
+def shadowed(n):
+    if n <= 0:
+        return 0
+    own = sum(shadowed(-3) for shadowed in (abs,)) + (lambda shadowed: shadowed(-7))(abs)
+    return shadowed(n - 1) + own + shadowed_in_class(n)
+
+
+@jitcore.ignore
+def shadowed_in_class(n):
+    rest = shadowed(n - 1)
+
+    class Local:
+        shadowed = abs
+        five = shadowed(-5)
+
+    return rest - rest + Local.five
+
+
+def test_other_variables_of_the_same_name() -> None:
+    assert [shadowed(n) for n in (0, 1, 4)] == [0, 15, 60]
+
+
+listeners: list[Callable[[int], None]] = []
+
+
+@script
+def listened(n):
+    for one in listeners:
+        one(n)
+    return 0 if n == 0 else 1 + listened(n - 1)
+
+
+def test_a_name_that_is_bound_anew_by_what_is_reached_later() -> None:
+    kept = listened
+
+    def bind(n):
+        if n == 2:
+            globals()["listened"] = lambda n: 1000
+
+    assert listened(3) == listened(3) == 3
+    listeners.append(bind)
+    try:
+        assert listened(3) == 1002
+    finally:
+        listeners.clear()
+        globals()["listened"] = kept
+    assert listened(3) == 3

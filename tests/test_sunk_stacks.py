@@ -53,6 +53,18 @@ def written_itself(m, r, v):
     return d.sum(axis=0), c.sum(axis=1), c.max(axis=0)
 
 
+def of_two(m, r, v):
+    first, second = np.stack((m, r[:, 0]), axis=-1), np.stack((v[:, 1], m), axis=-1)
+    product = first * second + first
+    return product.sum(axis=0), (second - product).mean(axis=0), second.sum(axis=0)
+
+
+def of_two_written(m, r, v):
+    first, second = np.stack((m, r[:, 0]), axis=-1), np.stack((v[:, 1], m), axis=-1)
+    v[:, 1] += 1.0
+    return (np.stack((r[:, 1], m), axis=-1) * second).sum(axis=0), (first * 2.0).sum(axis=0)
+
+
 @pytest.mark.parametrize("kind", ["STATIC", "DYNAMIC"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
@@ -62,6 +74,8 @@ def written_itself(m, r, v):
         centre,
         twice,
         with_itself,
+        of_two,
+        of_two_written,
         also_a_result,
         written_meanwhile,
         written_itself,
@@ -87,11 +101,12 @@ def test_no_rows_and_special_values() -> None:
     check(angular_momentum, np.ones(2), np.full((2, 3), -0.0), np.zeros((2, 3)))
 
 
-def test_there_is_no_array() -> None:
+@pytest.mark.parametrize(("function", "count"), [(angular_momentum, 3), (of_two, 2)])
+def test_there_is_no_array(function: Callable[..., Any], count: int) -> None:
     m, r, v = np.ones(50), np.ones((50, 3)), np.ones((50, 3))
-    graph = script(angular_momentum).graph_for(m, r, v)
-    joined = [node.output.type for node in graph.find_all_nodes("np::concatenate")]
-    assert list(map(str, joined)) == ["Float64[3]"]
+    graph = script(function).graph_for(m, r, v)
+    joined = {str(node.output.type) for node in graph.find_all_nodes("np::concatenate")}
+    assert joined == {f"Float64[{count}]"}
 
 
 def test_the_example_of_the_pass() -> None:

@@ -3,6 +3,7 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from jitcore import ignore, is_scripting, script
 from jitcore.execution import trials
 from jitcore.execution.host_entries import CALLS_BEFORE_ENTRY
+from jitcore.execution.plain_forms import without_compiled
 from jitcore.execution.trials import ALLOWANCE, TIMED_CALLS
 
 SETTLED = CALLS_BEFORE_ENTRY + TIMED_CALLS
@@ -198,3 +200,41 @@ def test_compiled_functions_that_are_passed_on_stay(clock):
     clock.costs = {"program": 1e-3, "plain": 1e-4}
     scripted, counts = script(passing_on), dict[str, int]()
     assert set(called(scripted, clock, counts, SETTLED + 5)) == {"program"}
+
+
+@ignore
+def named_variables(x):
+    result = compiled_double(x)
+    return sorted(locals()), result
+
+
+def asking_for_variables(x):
+    return compiled_double(x), *named_variables(x)
+
+
+def test_functions_find_their_own_variables_only():
+    form = without_compiled(asking_for_variables, [compiled_double])
+    assert form is not None
+    assert form(3) == asking_for_variables(3) == (6, ["result", "x"], 6)
+
+
+SOURCE = """
+from jitcore import script
+@script
+def double(x):
+    return x * 2
+def helped(x):
+    return double(x) + 1
+"""
+
+
+def test_a_file_that_was_edited_says_nothing_of_a_function(tmp_path):
+    path = tmp_path / "edited.py"
+    path.write_text(SOURCE)
+    names: dict[str, Any] = {}
+    exec(compile(SOURCE, str(path), "exec"), names)
+    helped, double = names["helped"], names["double"]
+    form = without_compiled(helped, [double])
+    assert form is not None and form(5) == 11
+    path.write_text(SOURCE.replace("+ 1", "+ 100"))
+    assert without_compiled(helped, [double]) is None

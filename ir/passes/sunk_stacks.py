@@ -49,16 +49,21 @@ def sink_stacks(graph: Graph) -> bool:
     Each array is added up in any order, as all arrays of one axis are.  A stack that is a result
     stays what it is: its elements are computed and written side by side.
     """
-    found = [(node, chain) for node in graph.nodes() if _stacked(node) and (chain := _chain(node))]
-    if not found:
+    found = [node for node in graph.nodes() if _stacked(node)]
+    if not any(map(_chain, found)):
         return False
     analysis = AliasAnalysis(graph, distinct_inputs=True)
     changed = False
-    for node, chain in found:
-        if _may_wait(analysis, node, chain):
+    for node in found:
+        # What another stack was computed with before is not there any more.
+        chain = _chain(node)
+        if chain and _may_wait(analysis, node, chain):
             log.update("sunk_stacks", lambda: "add up what is stacked")
-            _sink(node, chain)
+            _sink(analysis, node, chain)
             changed = True
+    for node in found:
+        if not node.output.uses:
+            _remove(node)
     return changed
 
 
@@ -124,7 +129,7 @@ def _may_wait(analysis: AliasAnalysis, node: Node, chain: Sequence[Node]) -> boo
     return not any(analysis.is_written_between(arrays, node, one) for one in chain)
 
 
-def _sink(node: Node, chain: Sequence[Node]) -> None:
+def _sink(analysis: AliasAnalysis, node: Node, chain: Sequence[Node]) -> None:
     """Compute with the arrays, and join their sums."""
     made = {node.output: _stacked(node)}
     for one in chain:
@@ -138,7 +143,7 @@ def _sink(node: Node, chain: Sequence[Node]) -> None:
             one.value_before(
                 one.kind,
                 [
-                    made[value][n] if value in made else _column(one, value, n)
+                    made[value][n] if value in made else _column(analysis, one, value, n)
                     for value in one.inputs
                 ],
                 part,
@@ -146,9 +151,14 @@ def _sink(node: Node, chain: Sequence[Node]) -> None:
             )
             for n in range(len(node.inputs))
         ]
-    views = dict.fromkeys(value.node for value in node.inputs)
-    for one in (*reversed(chain), node):
+    for one in reversed(chain):
         one.destroy()
+
+
+def _remove(node: Node) -> None:
+    """Remove a stack that nobody reads."""
+    views = dict.fromkeys(value.node for value in node.inputs)
+    node.destroy()
     for view in views:
         if view is not None and not view.output.uses:
             view.destroy()
@@ -163,11 +173,14 @@ def _join_sums(node: Node, arrays: Sequence[Value]) -> None:
     node.output.replace_all_uses_with(joined)
 
 
-def _column(user: Node, value: Value, number: int) -> Value:
-    """An operand at a place of the last axis."""
+def _column(analysis: AliasAnalysis, user: Node, value: Value, number: int) -> Value:
+    """An operand at a place of the last axis, which of another stack is one of its arrays."""
     type_, dims = value.type, dims_of(value)
     if not dims:
         return value
+    stack = value.node
+    if stack is not None and _stacked(stack) and _may_wait(analysis, stack, [user]):
+        return _stacked(stack)[number]
     assert isinstance(type_, TensorType)
     place = 0 if dims[-1] == 1 else number
     attributes = {"index": ", ".join([*([":"] * len(dims[:-1])), str(place)])}

@@ -186,9 +186,9 @@ class Array(Operators):
     ) -> Any:
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("jitcore's arrays are exported where they lie, without a copy")
-        if stream not in (None, -1):
+        if stream != -1:
             # 1 and 2 are the default streams, under the numbers that CUDA itself knows.
-            self._wait_on(stream)
+            self._wait_on(1 if stream is None else stream)
         return export(self, versioned=max_version is not None and max_version >= (1, 0))
 
     def _wait_on(self, stream: int) -> None:
@@ -196,6 +196,13 @@ class Array(Operators):
         order_streams(current_stream(self.device_number), stream, self.device_number)
         if isinstance(self.owner, Block):
             self.owner.used_on(stream)
+
+    def used_on(self, stream: int) -> None:
+        """Have the memory stay until a stream has done what it was asked for with it so far."""
+        if isinstance(self.owner, Block):
+            self.owner.used_on(stream)
+        else:
+            pool_of(self.device_number).keep([self.owner], stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return DLDevice.CUDA, self.device_number
@@ -224,8 +231,10 @@ class Array(Operators):
             made[...] = self
             return made
         used = driver.current()
+        stream = current_stream(self.device_number)
         with used.on_device(self.device_number):
-            used.copy(made.address, self.address, self.nbytes, current_stream(self.device_number))
+            used.copy(made.address, self.address, self.nbytes, stream)
+        self.used_on(stream)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Array:

@@ -7,7 +7,6 @@ What direct calls ask for (``FUNCTIONS`` of `jitcore.codegen.cuda.direct_runtime
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,6 @@ class Border:
         self._pool, self._scratch = pool_of(device), scratch_pool_of(device)
         self._allocators: dict[int, Allocator] = {}
         self._lent: dict[int, object] = {}
-        self._noted: dict[int, tuple[int, list[Any]]] = {}
         self._new_shadow = shadow_function()
         self.is_plain, self._api = library.is_plain, library.api()
         self.api, self.place = api_address(self._api), place_word(device)
@@ -68,10 +66,10 @@ class Border:
                 if not is_same_stream(library.stream(value, device), stream):
                     # Streams that wait for each other before the call do so after it, too.
                     return None
+            if library is OWN:
+                return self._read_own(value, stream, is_first)
             if library.is_unaware and not self._note(value, stream, is_first):
                 return None
-            if library is OWN:
-                return self._read_own(value, stream)
             return self._new_shadow(None, *library.fields(value))
         except Exception:
             # The executor asks for the same again, and raises it for the caller to see.
@@ -80,28 +78,24 @@ class Border:
     def _note(self, value: Any, stream: int, is_first: bool) -> bool:
         """Note that a call of this thread reads an array; whether `adopt` keeps it afterwards."""
         if is_first:
-            self._noted.setdefault(get_ident(), (stream, []))[1].append(value)
+            self._pool.note(value, stream)
         return is_first
 
-    def _keep_noted(self) -> None:
-        """Keep what this thread's last call has read, until the device is done with it."""
-        stream, arrays = self._noted.pop(get_ident(), (0, []))
-        if arrays:
-            self._pool.keep(arrays, stream)
-
-    def _read_own(self, value: Array, stream: int) -> Shadow | None:
+    def _read_own(self, value: Array, stream: int, is_first: bool) -> Shadow | None:
         owner = value.owner
         if type(owner) is Block:
             if not self._pool.is_of(owner):
                 return None
             owner.used_on(stream)
+        elif not self._note(value, stream, is_first):
+            return None
         return value.kept_shadow()
 
     def stream(self, value: Any) -> int:
         """The stream of a call whose first array is this one."""
-        if self._noted:
+        if self._pool.noted:
             # The call before has given no array.
-            self._keep_noted()
+            self._pool.keep_noted()
         return self._library.stream(value, self._device)
 
     # Memory
@@ -140,8 +134,8 @@ class Border:
 
     def adopt(self, value: Any) -> Any:
         """What a native function gives, with the library's arrays in the places of shadows."""
-        if self._noted:
-            self._keep_noted()
+        if self._pool.noted:
+            self._pool.keep_noted()
         if type(value) is np.ndarray:
             return self._array(value)
         return with_replaced(value, np.ndarray, self._array)

@@ -30,7 +30,7 @@ class DLDevice:
     CUDA_MANAGED: Final = 13
 
 
-_READ_ONLY = 1
+_READ_ONLY, _IS_COPIED = 1, 2
 _MAJOR = 1
 _NAME, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _KINDS = {code: kind for kind, code in CODES.items()}
@@ -165,7 +165,7 @@ def read(
     TypeError
         NumPy has no such dtype.
     BufferError
-        The library's version of DLPack is another one.
+        The library's version of DLPack is another one, or it has made a copy.
     """
     try:
         capsule = value.__dlpack__(stream=stream or 1, max_version=(1, 0))
@@ -183,6 +183,9 @@ def read(
                 f"an array of {_library(value)} came by DLPack {major}.{minor}, "
                 f"of which jitcore knows no more than {_MAJOR}.x"
             )
+        if flags & _IS_COPIED:
+            # Its memory goes with the capsule.
+            raise BufferError(f"an array of {_library(value)} came as a copy by DLPack")
         read_only = bool(flags & _READ_ONLY)
         place += _ManagedVersioned.tensor.offset
     words = _WORDS.unpack(ctypes.string_at(place, _WORDS.size))

@@ -109,7 +109,9 @@ class Given:
         if not is_known or value.device_number != self._device:
             self._place(value, OWN, value.device_number)
         owner = value.owner
-        if type(owner) is Block and owner.stream != self.stream:
+        if type(owner) is not Block:
+            self._kept.append(value)
+        elif owner.stream != self.stream:
             owner.used_on(self.stream)
         return value.kept_shadow()
 

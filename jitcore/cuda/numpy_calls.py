@@ -53,13 +53,16 @@ def call(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[st
     """
     arrays = list(_arrays([*args, *keywords.values()]))
     device = _common_device(arrays)
-    cupy = _cupy()
-    if cupy is not None and _has(cupy, function) and not _is_numpy_s(function, args, keywords):
-        return _through_cupy(cupy, function, args, keywords, device)
-    library = library_of(arrays[0])
-    assert library is not None
-    stream = current_stream(device)
-    return call_on_host(function, args, keywords, library=library, device=device, stream=stream)
+    stream, cupy = current_stream(device), _cupy()
+    try:
+        if cupy is not None and _has(cupy, function) and not _is_numpy_s(function, args, keywords):
+            return _through_cupy(cupy, function, args, keywords, device)
+        library = library_of(arrays[0])
+        assert library is not None
+        return call_on_host(function, args, keywords, library=library, device=device, stream=stream)
+    finally:
+        for one in arrays:
+            one.used_on(stream)
 
 
 def _arrays(values: Sequence[Any]) -> Iterator[Array]:

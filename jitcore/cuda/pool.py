@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from threading import get_ident
 from weakref import WeakKeyDictionary
 
 from jitcore.codegen.cuda import driver
@@ -75,6 +76,13 @@ class Pool:
     ----------
     driver : Driver
     device : int
+
+    Attributes
+    ----------
+    noted : dict of int to tuple
+        By threads: a stream, and the arrays of others that calls there have read (`note`).
+    streams : list of int
+        Those that nobody uses any more.  They stay, as there may be memory in their order.
     """
 
     def __init__(self, driver: Driver, device: int) -> None:
@@ -82,6 +90,8 @@ class Pool:
         self.device = device
         self._kept: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         self._foreign: deque[tuple[int, Sequence[object]]] = deque()
+        self.noted: dict[int, tuple[int, list[object]]] = {}
+        self.streams: list[int] = []
         self._lock = threading.RLock()
 
     def is_of(self, block: Block) -> bool:
@@ -154,6 +164,18 @@ class Pool:
                 self._driver.leave()
         # Whoever hears that an array ends does so without the lock.
         del finished
+
+    def note(self, array: object, stream: int) -> None:
+        """Note that this thread's call on a stream reads an array of others."""
+        if stream != self.noted.get(get_ident(), (stream,))[0]:
+            self.keep_noted()
+        self.noted.setdefault(get_ident(), (stream, []))[1].append(array)
+
+    def keep_noted(self) -> None:
+        """Keep what this thread's calls have read, until the device is done with it."""
+        stream, arrays = self.noted.pop(get_ident(), (0, []))
+        if arrays:
+            self.keep(arrays, stream)
 
     def _finished(self) -> list[Sequence[object]]:
         """Take those out that nobody reads any more."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import STREAMS
-from jitcore.cuda.pool import pool_of, scratch_pool_of
+from jitcore.cuda.pool import Pool, pool_of, scratch_pool_of
 
 __all__ = ["Event", "Stream", "current_stream", "is_same_stream", "order_streams", "synchronize"]
 
@@ -42,11 +43,17 @@ class Stream:
     def __init__(self, handle: int | None = None, *, device: int = 0) -> None:
         self._driver = driver.current()
         self.device = device
-        self._is_own = handle is None
+        self._pools: tuple[Pool, ...] = ()
         if handle is None:
-            with self._driver.on_device(device):
-                handle = self._driver.create_stream()
-        self.handle = handle
+            self._pools = pool_of(device), scratch_pool_of(device)
+        self.handle = self._new() if handle is None else handle
+
+    def _new(self) -> int:
+        """A stream that nobody uses."""
+        with suppress(IndexError):
+            return self._pools[0].streams.pop()
+        with self._driver.on_device(self.device):
+            return self._driver.create_stream()
 
     def __repr__(self) -> str:
         return f"<jitcore.cuda.Stream {self.handle:#x} of device {self.device}>"
@@ -77,11 +84,11 @@ class Stream:
 
     def close(self) -> None:
         """Wait for its work and end a stream; it cannot be used any more."""
-        if self._is_own and self.handle:
+        if self._pools and self.handle:
             self.synchronize()
-            pool_of(self.device).forget(self.handle)
-            scratch_pool_of(self.device).forget(self.handle)
-            self._driver.destroy_stream(self.handle)
+            for pool in self._pools:
+                pool.forget(self.handle)
+            self._pools[0].streams.append(self.handle)
             self.handle = 0
 
 

@@ -388,14 +388,15 @@ class Executor:
         return self._counts.get(tuple(structure(one) for one in descriptions), 0)
 
     def _remember(self, made: Specialization) -> None:
+        if isinstance(made.plan, NativePlan):
+            # This waits for machine code, and the child of a fork finds nothing that is half made.
+            made.direct = self._bind(made, self.fallback)
         form = made.form
         self._counts[form] = self._counts.get(form, 0) + 1
         self.specializations.append(made)
         (self._static if made.kind == "STATIC" else self._dynamic)[made.key] = made
         if made.kind == "DYNAMIC":
             self._known_by_dynamic.setdefault(form, []).append(self._known)
-        if isinstance(made.plan, NativePlan):
-            made.direct = self._bind(made, self.fallback)
         self._chain()
 
     def _forget(self, stale: Specialization) -> None:

@@ -14,7 +14,7 @@ After, where ``odd`` is the name of a compiled function::
 
 Here ``plain`` is that function in such a form.  Where the name is bound to something else by then,
 that is called.  What a compiled function takes for granted during a call is not looked at in one
-whose arguments bring no code along that could bind it anew.
+where no code could bind it anew, of the functions or of what the arguments bring along.
 """
 
 from __future__ import annotations
@@ -22,18 +22,25 @@ import __future__
 
 import ast
 import copy
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
-from types import CellType, CodeType, FunctionType
+from inspect import CO_OPTIMIZED
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
 import numpy as np
 
 from jitcore.errors import CompilationError
 from jitcore.execution.function_states import FunctionState
+from jitcore.frontend.assignments import KnownCode, is_among
 from jitcore.frontend.constants import wrapped_function
 from jitcore.frontend.libraries import is_library
-from jitcore.frontend.source import read_source
+from jitcore.frontend.names import variable_key
+from jitcore.frontend.reached import namespaces_of
+from jitcore.frontend.source import FunctionSource, read_source
+from jitcore.frontend.unsupported import BUILTINS
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture
@@ -54,32 +61,39 @@ def calling_itself(
 
     It gives way to the function itself where one on the way has got other code, or other defaults.
     What is no plain function, or does not come back to itself by names, is given back as it is.
-    Where the arguments bring no code along, names that the compiled function takes for granted
-    during a call, its ``captures``, are not looked at.
+    Where neither the arguments nor what the functions reach brings code along that could bind them
+    anew, names that the compiled function takes for granted during a call, its ``captures``, are
+    not looked at.
     """
     if not isinstance(function, FunctionType):
         return function
     calls = _Calls(function, scripted)
     cycle = calls.leading_to(lambda callee: callee.function is function)
-    careful = _Forms(calls, cycle, lambda callee: callee.function in cycle)
+
+    def forms(sure: Collection[_Key] = ()) -> _Forms:
+        return _Forms(calls, cycle, lambda callee: callee.function in cycle, sure)
+
+    inner = careful = forms()
     if not any(callee.is_compiled for callee in careful.called()):
         return function
-    taken = {(id(one.container), one.key): one for one in captures if _is_variable(one)}
-    quick = _Forms(calls, cycle, lambda callee: callee.function in cycle, taken)
-    careful_form = careful.make()
-    if careful_form is None or quick.make() is None:
+    careful_form, states = careful.make(), tuple(map(FunctionState.of, cycle))
+    if careful_form is None:
         return function
-    states = tuple(map(FunctionState.of, cycle))
-    known = tuple(taken[place] for place in quick.unseen)
+    tests: dict[str, str] = {_CHANGED: _FUNCTION}
     around: dict[str, Any] = {
         _CHANGED: lambda *_: not all(map(FunctionState.holds, states)),
         _FUNCTION: function,
-        _UNSURE: lambda *values: not (all(map(_is_data, values)) and all(map(_holds, known))),
-        _CAREFUL: careful_form,
     }
-    cells = quick.cells(function) | {name: CellType(value) for name, value in around.items()}
-    body = quick.written(function)
-    outer = _made(function, _leaving(body, {_CHANGED: _FUNCTION, _UNSURE: _CAREFUL}), cells)
+    taken = [(one.container, one.key) for one in captures if one.input is None and one.key]
+    places = _read_places(calls, [variable_key(*one) for one in taken])
+    if places:
+        inner = forms([(id(container), key) for container, key in taken])
+        inner.make()
+        tests[_UNSURE] = _CAREFUL
+        around[_UNSURE] = lambda *values: not (all(map(_is_data, values)) and _hold(places))
+        around[_CAREFUL] = careful_form
+    cells = inner.cells(function) | {name: CellType(value) for name, value in around.items()}
+    outer = _made(function, _leaving(inner.written(function), tests), cells)
     return function if outer is None else outer
 
 
@@ -135,12 +149,12 @@ class _Calls:
     ----------
     by_name : dict from FunctionType to dict
         What each function calls.
-    nodes : dict from FunctionType to ast.FunctionDef
+    sources : dict from FunctionType to FunctionSource
     """
 
     def __init__(self, root: FunctionType, scripted: object = None) -> None:
         self.root, self._scripted = root, scripted
-        self.nodes: dict[FunctionType, ast.FunctionDef] = {}
+        self.sources: dict[FunctionType, FunctionSource] = {}
         self.by_name: dict[FunctionType, dict[str, _Callee]] = {}
         waiting = [root]
         for one in waiting:
@@ -164,16 +178,20 @@ class _Calls:
     def _called_by(self, function: FunctionType) -> dict[str, _Callee]:
         """What a function calls by names from outside; nothing where its source is not known."""
         try:
-            node = read_source(function).node
+            source = read_source(function)
         except CompilationError:
             return {}
+        node = source.node
         # Definitions with type parameters have a scope of their own around them.
         if not isinstance(node, ast.FunctionDef) or getattr(node, "type_params", None):
             return {}
-        self.nodes[function] = node
         outside = _outside(function)
         called = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
         names = {one.id for one in called if isinstance(one, ast.Name)}
+        if names & BUILTINS.keys() - outside.keys():
+            # What asks for its own variables would find those of a form.
+            return {}
+        self.sources[function] = source
         found = {name: self._callee(outside[name]) for name in sorted(names & outside.keys())}
         return {name: callee for name, callee in found.items() if callee is not None}
 
@@ -185,16 +203,45 @@ class _Calls:
         return _Callee(value, function) if is_plain else None
 
 
-def _is_variable(capture: Capture) -> bool:
-    """Whether this is what a graph takes for the constant value of a variable."""
-    return capture.input is None and capture.key is not None
+_Key = tuple[int, str]
+_Place = tuple[dict[str, Any], str, Any]
 
 
-def _holds(capture: Capture) -> bool:
-    """Whether a variable is bound to what it was."""
-    if type(capture.container) is CellType:
-        return _held(capture.container) is capture.value
-    return capture.container.get(capture.key) is capture.value
+def _read_places(calls: _Calls, variables: Collection[str]) -> Collection[_Place] | None:
+    """What functions read from outside, of which nothing binds these variables anew.
+
+    None where something may do so, or may come to hold what does, or nobody knows.
+    """
+    code, found = KnownCode(), dict[_Key, _Place]()
+    own = {id(callee.value) for called in calls.by_name.values() for callee in called.values()}
+    own |= set(map(id, calls.by_name))
+    for one in calls.by_name:
+        reached = code.of(one)
+        if reached is None:
+            return None
+        assigned, others = reached
+        if any(is_among(name, assigned) for name in variables) or not own.issuperset(
+            id(other) for other in others if not _is_data(other)
+        ):
+            return None
+        for namespace, names in namespaces_of(one):
+            read = ((namespace, name, namespace.get(name, MISSING)) for name in names)
+            found.update({(id(namespace), place[1]): place for place in read})
+    values = (value for _, _, value in found.values())
+    is_closed = all(
+        id(value) in own
+        or type(value) is ModuleType
+        or _is_data(value)
+        or value is MISSING
+        or code.shapes.is_inert(value)
+        for value in values
+    )
+    return found.values() if is_closed else None
+
+
+def _hold(places: Iterable[_Place]) -> bool:
+    """Whether variables are bound to what they were."""
+    return all(namespace.get(name, MISSING) is value for namespace, name, value in places)
 
 
 def _is_data(value: Any) -> bool:
@@ -234,11 +281,6 @@ class _Forms:
     is_wanted : callable
     sure : collection
         The places of names that stay what they are.
-
-    Attributes
-    ----------
-    unseen : set
-        Those of them that are not looked at.
     """
 
     def __init__(
@@ -246,11 +288,10 @@ class _Forms:
         calls: _Calls,
         functions: Iterable[FunctionType],
         is_wanted: _Wanted,
-        sure: Collection[tuple[int, str | None]] = (),
+        sure: Collection[_Key] = (),
     ) -> None:
         self._calls = calls
         self._sure = sure
-        self.unseen: set[tuple[int, str]] = set()
         self._wanted = {
             one: {name: held for name, held in calls.by_name[one].items() if is_wanted(held)}
             for one in functions
@@ -264,7 +305,8 @@ class _Forms:
     def make(self) -> FunctionType | None:
         """The form of the first function; None without."""
         for one, cell in self._made.items():
-            made = _made(one, self.written(one), self.cells(one))
+            is_known = _is_as_written(one, self._calls.sources[one])
+            made = _made(one, self.written(one), self.cells(one)) if is_known else None
             if made is None:
                 return None
             cell.cell_contents = made
@@ -276,12 +318,11 @@ class _Forms:
         """The definition, with calls that look at what their names are bound to."""
         names = {name: number for number, name in enumerate(self._wanted[function])}
         own = function.__code__
-        hidden = {*own.co_varnames, *own.co_cellvars}
+        hidden = set(_bound_inside(own))
         cells = dict(zip(own.co_freevars, function.__closure__ or (), strict=True))
         places = {name: (id(cells.get(name, function.__globals__)), name) for name in names}
         sure = {name for name in names.keys() - hidden if places[name] in self._sure}
-        self.unseen |= {places[name] for name in sure}
-        node = copy.deepcopy(self._calls.nodes[function])
+        node = copy.deepcopy(self._calls.sources[function].node)
         return cast(ast.FunctionDef, _ChosenCalls(names, sure).visit(node))
 
     def cells(self, function: FunctionType) -> dict[str, CellType]:
@@ -389,8 +430,7 @@ def _made(
         body.insert(0, ast.Global([node.name]))
     factory = _bare_definition("factory", around, body)
     module = ast.fix_missing_locations(ast.Module([factory], []))
-    flags = old.co_flags & _FEATURES
-    compiled = compile(module, old.co_filename, "exec", flags, dont_inherit=True)
+    compiled = _compiled_quietly(module, old.co_filename, old.co_flags & _FEATURES)
     found = next((one for one in _codes(compiled) if one.co_name == "factory"), None)
     code = next(_codes(found), None) if found is not None else None
     if code is None:
@@ -403,5 +443,47 @@ def _made(
     return made
 
 
-def _codes(code: CodeType) -> Any:
+def _is_as_written(function: FunctionType, source: FunctionSource) -> bool:
+    """Whether a function still is what its file says, which may have been edited since."""
+    text, flags = "".join(source.lines), function.__code__.co_flags & _FEATURES
+    return _fresh(function.__code__) in _codes_of_text(text, source.file, flags)
+
+
+@lru_cache(maxsize=8)
+def _codes_of_text(text: str, file: str, flags: int) -> frozenset[CodeType]:
+    # Cells of notebooks may wait for something outside of functions.
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    return frozenset(map(_fresh, _codes_within(_compiled_quietly(text, file, flags))))
+
+
+def _compiled_quietly(text: str | ast.Module, file: str, flags: int) -> CodeType:
+    """What Python makes of this; it has warned of it before, where there was something to say."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code: CodeType = compile(text, file, "exec", flags, dont_inherit=True)
+    return code
+
+
+def _codes_within(code: CodeType) -> Iterator[CodeType]:
+    for one in _codes(code):
+        yield one
+        yield from _codes_within(one)
+
+
+def _fresh(code: CodeType) -> CodeType:
+    """The same code as if it had never run: CPython notes in it what it has met."""
+    parts = (_fresh(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_consts=tuple(parts))
+
+
+def _bound_inside(code: CodeType) -> Iterator[str]:
+    """Names of variables of a function, and of what is defined in it; a class may bind all its."""
+    yield from (*code.co_varnames, *code.co_cellvars)
+    for one in _codes(code):
+        yield from _bound_inside(one)
+        if not one.co_flags & CO_OPTIMIZED:
+            yield from one.co_names
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
     return (one for one in code.co_consts if isinstance(one, CodeType))
