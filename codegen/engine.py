@@ -544,9 +544,13 @@ def _linker() -> Any:
 
 
 def _parse(text: str, name: str, context: Any) -> Any:
-    """The module of a text, for this machine."""
+    """The module of a text, for this machine; it ends with its context, which it keeps.
+
+    Python's collector may end the two in any order, and a context takes its modules along.
+    """
     try:
         module = llvm.parse_assembly(text, context)
+        module._owned = True
         module.verify()
     except RuntimeError as error:
         raise EngineError(_describe(str(error), text, name)) from error

@@ -370,6 +370,24 @@ def test_the_linker_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made) == 1
 
 
+def test_modules_and_contexts_that_the_collector_ends_together() -> None:
+    """In any order: a context that ends takes its modules along."""
+    program = """
+import gc
+import llvmlite.binding as llvm
+from jitcore.codegen import engine
+text = "define i32 @f(i32 %x) {\\n  ret i32 %x\\n}\\n"
+for number in range(100):
+    module = engine._parse(text, "collected", llvm.create_context())
+    context = module._context
+    context.module = module
+    del module, context
+    gc.collect()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_nothing_is_begun_beside_while_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITCORE_CACHE", "0")
     beside = emission._Beside()
@@ -404,16 +422,24 @@ def test_llvm_gets_modules_back_before_another_thread_may_fork(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JITCORE_CACHE", "0")
-    dispose = llvm.ModuleRef._dispose
+    create = llvm.create_context
+    kind: Any = type(create())
+    dispose = kind._dispose
     locked: list[bool] = []
 
+    def noted() -> Any:
+        context = create()
+        context.is_given_back = True
+        return context
+
     def note(self: Any) -> None:
-        if self.name == "given back":
+        if hasattr(self, "is_given_back"):
             lock: Any = compiler_lock()
             locked.append(lock._is_owned())
         dispose(self)
 
-    monkeypatch.setattr(llvm.ModuleRef, "_dispose", note)
+    monkeypatch.setattr(llvm, "create_context", noted)
+    monkeypatch.setattr(kind, "_dispose", note)
     for number in range(5):
         compile_module(add_constant(number), name="given back")
     assert locked == [True] * 5

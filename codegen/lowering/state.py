@@ -93,10 +93,8 @@ _SILENT = frozenset(
 def _writes_arguments(graph: Graph) -> bool:
     """Whether a graph may write to memory that its caller knows."""
     writers = [node for node in _all_nodes(graph) if node.kind in WRITING]
-    if not writers:
-        return False
-    analysis = AliasAnalysis(graph)
-    return any(one.escapes for node in writers for one in analysis.writes(node))
+    analysis = AliasAnalysis(graph) if writers else None
+    return any(one.escapes for node in writers if analysis for one in analysis.writes(node))
 
 
 def _all_nodes(graph: Graph) -> Iterator[Node]:
@@ -109,14 +107,20 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
 
 def _computed_in_place(graph: Graph) -> set[Value]:
     """The results of operations like ``x += y``, which go nowhere but into their array."""
-    found: set[Value] = set()
+    found, given = set[Value](), dict[Value, Value]()
     for node in _all_nodes(graph):
+        if node.kind == FUSED:
+            given.update(zip(node.attributes["graph"].inputs, node.inputs, strict=True))
         if not node.attributes.get("in_place"):
             continue
         value = node.inputs[1]
-        while value.node is not None and len(value.uses) == 1:
+        while len(value.uses) == 1:
             maker = value.node
-            if maker.kind == FUSED:
+            if value in given:
+                value = given[value]
+            elif maker is None:
+                break
+            elif maker.kind == FUSED:
                 value = maker.attributes["graph"].outputs[maker.outputs.index(value)]
             elif maker.kind == "np::cast":
                 value = maker.inputs[0]
