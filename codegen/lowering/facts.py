@@ -14,10 +14,12 @@ __all__ = [
     "FUSED",
     "WRITING",
     "Escapes",
+    "computed_in_place",
     "is_on_float16",
     "is_written_while_used",
     "last_uses",
     "listed_values",
+    "writes_arguments",
 ]
 
 FUSED = "prim::FusionGroup"
@@ -47,6 +49,49 @@ _PASSING = frozenset(
     ]
 )
 """Kinds whose result may share the memory of input 0 (of any input, for tuples and unions)."""
+
+
+def writes_arguments(graph: Graph) -> bool:
+    """Whether a graph may write to memory that its caller knows."""
+    writers = [node for node in _all_nodes(graph) if node.kind in WRITING]
+    if not writers:
+        return False
+    analysis = AliasAnalysis(graph)
+    return any(one.escapes for node in writers for one in analysis.writes(node))
+
+
+def computed_in_place(graph: Graph) -> set[Value]:
+    """The results of operations like ``x += y``, which go nowhere but into their array."""
+    found: set[Value] = set()
+    given: dict[Value, Value] = {}
+    for node in _all_nodes(graph):
+        if node.kind == FUSED:
+            given.update(zip(node.attributes["graph"].inputs, node.inputs, strict=True))
+        if not node.attributes.get("in_place"):
+            continue
+        value = node.inputs[1]
+        while len(value.uses) == 1:
+            maker = value.node
+            if value in given:
+                value = given[value]
+            elif maker is None:
+                break
+            elif maker.kind == FUSED:
+                value = maker.attributes["graph"].outputs[maker.outputs.index(value)]
+            elif maker.kind == "np::cast":
+                value = maker.inputs[0]
+            else:
+                found.add(value)
+                break
+    return found
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    """All nodes, those of fused groups too."""
+    for node in graph.nodes():
+        yield node
+        if node.kind == FUSED:
+            yield from _all_nodes(node.attributes["graph"])
 
 
 def is_on_float16(node: Node) -> bool:

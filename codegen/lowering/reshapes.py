@@ -175,10 +175,10 @@ def _require_copy(
 
     A view of one axis has the strides of the copy, and only a write tells it from that.
     """
-    is_seen = _is_seen(lowering, node)
     if base.order is None:
         _require_unseen(lowering, node)
         return
+    is_seen = _is_seen(lowering, node)
     one, two = axes[gap : gap + 2]
     for axis in (one, two) if is_seen else ():
         _require_not(lowering, compare("eq", base.dims[axis], ONE), "an axis of one element")

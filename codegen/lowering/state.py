@@ -39,12 +39,12 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.counters import LARGEST, counters
 from jitcore.codegen.lowering.emitter import Emitter
 from jitcore.codegen.lowering.facts import (
-    FUSED,
-    WRITING,
     Escapes,
+    computed_in_place,
     is_on_float16,
     last_uses,
     listed_values,
+    writes_arguments,
 )
 from jitcore.codegen.lowering.kinds import PACKED
 from jitcore.codegen.lowering.operands import (
@@ -64,7 +64,6 @@ from jitcore.codegen.lowering.pieces import pieces
 from jitcore.codegen.lowering.ranges import Ranges
 from jitcore.codegen.runtime.temporaries import LEAST_KEPT
 from jitcore.codegen.targets import CPU, Target
-from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, FieldWrite, Graph, Node, SourceRange, Value
 from jitcore.ir.types import NONE, Dim
@@ -88,46 +87,6 @@ ELEMENTS = "elements of lists"
 _SILENT = frozenset(
     f"prim::{name}" for name in ("Constant", "Uninitialized", "TupleConstruct", "UnionConstruct")
 )
-
-
-def _writes_arguments(graph: Graph) -> bool:
-    """Whether a graph may write to memory that its caller knows."""
-    writers = [node for node in _all_nodes(graph) if node.kind in WRITING]
-    analysis = AliasAnalysis(graph) if writers else None
-    return any(one.escapes for node in writers if analysis for one in analysis.writes(node))
-
-
-def _all_nodes(graph: Graph) -> Iterator[Node]:
-    """All nodes, those of fused groups too."""
-    for node in graph.nodes():
-        yield node
-        if node.kind == FUSED:
-            yield from _all_nodes(node.attributes["graph"])
-
-
-def _computed_in_place(graph: Graph) -> set[Value]:
-    """The results of operations like ``x += y``, which go nowhere but into their array."""
-    found, given = set[Value](), dict[Value, Value]()
-    for node in _all_nodes(graph):
-        if node.kind == FUSED:
-            given.update(zip(node.attributes["graph"].inputs, node.inputs, strict=True))
-        if not node.attributes.get("in_place"):
-            continue
-        value = node.inputs[1]
-        while len(value.uses) == 1:
-            maker = value.node
-            if value in given:
-                value = given[value]
-            elif maker is None:
-                break
-            elif maker.kind == FUSED:
-                value = maker.attributes["graph"].outputs[maker.outputs.index(value)]
-            elif maker.kind == "np::cast":
-                value = maker.inputs[0]
-            else:
-                found.add(value)
-                break
-    return found
 
 
 def source_line(source: SourceRange | None) -> str:
@@ -201,8 +160,8 @@ class Lowering:
         self.listed_inputs: set[int] = set()
         """The arguments that may be elements of lists."""
         self.never_one: set[Expr] = set()
-        self.writes = _writes_arguments(graph)
-        self.in_place = _computed_in_place(graph)
+        self.writes = writes_arguments(graph)
+        self.in_place = computed_in_place(graph)
         self.loop_forms: dict[Node, list[Any]] = {}
         self.lists_written: set[int] = set()
         self.lists_end = False

@@ -241,7 +241,7 @@ class _FunctionPrinter:
         self._variables = self._variables.parents
 
     def _append(self, statements: Sequence[Stmt]) -> None:
-        self._neighbours.note(statements)
+        self._neighbours.note(statements, is_inner=bool(self._loops))
         drops = drops_at_end(statements) if self._function.result == "int64" else []
         for statement in statements[: -1 - len(drops)] if drops else statements:
             if self._terminated:
@@ -435,10 +435,7 @@ class _FunctionPrinter:
         self._code.effect(f"{index}.next = add {flags} i64 {index}, {statement.step}")
         known = known or (AS_IT_IS if self._is_unlikely else ())
         hints = loop_hints(
-            *(statement, self._module.metadata, known, self._module.vector_bits),
-            is_read_again=self._neighbours.read_again(statement),
-            is_beside_functions=self._neighbours.has_functions(statement),
-            is_inner=bool(self._loops),
+            statement, self._module.metadata, known, self._module.vector_bits, self._neighbours
         )
         hint = f", !llvm.loop {hints}" if hints else ""
         self._terminate(f"br label %{head}{hint}")

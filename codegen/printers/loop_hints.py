@@ -84,10 +84,7 @@ def loop_hints(
     metadata: Callable[[str], str],
     known: Sequence[str] = (),
     vector_bits: int = 512,
-    *,
-    is_read_again: bool = False,
-    is_inner: bool = False,
-    is_beside_functions: bool = False,
+    neighbours: Neighbours | None = None,
 ) -> str:
     """The name of a loop's metadata, or nothing.
 
@@ -100,17 +97,15 @@ def loop_hints(
         The hints, where they follow from something else than the loop's form.
     vector_bits : int
         The size of a vector register.
-    is_read_again : bool
-        See `Neighbours.read_again`.
-    is_inner : bool
-        Whether it is a part of another loop.
-    is_beside_functions : bool
-        See `Neighbours.has_functions`.
+    neighbours : Neighbours, optional
+        What there is beside it and around it.
     """
+    beside = neighbours or Neighbours()
+    is_read_again = beside.read_again(loop)
     hints = list(known)
-    if not hints and is_inner and is_read_again and _checks_row(loop):
+    if not hints and beside.is_inner(loop) and is_read_again and _checks_row(loop):
         hints = [NOT_UNROLLED, ONE_AT_A_TIME, MASKED, NOT_UNROLLED_AFTERWARDS]
-    most = MOST_INTERLEAVED if is_beside_functions else MOST_REDUCED
+    most = MOST_INTERLEAVED if beside.has_functions(loop) else MOST_REDUCED
     hints = hints or _hints_of_form(loop, vector_bits, is_read_again, most)
     if not hints:
         return ""
@@ -136,18 +131,25 @@ def _read_again(statements: Sequence[Stmt]) -> set[int]:
 
 
 class Neighbours:
-    """What there is beside the loops of a function."""
+    """What there is beside the loops of a function, and around them."""
 
     def __init__(self) -> None:
+        self._inner: set[int] = set()
         self._read_again: set[int] = set()
         self._beside_functions: set[int] = set()
 
-    def note(self, statements: Sequence[Stmt]) -> None:
-        """Note the loops among some statements that are printed next."""
+    def note(self, statements: Sequence[Stmt], *, is_inner: bool) -> None:
+        """Note the loops among some statements that are printed next, in a loop or not."""
         self._read_again |= _read_again(statements)
         loops = [one for one in statements if isinstance(one, For)]
         if any(map(_calls, loops)):
             self._beside_functions.update(map(id, loops))
+        if is_inner:
+            self._inner.update(map(id, loops))
+
+    def is_inner(self, loop: For) -> bool:
+        """Whether a loop is a part of another one."""
+        return id(loop) in self._inner
 
     def read_again(self, loop: For) -> bool:
         """Whether a later loop beside one, or beside one around it, reads the same array."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from jitcore.execution.signatures import Description, describe_unknown, structure, with_parts
 
@@ -16,6 +17,8 @@ __all__ = [
 ]
 
 Apart = tuple[tuple[int, Description], ...]
+Extent = int | None
+_Choose = Callable[[Extent, Extent], Extent]
 
 _APART = frozenset({"list", "object", "objects", "function"})
 
@@ -54,7 +57,7 @@ def dynamic_key(
     """
     others = map(_fitting, descriptions, known or map(without_extents, descriptions))
     return tuple(
-        one if number in exact else _with_known(one, other)
+        one if number in exact else _merged(one, other, _known_extent)
         for number, (one, other) in enumerate(zip(descriptions, others, strict=True))
     )
 
@@ -65,15 +68,14 @@ def _fitting(description: Description, known: Description) -> Description:
     return known if is_alike else without_extents(description)
 
 
-def _with_known(description: Description, known: Description) -> Description:
-    if description[0] != "array":
-        return with_parts(description, _with_known, known)
-    kind, dtype, shape, layout = description
-    if len(shape) != len(known[2]):
-        return without_extents(description)
-    pairs = zip(shape, known[2], strict=True)
-    kept = tuple(extent if extent == 1 or one is not None else None for extent, one in pairs)
-    return (kind, dtype, kept, layout)
+def _merged(one: Description, other: Description, choose: _Choose) -> Description:
+    """A description of two alike values, with chosen extents; of other ranks with none but 1."""
+    if one[0] != "array":
+        return with_parts(one, partial(_merged, choose=choose), other)
+    kind, dtype, shape, layout = one
+    if len(shape) != len(other[2]):
+        return without_extents(one)
+    return (kind, dtype, tuple(map(choose, shape, other[2])), layout)
 
 
 def without_extents(description: Description) -> Description:
@@ -86,14 +88,12 @@ def without_extents(description: Description) -> Description:
 
 def common_extents(one: Description, other: Description) -> Description:
     """A description of two alike values with the short extents that both have, and else None."""
-    if one[0] != "array":
-        return with_parts(one, common_extents, other)
-    kind, dtype, shape, layout = one
-    if len(shape) != len(other[2]):
-        return without_extents(one)
-    pairs = zip(shape, other[2], strict=True)
-    kept = tuple(
-        extent if extent == given and extent is not None and extent <= SHORT else None
-        for extent, given in pairs
-    )
-    return (kind, dtype, kept, layout)
+    return _merged(one, other, _common_extent)
+
+
+def _known_extent(extent: Extent, known: Extent) -> Extent:
+    return extent if extent == 1 or known is not None else None
+
+
+def _common_extent(extent: Extent, other: Extent) -> Extent:
+    return extent if extent == other and extent is not None and extent <= SHORT else None

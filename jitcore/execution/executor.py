@@ -175,7 +175,6 @@ class Executor:
         self._counts: dict[tuple[Description, ...], int] = {}
         self._common: dict[tuple[Description, ...], tuple[Description, ...]] = {}
         self._known: tuple[Description, ...] = ()
-        self._known_by_dynamic: dict[tuple[Description, ...], list[tuple[Description, ...]]] = {}
         self.describer = Describer(
             graph,
             compile_function,
@@ -353,7 +352,8 @@ class Executor:
         found = self._static.get(exact) or self._static.get(descriptions)
         found = self._holding(found)
         if found is None and self._dynamic:
-            known = self._known_by_dynamic.get(tuple(map(structure, descriptions)), ())
+            form = tuple(map(structure, descriptions))
+            known = [key for key, one in self._dynamic.items() if one.form == form]
             keys = (dynamic_key(descriptions, self.exact, one) for one in known)
             found = self._holding(next(filter(None, map(self._dynamic.get, keys)), None))
         return found
@@ -395,8 +395,6 @@ class Executor:
         self._counts[form] = self._counts.get(form, 0) + 1
         self.specializations.append(made)
         (self._static if made.kind == "STATIC" else self._dynamic)[made.key] = made
-        if made.kind == "DYNAMIC":
-            self._known_by_dynamic.setdefault(form, []).append(self._known)
         self._chain()
 
     def _forget(self, stale: Specialization) -> None:
