@@ -15,7 +15,7 @@ PY := $(VENV)/bin/python
 RUN := $(PY) -P
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cuda test-gpu test-onednn check format exhaustive fuzz bench bench-models bench-gpu clean
+.PHONY: help demo test test-cuda test-gpu test-onednn check format exhaustive fuzz bench bench-models bench-gpu has-gpu clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -29,8 +29,8 @@ test: $(VENV)/.test ## Run the tests, in parallel
 test-cuda: $(CUDA_VENV)/.ready ## Compile the kernels for GPUs and read the machine code (no GPU needed)
 	@$(CUDA_VENV)/bin/python -P -m pytest -n auto tests/test_cuda_ptx.py tests/test_cuda_libdevice.py
 
-test-gpu: $(CUDA_VENV)/.ready ## Run the tests that need a GPU
-	@$(CUDA_VENV)/bin/python -P -m pytest -m gpu
+test-gpu: has-gpu $(CUDA_VENV)/.ready ## Run the tests that need a GPU
+	@$(CUDA_VENV)/bin/python -P -m pytest -m gpu tests/test_gpu.py tests/test_gpu_programs.py
 
 test-onednn: $(ONEDNN_VENV)/.ready ## Run the tests of layers that oneDNN computes
 	@$(ONEDNN_VENV)/bin/python -P -m pytest -n auto tests/test_onednn.py tests/test_onednn_layers.py
@@ -57,8 +57,13 @@ bench: $(BENCH_VENV)/.ready ## Compare with other libraries (make bench ARGS="--
 bench-models: $(BENCH_VENV)/.ready ## Compare whole models with PyTorch (ARGS="--models LeNet --batches 1")
 	@$(BENCH_VENV)/bin/python -m bench.measure_models $(ARGS)
 
-bench-gpu: $(CUDA_VENV)/.peers ## Compare with other libraries on a GPU (ARGS="--sizes 16777216")
+bench-gpu: has-gpu $(CUDA_VENV)/.peers ## Compare with other libraries on a GPU (ARGS="--sizes 16777216")
 	@$(CUDA_VENV)/bin/python -m bench.gpu $(ARGS)
+
+# Before gigabytes are installed for nothing.
+has-gpu:
+	@$(PYTHON) -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null || { \
+		echo "No GPU here: there is no CUDA driver (libcuda.so.1). Nothing was run." >&2; exit 1; }
 
 clean: ## Remove everything the other targets made
 	rm -rf $(VENV) $(BENCH_VENV) $(CUDA_VENV) $(ONEDNN_VENV) build dist out *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

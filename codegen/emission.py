@@ -117,35 +117,46 @@ def _find_library(lib: Any) -> _Library | None:
 _library = _find_library(ffi.lib)
 
 
+Doer = Literal["beside", "who needs it"]
+
+
 class Work:
     """Something that the thread beside does, or who needs it first."""
 
     def __init__(self) -> None:
-        self._is_beside = False
+        self._is_begun = False
+        self._doer: dict[Literal["doer"], Doer] = {}
         self._is_done = threading.Event()
 
     def begin(self) -> None:
         """Have it done beside, once, where that thread can work without llvmlite's lock."""
-        is_new = not (self._is_beside or self._is_done.is_set())
+        is_new = not (self._is_begun or self._is_done.is_set())
         if _library is not None and is_new:
-            self._is_beside = True
+            self._is_begun = True
             _beside.take(self)
 
     def finish(self) -> None:
-        """Do it, where the thread beside has not begun, or wait until it is done."""
-        if self._is_beside and _beside.leave(self):
-            self._is_beside = False
-        if not (self._is_beside or self._is_done.is_set()):
+        """Do it, where the thread beside has not begun, or wait until it is done.
+
+        Who is interrupted anywhere in here may call it again.
+        """
+        if self._taken_by("who needs it") == "who needs it" and not self._is_done.is_set():
+            _beside.leave(self)
             self.write()
             self._is_done.set()
         self._is_done.wait()
 
     def run_beside(self) -> None:
-        """Do it, in the thread beside."""
-        try:
-            self.write_beside()
-        finally:
-            self._is_done.set()
+        """Do it, in the thread beside, where nobody else does."""
+        if self._taken_by("beside") == "beside":
+            try:
+                self.write_beside()
+            finally:
+                self._is_done.set()
+
+    def _taken_by(self, doer: Doer) -> Doer:
+        """Who does it: the first who asks, in one step, and then the same whoever asks."""
+        return self._doer.setdefault("doer", doer)
 
     def write(self) -> None:
         """Do it, in llvmlite's own way."""
@@ -188,9 +199,10 @@ class Emission(Work):
     def code(self) -> bytes:
         """The object code; RuntimeError where LLVM refuses to write it."""
         self.finish()
-        if self._passes_beside is not None:
-            self._passes_beside.dispose()
-            self._passes_beside = None
+        # Never twice, also where an interrupt comes in between.
+        passes, self._passes_beside = self._passes_beside, None
+        if passes is not None:
+            passes.dispose()
         if self._code is None:
             raise RuntimeError(self._message)
         return self._code
@@ -258,13 +270,10 @@ class _Beside:
             with suppress(RuntimeError):
                 self._thread.start()
 
-    def leave(self, work: Work) -> bool:
-        """Whether the thread has not begun with it, and does not any more."""
-        try:
+    def leave(self, work: Work) -> None:
+        """Keep it no longer: who needs it does it."""
+        with suppress(ValueError):
             self._waiting.remove(work)
-        except ValueError:
-            return False
-        return True
 
     def end(self) -> None:
         """Begin with no more: the process will destroy what LLVM works with."""

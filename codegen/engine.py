@@ -49,6 +49,7 @@ __all__ = [
     "compiler_lock",
     "converts_float16",
     "cpu_identity",
+    "cpu_name",
     "foresee",
     "has_feature",
     "library",
@@ -324,10 +325,12 @@ class _Compilation:
             objects = tuple(one.code() for one in reversed(self._emissions))
         except RuntimeError as error:
             raise EngineError(f"internal error: no code of {self.name}: {error}") from error
+        # Who is interrupted from here on finds the code when he asks again.
+        self._stored = StoredObject(objects, symbols, required)
         # LLVM gets the modules back while `_LOCK` is held, for which a fork waits.
         self._emissions.clear()
         if self._files is not None and self._key is not None:
-            self._files.store(self._key, StoredObject(objects, symbols, required))
+            self._files.store(self._key, self._stored)
         return objects
 
 
@@ -451,7 +454,7 @@ def cpu_identity() -> str:
     """What compiled code depends on besides its text: LLVM's version, the CPU, its features."""
     with _LOCK:
         version = ".".join(map(str, (*llvm.llvm_version_info, llvmlite.__version__)))
-        return f"{version} {_cpu_name()} {_host_features()}"
+        return f"{version} {cpu_name()} {_host_features()}"
 
 
 def has_feature(name: str) -> bool:
@@ -494,7 +497,7 @@ def _features() -> Any:
         return llvm.get_host_cpu_features()
 
 
-_cpu_name: Final[Callable[[], str]] = cache(llvm.get_host_cpu_name)
+cpu_name: Final[Callable[[], str]] = cache(llvm.get_host_cpu_name)
 
 
 @cache
@@ -519,7 +522,7 @@ def _target_machine(code: CodeLevel = "best", is_beside: bool = False) -> Any:
         llvm.initialize_native_asmprinter()
         target = llvm.Target.from_default_triple()
         _STATE[code, is_beside] = target.create_target_machine(
-            cpu=_cpu_name(),
+            cpu=cpu_name(),
             features=_host_features(),
             opt=_CODE_LEVELS[code],
             **_TARGET,

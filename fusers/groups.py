@@ -75,8 +75,8 @@ def fuse_groups(
 ) -> bool:
     """Form fusion groups in all blocks; notes what became of each node in ``decisions``.
 
-    On devices, whose threads take elements side by side, running sums stay by themselves, and so
-    does what is computed once for each row.
+    On devices, whose threads take elements side by side, what is computed once for each row stays
+    by itself.
     """
     # The analysis knows the nodes there are now, so all is planned before anything is changed.
     analysis = AliasAnalysis(graph, distinct_inputs=True)
@@ -91,7 +91,7 @@ class _BlockFuser(BlockClusters):
     def __init__(self, block: Block, analysis: AliasAnalysis, on_device: bool) -> None:
         super().__init__(block, analysis)
         self.on_device = on_device
-        self.scans = set() if on_device else {node for node in block.nodes if is_running(node)}
+        self.scans = {node for node in block.nodes if is_running(node)}
         self.readers: dict[Value, list[Cluster]] = {}
         self.refused: dict[Node, str | None] = {}
         self.has_lookups = any(map(is_lookup, block.nodes))
@@ -102,8 +102,7 @@ class _BlockFuser(BlockClusters):
         for node in self.block.nodes:
             reason = refusal(node)
             self.refused[node] = reason
-            is_single = is_running(node) and node not in self.scans
-            fusible = (reason is None and not is_single) or is_on_scalars(node) or is_respaced(node)
+            fusible = reason is None or is_on_scalars(node) or is_respaced(node)
             has_space = is_elementwise(node) or is_lookup(node) or node in self.scans
             space = iteration_dims(node) if has_space else None
             cluster = self.add(node, fusible=fusible, space=space)
@@ -253,8 +252,13 @@ class _BlockFuser(BlockClusters):
         return is_plain and all(table.node not in inside for table in tables)
 
     def _scans_fit(self, nodes: Sequence[Node]) -> bool:
-        """Beside a running sum there is only what goes along with it."""
-        return self.scans.isdisjoint(nodes) or keep_step(nodes)
+        """Beside a running sum there is only what goes along with it.
+
+        Threads of a device join what they have before they know what is before that.
+        """
+        if self.scans.isdisjoint(nodes):
+            return True
+        return keep_step(nodes) and (not self.on_device or _scans_are_apart(nodes))
 
     def _stores_fit(self, first: Cluster, second: Cluster) -> bool:
         """No later node may read memory that a store of the same group writes, but the stored view.
@@ -367,3 +371,15 @@ def _note(
             else f"prim::FusionGroup({group.outputs[0].name if group.outputs else ''})"
         )
         decisions.append(Decision(node.kind, str(node.source or ""), name, reason))
+
+
+def _scans_are_apart(nodes: Sequence[Node]) -> bool:
+    """Whether no scan takes what is made of another one, and nothing is reduced."""
+    made = set[Value]()
+    for node in nodes:
+        takes = any(value in made for value in node.inputs)
+        if node.kind in REDUCTIONS or (takes and is_running(node)):
+            return False
+        if takes or is_running(node):
+            made.update(node.outputs)
+    return True

@@ -27,6 +27,7 @@ __all__ = [
     "bind_arguments",
     "class_attribute",
     "class_captures",
+    "function_of",
     "has_default",
     "has_plain_attributes",
     "is_definition",
@@ -100,6 +101,16 @@ def class_attribute(class_: type, name: str, above: type | None = None) -> Any:
     return MISSING
 
 
+def function_of(held: Any) -> Any:
+    """What a class has under a name: of what `script` has made of a function, that function."""
+    owners = type(held).__mro__
+    is_final = any("__jitcore_graph__" in vars(owner) for owner in owners)
+    if is_final or not any("__jitcore_compiles__" in vars(owner) for owner in owners):
+        return held
+    plain = held.__wrapped_function__
+    return plain if type(plain) is FunctionType else held
+
+
 def class_captures(class_: type, name: str, above: type | None = None) -> Iterator[Capture]:
     """What must stay the same for ``class_attribute`` to give the same again.
 
@@ -151,7 +162,7 @@ def is_record_class(class_: Any) -> bool:
         return False
     if not all(map(partial(_is_plain, class_), ("__setattr__", "__delattr__"))):
         return False
-    return isinstance(class_attribute(class_, "__init__"), FunctionType)
+    return isinstance(function_of(class_attribute(class_, "__init__")), FunctionType)
 
 
 def _is_plain(class_: Any, name: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from jitcore.ir.types import Dim, TensorType
 
 if TYPE_CHECKING:
@@ -108,7 +110,9 @@ def normalize_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ..
     """Sorted non-negative axes; all of them for None."""
     if axis is None:
         return tuple(range(rank))
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    if not all(isinstance(one, int | np.integer) for one in axes):
+        raise BroadcastError("an axis that is no integer")
     found = tuple(sorted(normalize_axis(int(one), rank) for one in axes))
     if len(set(found)) != len(found):
         raise BroadcastError("duplicate axis")

@@ -7,7 +7,7 @@ from itertools import chain
 from types import FunctionType
 from typing import Any
 
-from jitcore.ir.classes import is_record_class
+from jitcore.ir.classes import function_of, is_record_class
 from jitcore.ir.graph import Graph
 from jitcore.ir.nesting import nodes_with_called
 from jitcore.ir.operator_methods import BINARY, PROTOCOLS, UNARY
@@ -90,4 +90,4 @@ def _functions(class_: type, name: str) -> Iterator[FunctionType]:
     for owner in class_.__mro__:
         held = vars(owner).get(name)
         found = (held.fget, held.fset) if isinstance(held, property) else (held,)
-        yield from (one for one in found if isinstance(one, FunctionType))
+        yield from (one for one in map(function_of, found) if isinstance(one, FunctionType))

@@ -76,6 +76,8 @@ class device:
     ------
     ValueError
         There is no such kind of device.
+    TypeError
+        The index is no int.
 
     Examples
     --------
@@ -92,6 +94,8 @@ class device:
         kind, _, number = str(name).partition(":")
         if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
             raise ValueError(f"a device is 'cpu', 'cuda' or 'cuda:1', say; found {name!r}")
+        if not isinstance(index, int | None):
+            raise TypeError(f"a device's index is an int; found {index!r}")
         if number and index not in (None, int(number)):
             raise ValueError(f"device {name!r} has another number than {index}")
         found = int(number) if number else index or 0

@@ -253,16 +253,13 @@ class GradientFunction(ScriptFunction):
             return function.graph_for(*leaves)
         return super().graph_for(*args, **kwargs)
 
-    def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Call the function and say what was compiled, what was fused and what was not.
-
-        Of arguments that hold lists or dicts, it explains the call with what is in them.
-        """
+    def _explain_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
+        # Of arguments that hold lists or dicts, it explains the call with what is in them.
         ordered = self._ordered(args, kwargs)
         if self._holds_containers(ordered):
             _, function, leaves = self._opened_call(ordered)
             return function.explain(*leaves)
-        return super().explain(*args, **kwargs)
+        return super()._explain_call(args, kwargs)
 
     def _with_leaves(self, graph: Graph, trees: Sequence[Tree]) -> GraphFunction:
         """The value and the gradient for the leaves of arguments of some form."""

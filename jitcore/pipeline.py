@@ -43,6 +43,7 @@ from jitcore.codegen.loops import Function
 from jitcore.codegen.lower import Lowered, NotNative, UnknownOrder, lower
 from jitcore.codegen.onednn.switch import onednn_fusion_enabled
 from jitcore.codegen.printers.llvm import parameter_types, print_declaration, print_parts
+from jitcore.codegen.processor import computes_in_halves, gains_by_prefetches
 from jitcore.codegen.runtime.streams import largest_cache
 from jitcore.codegen.targets import CPU, Target
 from jitcore.execution.plans import HostPlan, Kernel, NativePlan
@@ -320,15 +321,17 @@ def _for_processors(function: Function) -> Function:
     function = copy_by_library(function)
     function = run(has_choices(function.body), "range_cuts.cut_ranges", function)
     roots = has_roots(function.body)
-    function = run(roots, "buffered_sums.buffer_sums", function, vector_bits())
+    of_registers = vector_bits(), computes_in_halves()
+    function = run(roots, "buffered_sums.buffer_sums", function, *of_registers)
     function = run(has_sums(function.body), "lane_sums.add_by_lanes", function)
     writes = has_known_stores(function.body)
     function = run(writes, "streaming.stream_results", function, largest_cache())
     function = run(has_loops_beside(function.body), "row_turns.let_rows_take_turns", function)
     divides = has_quotients(function.body)
     function = run(divides, "shared_divisors.share_divisors", function, vector_bits())
-    function = run(roots, "estimated_roots.estimate_roots", function, vector_bits())
-    return run(has_sums(function.body), "prefetches.prefetch_blocks", function)
+    function = run(roots, "estimated_roots.estimate_roots", function, *of_registers)
+    is_asked = has_sums(function.body) and gains_by_prefetches()
+    return run(is_asked, "prefetches.prefetch_blocks", function)
 
 
 def _layouts(params: Sequence[Param]) -> list[Layout | None]:

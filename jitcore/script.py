@@ -29,7 +29,7 @@ from jitcore.function_graphs import compile_argument, graph_of
 from jitcore.grouped import grouped_graph
 from jitcore.ir.graph import Graph
 from jitcore.markers import ScriptIfTracing
-from jitcore.reports.explain import Explanation, compiled_form, explain_call
+from jitcore.reports.explain import Explanation, compiled_form, explain_call, report_on
 from jitcore.reports.schemas import schema_text
 from jitcore.scriptable import check_class, instead_of, is_shared
 
@@ -83,6 +83,7 @@ class ScriptFunction:
     __name__: str
     __qualname__: str
     __wrapped__: Callable[..., Any]
+    __jitcore_compiles__ = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         # Each has a class of its own, whose ``__call__`` is machine code: a method that passes
@@ -419,8 +420,12 @@ class ScriptFunction:
         Returns
         -------
         Explanation
-            Prints as a report; ``result`` is what the call gave.
+            Prints as a report; ``result`` is what the call gave.  Without the arguments that the
+            function needs nothing is called, and the report is on what was compiled last.
         """
+        return report_on(self, args, kwargs)
+
+    def _explain_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
         return explain_call(self, args, kwargs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes.util
+import importlib
 import os
 
 import pytest
@@ -26,20 +26,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
 
 
-def has_gpu() -> bool:
-    """Whether a CUDA driver and a device are there."""
-    name = ctypes.util.find_library("cuda")
-    if name is None:
-        return False
-    count = ctypes.c_int()
-    driver = ctypes.CDLL(name)
-    failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    return not failed and count.value > 0
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests that need a GPU where there is none."""
     marked = [item for item in items if item.get_closest_marker("gpu")]
-    if marked and not has_gpu():
+    if not marked:
+        return
+    # Those who ask for no such test need not import the package here.
+    reason = importlib.import_module("jitcore.codegen.cuda.driver").why_unavailable()
+    if reason:
+        why, _, _ = reason.partition(";")
         for item in marked:
-            item.add_marker(pytest.mark.skip(reason="no GPU"))
+            item.add_marker(pytest.mark.skip(reason=f"no GPU: {why}"))

@@ -3,7 +3,8 @@
 A kernel's source is the same as on a GPU; ``cuda`` and the primitives are those of this module.
 The threads of a block are greenlets.  One warp after the other runs until it waits for the rest of
 the block: from the first to the last, and after each barrier the other way round, so that a barrier
-that is missing shows as a wrong result.  A barrier that not all threads reach is an error.
+that is missing shows as a wrong result.  A barrier that not all threads reach is an error.  Blocks
+run one after the other, or by turns.
 
 Primitives that are device functions run as they are; what is simulated is single instructions.
 """
@@ -17,6 +18,7 @@ import ctypes
 import itertools
 import math
 import operator
+import random
 import re
 import sys
 from collections import Counter
@@ -31,7 +33,7 @@ from fake_cuda import FakeDriver, Launch
 from greenlet import greenlet
 from scipy import special
 
-from jitcore.codegen.cuda import matmul
+from jitcore.codegen.cuda import matmul, scan_primitives
 from jitcore.codegen.cuda import primitives as device_primitives
 
 WARP = 32
@@ -93,6 +95,18 @@ class _Watched(np.ndarray[Any, Any]):
 
 
 _accesses: list[dict[Any, set[int]]] = []
+_turns: list[random.Random] = []
+_PATIENCE = 10_000
+
+
+@contextmanager
+def blocks_by_turns(seed: int) -> Iterator[None]:
+    """All blocks begin in any order, and change places wherever their threads have met."""
+    _turns.append(random.Random(seed))
+    try:
+        yield
+    finally:
+        _turns.pop()
 
 
 @contextmanager
@@ -162,6 +176,15 @@ class _Cuda:
         lane = self.threadIdx.x % WARP
         return self._of_lane(mask, value, lane - distance if lane >= distance else lane)
 
+    def shfl_sync(self, mask, value, lane):
+        return self._of_lane(mask, value, lane)
+
+    def nanosleep(self, _):
+        """Let other blocks run, for one of which a thread waits."""
+        self.thread.visits["pauses"] += 1
+        assert self.thread.visits["pauses"] < _PATIENCE, "a thread waits for what nobody does"
+        self.thread.parent.switch("others")
+
     def _of_lane(self, mask, value, lane):
         """What another thread of the warp gives in its turn."""
         assert mask == 0xFFFFFFFF, "a shuffle without all of a warp"
@@ -173,35 +196,45 @@ class _Cuda:
         return given[lane]
 
     def run(self, kernel, grid, block, values):
-        """Run a kernel for each block in turn."""
+        """Run a kernel for each block in turn, or for all of them by turns (`blocks_by_turns`)."""
         assert grid[1:] == block[1:] == (1, 1)
         self.gridDim, self.blockDim = _Dim3(grid[0]), _Dim3(block[0])
-        for place in range(grid[0]):
-            self.blockIdx = _Dim3(place)
-            self.block = _Block(block[0])
-            self._run_block([_Thread(one, kernel) for one in range(block[0])], values)
+        left = [self._run_block(_Dim3(one), block[0], kernel, values) for one in range(grid[0])]
+        while left:
+            place = _turns[-1].randrange(len(left)) if _turns else 0
+            if not next(left[place], False):
+                del left[place]
 
-    def _run_block(self, threads, values):
+    def _run_block(self, place, count, kernel, values):
+        """Run a block, which gives True whenever others may run."""
+        threads = [_Thread(one, kernel) for one in range(count)]
+        block = _Block(count)
         for thread in threads:
             thread.values, thread.waits = values, "begin"
-        count = -(-len(threads) // WARP)
-        warps = [threads[WARP * number : WARP * (number + 1)] for number in range(count)]
+        warps = [threads[first : first + WARP] for first in range(0, count, WARP)]
         while any(not one.dead for one in threads):
             for number, warp in enumerate(warps):
-                warps[number] = self._run_warp(warp)
+                warps[number] = yield from self._run_warp(place, block, warp)
             warps.reverse()
             if len({one.waits for one in threads}) > 1:
                 raise AssertionError("not all threads of the block reach a barrier")
+            if _turns:
+                yield True
 
-    def _run_warp(self, warp):
+    def _run_warp(self, place, block, warp):
         """Run its threads until they wait for the block; gives them in their next order."""
         while True:
-            for thread in warp:
+            self.blockIdx, self.block = place, block
+            # Those that do not wait for other blocks have gone on as far as they can.
+            for thread in [one for one in warp if one.waits == "others"] or warp:
                 self.thread, self.threadIdx = thread, thread.place
                 given, thread.values = thread.values, ()
                 thread.waits = thread.switch(*given)
                 if thread.dead:
                     thread.waits = "the end"
+            if any(one.waits == "others" for one in warp):
+                yield True
+                continue
             warp = warp[::-1]
             if any(one.waits != "warp" for one in warp):
                 return warp
@@ -415,6 +448,20 @@ def _count_block(counter):
     return before
 
 
+def _count_up(counter):
+    place = _place(counter, 0, np.dtype(np.uint32))
+    place += 1
+    return place[0] - 1
+
+
+def _publish(address):
+    store(address, 0, np.uint32(1))
+
+
+def _is_published(address):
+    return bool(load(address, 0, "uint32"))
+
+
 accumulate_add, accumulate_mul, accumulate_sub = operator.add, operator.mul, operator.sub
 accumulate_min, accumulate_max = minimum, maximum
 least, greatest = minimum, maximum
@@ -490,7 +537,7 @@ def simulated(function: Any) -> Any:
     return FunctionType(own.__code__.replace(), {**known, **globals()}, closure=cells)
 
 
-for _module in (matmul, device_primitives):
+for _module in (matmul, device_primitives, scan_primitives):
     _found = {name: getattr(_module, name) for name in _module.__all__}
     globals().update(
         {name: simulated(one) for name, one in _found.items() if hasattr(one, "py_func")}
@@ -500,7 +547,7 @@ for _module in (matmul, device_primitives):
 def add_kernel(driver: FakeDriver, name: str, source: str, parameters: tuple[str, ...]) -> None:
     """Make printed source a kernel of a fake driver."""
     body = re.sub(r"^from numba(\.cuda)? import .*$", "", source, flags=re.MULTILINE)
-    for module in ("primitives", "cuda.primitives", "cuda.matmul"):
+    for module in ("primitives", "cuda.primitives", "cuda.scan_primitives", "cuda.matmul"):
         body = body.replace(f"from jitcore.codegen.{module} import", f"from {__name__} import")
     namespace: dict[str, Any] = {"cuda": cuda, "__name__": "simulated", **TYPES}
     namespace["libdevice"] = libdevice

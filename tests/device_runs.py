@@ -61,6 +61,16 @@ class _Block:
         ctypes.memset(self._fake.host_address(self._address, self._size), 0xFF, self._size)
 
 
+class _Zeros(_Block):
+    """Memory that has to be zeros when it is free."""
+
+    def __del__(self) -> None:
+        found = ctypes.string_at(self._fake.host_address(self._address, self._size), self._size)
+        if any(found):
+            self._fake.errors.append(AssertionError("memory that is not left zeros"))
+        super().__del__()
+
+
 class _Pool:
     """Allocates on a fake device."""
 
@@ -80,11 +90,16 @@ class _Pool:
         self._fake.fill(address, 0, COUNTER_BYTES)
         return address, owner
 
+    def zeros(self, size):
+        address = self._fake.allocate(size)
+        self._fake.fill(address, 0, size)
+        return address, _Zeros(self._fake, address, size)
+
 
 def _to_device(fake: FakeDriver, value: Any) -> Any:
-    """The shadow of a copy on the device, with the strides of the array."""
+    """The shadow of a copy on the device, which lies in its memory as the array in its own."""
     if not isinstance(value, np.ndarray):
-        return value
+        return copy.deepcopy(value)
     whole = value
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
@@ -181,7 +196,6 @@ def run_on_device(
     NotOnDevice
         Some part has no form for devices.
     """
-    args = copy.deepcopy(args)
     with fake_machine() as fake:
         plan = _compiled(fake, function, args, dynamic=dynamic, tuning=tuning)
 

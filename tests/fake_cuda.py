@@ -181,6 +181,9 @@ class FakeDriver:
         """
         self._kernels[name] = _Kernel(name, tuple(parameters), run)
 
+    def error(self, code: int, what: str) -> DriverError:
+        return DriverError(f"CUDA error {code} while {what}: no such luck", code)
+
     def version(self) -> int:
         return 13000
 
@@ -439,6 +442,8 @@ class FakeDriver:
             raise DriverError("the event was not recorded", _INVALID_VALUE)
 
     def elapsed(self, start: int, stop: int) -> float:
+        if not {start, stop} <= self._events.keys():
+            raise DriverError("an event was not recorded", _INVALID_HANDLE)
         return self._events[stop] - self._events[start]
 
     def begin_capture(self, stream: int) -> None:

@@ -58,6 +58,12 @@ def list_slice_assignment(a):
     return b, c, d
 
 
+def list_slice_of_names(names, more):
+    names[1:2] = more
+    names[::2] = names[1::2]
+    return names
+
+
 def list_slice_errors(b, n):
     b[::2] = [n]
     return b
@@ -517,6 +523,7 @@ PROGRAMS: Table = {
     ],
     "slice assignment of lists": [
         (list_slice_assignment, [(9,)]),
+        (list_slice_of_names, [(["a", "b", "c"], ["x", "y"]), (["a"], ["b"])]),
         (list_slice_errors, [([1, 2, 3], 4)]),
     ],
     "unpacking": [

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import warnings
 
 import numpy as np
 from language_checking import Table
@@ -53,6 +54,12 @@ def mutates(values, x):
 
 def pass_through(value):
     return value
+
+
+def warns_its_caller(x, k):
+    if k > 1:
+        warnings.warn(f"{k} is large", DeprecationWarning, stacklevel=2)
+    return x * k
 
 
 def calls(x):
@@ -435,6 +442,7 @@ PROGRAMS: Table = {
         (global_mutated, [(4,)]),
         (missing_global, [(0,), (1,)]),
     ],
+    "`warnings.warn`": [(warns_its_caller, [(X, 1), (X, 2)])],
     "`import` in a function": [
         (imports_inside, [(X,)]),
         (import_that_fails, [(X,)]),

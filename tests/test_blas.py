@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from checking import check
-from jitcore import fusion_strategy, script
+from jitcore import fusion_strategy, script, set_num_threads
 from jitcore.codegen.engine import has_feature
-from jitcore.codegen.lowering.blas_calls import has_wide_kernels
 from jitcore.codegen.runtime.blas import ensure_blas
 from jitcore.execution.plans import NativePlan
 
@@ -98,8 +97,34 @@ def test_only_products_with_few_rows_need_a_kernel_of_ours(
     np.testing.assert_allclose(compiled(x, y), x @ y, rtol=1e-4, atol=1e-3)
     (made,) = compiled.specializations
     assert isinstance(made.plan, NativePlan)
-    may_be_ours = has_feature("avx512f") and not has_wide_kernels(x.dtype.name)
+    may_be_ours = has_feature("avx512f")
     assert ("jc_few_rows" in made.plan.kernel.module.llvm) == (is_ours and may_be_ours)
+
+
+@needs_blas
+@pytest.mark.skipif(not has_feature("avx512f"), reason="few rows are left to BLAS")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(2, 7, 38_000), (3, 300, 4500), (8, 9000, 67), (5, 515, 517)])
+def test_how_few_rows_are_divided_depends_on_extents_alone(shape: Any, dtype: Any) -> None:
+    rows, terms, columns = shape
+    x, y = numbers(rows, terms, dtype=dtype), numbers(terms, columns, dtype=dtype)
+    wide = np.concatenate([y, np.full_like(y[:, :5], np.nan)], axis=1)
+    expected = x.astype(np.float64) @ y.astype(np.float64)
+    bound = np.abs(x).astype(np.float64) @ np.abs(y).astype(np.float64)
+    results = []
+    for kind in ("STATIC", "DYNAMIC"):
+        with fusion_strategy([(kind, 20)]):
+            compiled = script(product)
+            # The second matrix makes the extents unknown, and has other numbers behind the last.
+            results += [compiled(x, y), compiled(np.asfortranarray(x), wide[:, :columns])]
+    before = set_num_threads(1)
+    try:
+        results.append(compiled(x, y))
+    finally:
+        set_num_threads(before)
+    assert np.max(np.abs(results[0] - expected) / bound) < 4 * np.finfo(dtype).eps
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
 
 
 @needs_blas

@@ -6,9 +6,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -212,3 +215,41 @@ def _status_of_child(scripted, x, compiling, is_inside, may_go_on):
     may_go_on.set()
     thread.join()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+IMPORTING = """
+import os, signal, sys, threading
+import numpy as np
+from jitcore import script
+
+def chain(x):
+    return np.sqrt(abs(x * x + 1)) - x
+
+scripted, x = script(chain), np.linspace(-1, 1, 7)
+is_importing, parent = threading.Event(), os.getpid()
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jitcore.pipeline" and os.getpid() == parent:
+            is_importing.set()
+            threading.Event().wait(0.2)  # the other thread forks meanwhile
+
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=scripted, args=(x,))
+thread.start()
+is_importing.wait()
+child = os.fork()
+signal.alarm(60)  # it would wait for ever
+if child == 0:
+    os._exit(0 if np.array_equal(scripted(x), chain(x)) else 1)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_fork_waits_for_a_thread_that_imports_what_compiles(tmp_path: Path) -> None:
+    environment = os.environ | {"JITCORE_CACHE_DIR": str(tmp_path)}
+    (tmp_path / "program.py").write_text(IMPORTING)
+    command = [sys.executable, str(tmp_path / "program.py")]
+    subprocess.run(command, check=True, timeout=100, env=environment)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import array_libraries
+import ml_dtypes
 import numpy as np
 import pytest
 from fake_cuda import FakeDriver
@@ -226,6 +227,8 @@ def test_devices_are_values() -> None:
     assert str(jitcore.device("cuda", 1)) == "cuda:1" and str(jitcore.device("cpu")) == "cpu"
     with pytest.raises(ValueError, match="another number"):
         jitcore.device("cuda:1", 2)
+    with pytest.raises(TypeError, match="index is an int; found '1'"):
+        jitcore.device("cuda", "1")  # type: ignore[arg-type]
 
 
 def test_memory_is_used_again(fake: FakeDriver) -> None:
@@ -342,6 +345,9 @@ def test_through_cupy(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None
     view: Any = np.broadcast_to(array, (2, 3))
     same(view + 1, np.broadcast_to(np.arange(3.0), (2, 3)) + 1)
     assert len(copied) == 1
+    # Nor has it bfloat16.
+    np.exp(jitcore.to(np.ones(3, ml_dtypes.bfloat16), "cuda"))
+    assert len(copied) == 2
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(numpy_calls, "_cupy", lambda: cupy)

@@ -16,6 +16,7 @@ from fake_cuda import FakeDriver
 import jitcore
 from jitcore import cuda, script
 from jitcore.cuda import executor
+from jitcore.cuda.compile import DeviceCode
 from jitcore.cuda.pool import pool_of
 from jitcore.pipeline import HostPlan, NativePlan
 
@@ -266,8 +267,16 @@ def test_what_has_nothing_native_runs_on_the_host(fake: FakeDriver, function: An
         return function(x)
 
     same(called(jitcore.to(M, "cuda")), function(M))
+    said = " ".join(str(called.explain(jitcore.to(M, "cuda"))).split())
+    assert "on the host, on copies of the arrays: not all of it has a form for the device" in said
     assert isinstance(called.specializations[-1].plan, HostPlan)
     assert not fake.launches
+
+
+def test_numbers_that_host_code_gives_go_to_the_device(fake: FakeDriver) -> None:
+    found = script(lambda x: np.linalg.cond(x))(jitcore.to(M, "cuda"))
+    assert isinstance(found, cuda.Array) and found.shape == () and found.dtype == np.float64
+    same(found, np.linalg.cond(M))
 
 
 def test_views_that_host_code_gives_are_views(fake: FakeDriver) -> None:
@@ -300,6 +309,60 @@ def test_overlapping_arguments(fake: FakeDriver) -> None:
     script(shifted)(x[1:], x[:-1])
     shifted(host[1:], host[:-1])
     same(x, host)
+
+
+def added(x, y):
+    x += y[::-1]
+    return y, x.sum()
+
+
+def of_three(x, y, z):
+    x[1:] = y[:-1] * z[1:]
+    y[0] = z[3]
+
+
+def refused(x, y, n):
+    x *= 2
+    return y[n]
+
+
+@pytest.mark.parametrize(
+    ("function", "places"),
+    [(added, (0, 0)), (of_three, (0, 0, 0)), (of_three, (0, 1, 0)), (of_three, (0, 1, 1))],
+)
+def test_one_array_as_several_arguments(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch, function: Any, places: tuple[int, ...]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("the host does it")
+
+    monkeypatch.setattr("jitcore.cuda.executor.call_on_host", fail)
+    compiled = script(function)
+    for _ in range(3):
+        host = np.arange(12.0), np.arange(12.0) + 1
+        given = jitcore.to(host, "cuda")
+        found = compiled(*(given[place] for place in places))
+        wanted = function(*(host[place] for place in places))
+        same(given[0], host[0])
+        same(given[1], host[1])
+        if function is added:
+            assert found[0] is given[0]
+            same(found[1], wanted[1])
+        # Other arrays go their own way afterwards.
+        apart = jitcore.to(tuple(host[place].copy() for place in places), "cuda")
+        on_host = [host[place].copy() for place in places]
+        compiled(*apart)
+        function(*on_host)
+        for one, other in zip(apart, on_host, strict=True):
+            same(one, other)
+
+
+def test_errors_where_one_array_is_several_arguments(fake: FakeDriver) -> None:
+    compiled, x = script(refused), jitcore.to(np.arange(4.0), "cuda")
+    with pytest.raises(IndexError, match="index 4 is out of bounds"):
+        compiled(x, x, 4)
+    same(x, np.arange(4.0) * 2)
+    same(compiled(x, x, 3), np.float64(12.0))
 
 
 def test_errstate(fake: FakeDriver) -> None:
@@ -338,10 +401,12 @@ def test_a_launch_that_fails(fake: FakeDriver) -> None:
     x = jitcore.to(X, "cuda")
     compiled = script(chain)
     compiled(x, x)
-    fake.fails_with = 719
-    with pytest.raises(RuntimeError, match="719"):
-        compiled(x, x)
-    same(compiled(x, x), chain(X, X))
+    for _ in range(2):
+        fake.fails_with = 719
+        with pytest.raises(cuda.DriverError, match="719 while launching a kernel of chain") as told:
+            compiled(x, x)
+        assert told.value.code == 719
+        same(compiled(x, x), chain(X, X))
 
 
 def test_streams(fake: FakeDriver) -> None:
@@ -427,7 +492,8 @@ def test_graphs_of_calls(fake: FakeDriver) -> None:
     graph = jitcore.last_executed_optimized_graph()
     assert graph is compiled.specializations[-1].plan.graph
     kernel = compiled.kernels[-1]
-    assert "cuda.jit" in kernel.source
+    assert isinstance(kernel, DeviceCode)
+    assert "cuda.jit" in kernel.source and kernel.ptx == "no code"
 
 
 def test_strict_fusion(fake: FakeDriver) -> None:

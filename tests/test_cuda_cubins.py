@@ -199,6 +199,30 @@ def test_assembly_of_another_toolkit_is_other_code(linker, monkeypatch):
         assert len(compiled) == number
 
 
+def test_assembly_is_that_of_what_was_asked_for(linker, monkeypatch):
+    compiled: list[tuple[Any, ...]] = []
+
+    def to_ptx(*asked):
+        compiled.append(asked)
+        return f"ptx {len(compiled)}", "entry"
+
+    monkeypatch.setattr(compiler, "to_ptx", to_ptx)
+    monkeypatch.setattr(compiler, "most_threads", lambda kernel: kernel)
+    monkeypatch.setattr(compiler, "_version", lambda: "1")
+    monkeypatch.setattr(compiler, "_toolkit", tuple)
+    ways: list[Any] = [
+        (threads, source, capability, contract)
+        for threads in (128, 256)
+        for source in ("one", "another")
+        for capability in ((8, 0), (9, 0))
+        for contract in (False, True)
+    ]
+    for _ in range(2):
+        texts = [compiler._stored_ptx(*way)[0] for way in ways]
+        assert texts == [f"ptx {number}" for number in range(1, 17)]
+    assert compiled == ways
+
+
 def test_compiling_without_the_toolkit(monkeypatch):
     class DynamicLibNotFoundError(RuntimeError):
         pass

@@ -17,7 +17,7 @@ from fake_cuda import FakeDriver
 
 import jitcore
 from jitcore import cuda, nn, script
-from jitcore.codegen.cuda import calls
+from jitcore.codegen.cuda import calls, divided
 from jitcore.cuda import executor
 from jitcore.cuda.pool import Pool, pool_of
 
@@ -325,6 +325,19 @@ def test_memory_that_is_not_there(fake: FakeDriver, monkeypatch: pytest.MonkeyPa
     with directly():
         same(compiled(x), (X + 1, X.sum()))
     assert pool_of(0).kept_bytes() > 0
+
+
+def test_temporaries_are_given_back(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(divided, "LEAST_ROW", 64)
+    rows = np.ones((2, 256), np.float32)
+    compiled, x = script(lambda x: x.sum(axis=1)), jitcore.to(rows, "cuda")
+    compiled(x), compiled(x)
+    with directly():
+        compiled(x)
+        allocated = fake.allocated
+        for _ in range(5):
+            same(compiled(x), rows.sum(axis=1))
+    assert fake.allocated == allocated and "joining the parts" in compiled.kernels[-1].source
 
 
 def test_interrupts(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:

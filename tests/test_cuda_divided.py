@@ -107,7 +107,7 @@ def mappings(function: Any, *shape: int) -> list[str]:
 
 
 def test_who_has_blocks_enough_is_not_divided():
-    assert len(mappings(down, 4096, 1 << 14)) == 1
+    assert len(mappings(down, 4096, 1 << 16)) == 1
     assert len(mappings(down, 512, 64)) == 1
     assert len(mappings(means, 600, 1 << 16)) == 1
     assert len(mappings(means, 2, 4096)) == 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,9 @@ def test_errors(library: Library) -> None:
     with pytest.raises(DriverError, match="error 3 in .*forked.*spawn"):
         used.create_stream()
     assert used.load_module(b"\x7fELF", name="kernel") == 77
+    error = used.error(700, "launching a kernel of f")
+    assert re.search("700 in cuLaunchKernel while launching a .* of f: some.*anew", str(error))
+    assert error.code == 700
 
 
 def test_what_a_launch_passes_on(library: Library) -> None:

@@ -156,7 +156,15 @@ def in_a_loop(x, w):
     ],
 )
 def test_results_where_the_product_is_needed_or_operands_are_written(function, dynamic):
-    args = (SQUARE.copy(), SQUARE.T.copy())
+    same_as_numpy(function, SQUARE, dynamic)
+
+
+def test_operands_are_written_when_all_blocks_have_read_them():
+    same_as_numpy(into_an_operand, RNG.normal(size=(66, 66)), False)
+
+
+def same_as_numpy(function, square, dynamic):
+    args = (square.copy(), square.T.copy())
     host = tuple(one.copy() for one in args)
     wanted = function(*host)
     run = run_on_device(function, args, dynamic=dynamic)

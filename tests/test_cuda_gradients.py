@@ -129,6 +129,12 @@ def written_after(x, y):
     return total
 
 
+def turned_and_written_after(x, y):
+    total = (x[::-1] * y).sum()
+    x *= 2
+    return total
+
+
 def read_after(x, y):
     total, z = (x * y).sum(), x + y
     y += z
@@ -145,7 +151,9 @@ def shifted(x, y):
     return total, x[:-1] + y[:-1], (x * y).max()
 
 
-@pytest.mark.parametrize("function", [written_after, read_after, scaled, shifted])
+@pytest.mark.parametrize(
+    "function", [written_after, turned_and_written_after, read_after, scaled, shifted]
+)
 def test_loops_are_merged_only_where_nothing_depends_on_it(fake: FakeDriver, function: Any) -> None:
     host = normal(40), normal(40)
     given = jitcore.to(deepcopy(host), "cuda")

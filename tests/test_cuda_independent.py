@@ -207,6 +207,40 @@ def has_order(compiled: Any) -> bool:
     return any("after the other" in one for one in only.plan.kernel.lowered.notes)
 
 
+def scaled_where_positive(x):
+    y = np.zeros_like(x)
+    for i in range(x.shape[0]):
+        total = x[i].sum()
+        if total > 0:
+            y[i] = x[i] / total
+        elif total < -20:
+            y[i, 1:] = x[i, :-1]
+    return y
+
+
+def lifted_where_low(x, y):
+    for i in range(x.shape[0]):
+        if x[i].min() < -1.5:
+            x[i] += 1
+            y[i] = x[i].sum()
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        (scaled_where_positive, lambda: (normal(9, 300),)),
+        (lifted_where_low, lambda: (normal(9, 40, dtype=np.float32), normal(9))),
+    ],
+)
+def test_branches_on_what_rows_hold_are_the_blocks(
+    fake: FakeDriver, function: Any, make: Callable[[], Any]
+) -> None:
+    (only,) = runs_the_same(function, make()).specializations
+    kernels = [one for one in only.plan.kernel.lowered.notes if "_kernel" in one]
+    # The other one makes zeros.
+    assert kernels[-1].endswith("a block per row") and len(kernels) <= 2
+
+
 @pytest.mark.parametrize(("function", "make"), SHARED)
 def test_threads_share_iterations(fake: FakeDriver, function: Any, make: Any) -> None:
     assert not has_order(runs_the_same(function, make()))

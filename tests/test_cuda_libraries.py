@@ -156,11 +156,12 @@ def test_direct_calls_with_arrays_of_ours(
     waits = list[int]()
     monkeypatch.setattr(fake, "wait_for", lambda event, stream: waits.append(stream))
     with cuda.Stream() as stream, counted_slow_calls() as slow:
-        compiled(ours, x)
-    assert fake.launches[-1].stream == stream.handle
+        compiled(ours, x), compiled(x, ours)
     # Those libraries work on the default stream, whatever ours is: the streams wait for each other.
     others = library.__class__.__name__ in ("Torch", "Cupy")
-    assert waits == ([stream.handle, 0] if others else []) and bool(slow) == others
+    own, theirs = stream.handle, 0 if others else stream.handle
+    assert [one.stream for one in fake.launches[-2:]] == [own, theirs]
+    assert waits == ([own, 0, 0, own] if others else []) and bool(slow) == others
 
 
 @every(["Torch"])
@@ -313,14 +314,15 @@ def test_writes_go_to_the_array_itself(library: Any) -> None:
     np.testing.assert_array_equal(held.numpy(), X + 1)
 
 
-@every(["Jax"])
+@every(["Jax", "Numba", "Interface"])
 def test_arrays_that_never_change(library: Any) -> None:
     def add_one(x):
         x += 1
 
     held = cuda.from_numpy(X)
+    fixed = cuda.Array(held.address, X.shape, None, X.dtype, held, read_only=True)
     with pytest.raises(ValueError, match="read-only"):
-        script(add_one)(library.array(held))
+        script(add_one)(library.array(held if library.__name__ == "jax" else fixed))
     np.testing.assert_array_equal(held.numpy(), X)
 
 
@@ -448,6 +450,9 @@ def test_libraries_may_be_mixed(fake: FakeDriver, monkeypatch: pytest.MonkeyPatc
     found = script(lambda x, y: x + y)(y, x)
     assert type(found) is cupy.array
     np.testing.assert_array_equal(found.numpy(), X + X)
+    ours, both = cuda.from_numpy(X), script(lambda x, y: (x + y, y))
+    for _ in range(2):
+        assert both(x, ours)[1] is ours
 
 
 def test_sorting_and_transforms_are_cupy_s(

@@ -8,6 +8,8 @@ import pytest
 from device_runs import compile_on_device, run_on_device
 from test_cuda_programs import check
 
+from jitcore.codegen.cuda.kernels import Launch
+from jitcore.codegen.lowering.arithmetic import integer
 from jitcore.codegen.printers.numba_cuda import print_kernel
 
 RNG = np.random.default_rng(5)
@@ -109,6 +111,13 @@ def test_lines_that_begin_between_vectors(begin):
 def test_known_places_are_divided_in_words_of_32_bits():
     (source,) = sources(by_row, (array(64, 48), array(48)))
     assert "quotient(rest, uint32(48))" in source and "quotient(i" not in source
+
+
+@pytest.mark.parametrize(("extent", "blocks"), [(1, 1), (2048, 1), (2049, 2), (1 << 20, 512)])
+def test_blocks_are_as_many_as_their_threads_need(extent, blocks):
+    """Of threads that take two vectors of four elements each."""
+    (kernel,) = compile_on_device(by_row, (array(extent), np.float32(2)))
+    assert kernel.launch == Launch(integer(blocks), integer(256))
 
 
 def test_every_line_is_written_where_there_are_more_than_threads():

@@ -59,6 +59,11 @@ class Allocator:
         self._driver.fill(address, 0, COUNTER_BYTES)
         return address, owner
 
+    def zeros(self, size: int) -> tuple[int, Any]:
+        address, owner = self.block(size)
+        self._driver.fill(address, 0, size)
+        return address, owner
+
 
 @pytest.fixture
 def fake() -> Iterator[FakeDriver]:

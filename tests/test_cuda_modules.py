@@ -49,6 +49,9 @@ def test_parameters_and_buffers_move(fake: FakeDriver) -> None:
     assert (module.weight.dtype, module.steps.dtype) == (np.float64, np.int64)
     module.to(jitcore.device("cpu"))
     np.testing.assert_array_equal(module.weight, np.arange(1.0, 5.0))
+    assert jitcore.to(module, "cuda") is module and isinstance(module.shift, cuda.Array)
+    jitcore.to([module], "cpu")
+    assert isinstance(module.shift, np.ndarray)
     with pytest.raises(TypeError, match="floats only"):
         module.to("int32")
 

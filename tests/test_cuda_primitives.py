@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cuda_simulator import TYPES, WARP, cuda
 
-from jitcore.codegen.cuda import primitives
+from jitcore.codegen.cuda import primitives, scan_primitives
 
 RNG = np.random.default_rng()
 
@@ -102,7 +102,7 @@ def latter(x, y):
 
 
 def test_threads_are_joined_in_their_order():
-    before = cuda_simulator.simulated(primitives._block_scan(latter))
+    before = cuda_simulator.simulated(scan_primitives._before_threads(latter))
 
     def kernel(values, left):
         place = cuda.threadIdx.x

@@ -220,6 +220,14 @@ def test_a_bias_is_the_library_s(fake, library, biased, x, y, shapes, dtype):
     assert "where cuBLASLt (a fake) does not take its layout" in text
 
 
+def test_a_bias_that_is_a_part_of_an_array(fake, library, biased):
+    whole = RNG.normal(size=20).astype(np.float32)
+    compiled = jitcore.script(lambda x, y, bias: x @ y + bias[3:10])
+    found = compiled(*moved(X, Y, whole))
+    np.testing.assert_allclose(found.numpy(), X @ Y + whole[3:10], rtol=1e-5, atol=1e-6)
+    assert len(biased.products) == 1 and not fake.launches
+
+
 def test_promised_alignments_hold(fake, library, biased):
     whole = jitcore.to(np.zeros((6, 9), np.float32), "cuda")
     compiled = jitcore.script(with_bias)

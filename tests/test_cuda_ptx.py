@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import re
 from typing import Any
 
 import numpy as np
 import pytest
 from device_runs import compile_on_device
+from scipy import special
 from test_cuda_failures import PLACES, TABLE, looked_up, on_the_left
 from test_cuda_programs import PROGRAMS, X, layer_norm, log_softmax, rms_norm, softmax, total
 from test_cuda_serial import CASES as SERIAL
@@ -90,13 +92,22 @@ def complex_functions(x):
     return np.exp(x), np.abs(x)
 
 
+def of_special(x):
+    return special.gamma(x)
+
+
 def of_two(x, y):
     return x**y, np.hypot(x, y)
 
 
 @pytest.mark.parametrize(
     ("function", "args"),
-    [(angles, (WIDE,)), (complex_functions, (WIDE.astype(np.complex64),)), (of_two, (WIDE, WIDE))],
+    [
+        (angles, (WIDE,)),
+        (of_special, (WIDE,)),
+        (complex_functions, (WIDE.astype(np.complex64),)),
+        (of_two, (WIDE, WIDE)),
+    ],
 )
 def test_functions_of_float32_have_no_double_precision(function, args):
     texts = ptx_of((function, args), (9, 0))
@@ -220,6 +231,21 @@ def test_eight_rows_of_a_column_are_on_their_way():
     assert count(r"ld\.global\.f32", [parts]) == 8 + 1
 
 
+def test_four_vectors_of_columns_are_on_their_way():
+    parts, _ = ptx_of((of_columns, (np.ones((1 << 12, 1 << 12), np.float32),)), (9, 0))
+    # And of a row that is left; by elements of eight rows, where they are not aligned.
+    assert count(r"ld\.global\.v4\.f32", [parts]) == 4 + 1
+    assert count(r"ld\.global\.f32", [parts]) == 8 + 1
+    assert not count(r"\.f64|\.local\b|\b(div|rem)\.", [parts])
+
+
+@pytest.mark.parametrize(("name", "number", "threads"), [("chain", 3, 256), ("softmax", 2, 96)])
+def test_the_compiler_knows_how_many_threads_blocks_have(name, number, threads):
+    (text,) = ptx_of(case(name, number), (9, 0))
+    # Registers are shared out among them.
+    assert count(rf"\.maxntid {threads}, 1, 1", [text]) == 1
+
+
 def test_two_vectors_are_on_their_way():
     (text,) = ptx_of(case("chain", 3), (9, 0))
     assert count(r"ld\.global\.v4\.f32", [text]) == 4
@@ -314,10 +340,16 @@ def running(x):
     return np.cumsum(x)
 
 
-def test_two_vectors_of_a_chunk_are_on_their_way():
-    parts, _ = ptx_of((running, (np.ones(1 << 22, np.float32),)), (9, 0))
-    before, _, _ = parts.partition("atom.acq_rel.gpu.inc")
-    assert count(r"ld\.global\.v4\.f32", [before]) == 2
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_long_scans_read_once_and_wait_for_others_in_order(capability):
+    (text,) = ptx_of((running, (np.ones(1 << 22, np.float32),)), capability)
+    assert count(r"ld\.global\.v4\.f32", [text]) == count(r"st\.global\.v4\.f32", [text]) == 4
+    # Sums lie in memory before the words that tell so, and are read after these.
+    pattern = r"(?:ld|st)\.f32|st\.release\.gpu|ld\.acquire\.gpu"
+    ordered = [one for one, _ in itertools.groupby(re.findall(pattern, text))]
+    leaving, waiting = ["st.f32", "st.release.gpu"], ["ld.acquire.gpu", "ld.f32"]
+    assert ordered == (leaving + waiting * 2 + leaving) * 2 + ["ld.f32"]
+    assert not count(r"\.f64|\.local\b|\.extern \.func|\b(div|rem)\.", [text])
 
 
 @pytest.mark.parametrize(("function", "make"), SERIAL)
@@ -374,8 +406,19 @@ def test_transposes_of_halves_have_two_vectors_on_their_way(dtype):
     assert not count(r"\.local\b|\.f64", [text])
 
 
-def test_products_are_fused_only_where_that_is_allowed():
-    function, args = case("broadcast")
+def sum_of_products(x, y):
+    return (x * y).sum()
+
+
+def means_of_products(x, y):
+    return (x * y).mean(axis=1)
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [case("broadcast"), (sum_of_products, (WIDE, WIDE)), (means_of_products, (WIDE, WIDE))],
+)
+def test_products_are_fused_only_where_that_is_allowed(function, args):
     strict, fused = (ptx_of((function, args), (9, 0), contract=one) for one in (False, True))
     assert not count(r"fma\.rn", strict)
     assert count(r"fma\.rn\.f32", fused)

@@ -205,6 +205,20 @@ def test_attributes_that_stay_attributes(fake):
             check(model(jitcore.to(X, "cuda")), Normed()(X) * np.float32(scale))
 
 
+def test_arrays_that_stay_attributes(fake):
+    frozen = jitcore.freeze(script(Normed()).eval(), preserved_attrs=["third"])
+    model, plain = optimize_for_inference(frozen), Normed()
+    weight: Any = plain.third
+    kept = [jitcore.to(weight * np.float32(factor), "cuda") for factor in (1, -2)]
+    for _ in range(2):
+        for factor, third in zip((1, -2), kept, strict=True):
+            model.third = third
+            for _ in range(3):
+                found, launches = call(fake, model, X)
+                check(found, plain(X) * np.float32(factor))
+            assert not launches
+
+
 def test_errors_that_are_asked_for(fake, monkeypatch):
     model = ready(Normed)
     for _ in range(3):
@@ -317,7 +331,7 @@ def test_the_oldest_recording_goes_and_gives_back_its_memory(fake, monkeypatch):
             for _ in range(3):
                 found, launches = call(fake, model, X[:rows].copy())
                 check(found, plain(X[:rows]))
-            assert not launches
+            assert not launches and len(fake._graphs) <= 2
     del model, found
     gc.collect()
     assert not fake._graphs

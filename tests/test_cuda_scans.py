@@ -7,9 +7,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cuda_machine import fake_machine
-from device_runs import check_bits, compile_on_device, run_on_device
+from cuda_simulator import blocks_by_turns
+from device_runs import assert_same_bits, check_bits, compile_on_device, run_on_device
 
 import jitcore
+from jitcore.codegen.cuda import one_pass
 from jitcore.codegen.printers.numba_cuda import print_kernel
 
 GENERATOR = np.random.default_rng(12)
@@ -89,8 +91,67 @@ def flags_of_rows(x):
     return np.maximum.accumulate(x, axis=1), np.minimum.accumulate(x, axis=0)
 
 
-def test_long_scans_are_two_kernels():
-    assert len(compile_on_device(running, (np.ones(1 << 14, np.float32),))) == 2
+def of_products(x):
+    doubled = x * 2
+    return np.cumsum(doubled) + x, np.maximum.accumulate(doubled)
+
+
+def in_place_and_more(x):
+    x[:] = np.cumsum(x.astype(np.int16)) - x
+    return np.cumsum(np.cumsum(x) > 5)
+
+
+def of_rows(x):
+    return np.cumsum(x * 2, axis=1) - 1, np.cumsum(x.sum(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("function", "kernels"), [(running, 1), (of_products, 1), (in_place_and_more, 4)]
+)
+def test_long_scans_are_one_kernel_with_what_goes_along(function, kernels):
+    assert len(compile_on_device(function, (np.ones(1 << 14, np.float32),))) == kernels
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", [of_products, in_place_and_more])
+@pytest.mark.parametrize("extent", [1, 1000, 5001])
+def test_what_goes_along_with_scans(function, extent, dynamic):
+    check_bits(function, (whole_numbers(extent, "f4"),), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_what_goes_along_with_scans_of_rows(dynamic):
+    check_bits(of_rows, (whole_numbers((3, 301), "f4"),), dynamic=dynamic)
+
+
+# Tiles of few elements, so that there are several groups of tiles.
+MANY = 34 * 32 * 16 + 5
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(one_pass, "THREADS", 32)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("dtype", ["f4", "i2", "u8"])
+def test_blocks_scan_in_any_order(small_tiles, dtype, seed):
+    x = whole_numbers(MANY, dtype)
+    with blocks_by_turns(seed):
+        check_bits(all_but_products, (x,), dynamic=bool(seed))
+
+
+def all_but_products(x):
+    return np.cumsum(x), np.maximum.accumulate(x), np.minimum.accumulate(x)
+
+
+def test_sums_are_rounded_the_same_way_in_any_order(small_tiles):
+    x = GENERATOR.standard_normal(MANY).astype(np.float32)
+    wanted = run_on_device(running, (x,)).result
+    np.testing.assert_allclose(wanted, np.cumsum(x, dtype=np.float64), rtol=1e-4, atol=1e-3)
+    for seed in range(3):
+        with blocks_by_turns(seed):
+            assert_same_bits(run_on_device(running, (x,)).result, wanted)
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -104,13 +165,11 @@ def test_tiles_are_moved_by_vectors():
     for one in compile_on_device(running_rows, (np.ones((2, 512), np.float32),)):
         source = print_kernel(one)
         assert "load_vector(x" in source and "store_vector(" in source
-    long = [print_kernel(one) for one in compile_on_device(running, (np.ones(1 << 15),))]
-    assert "is_last_block" in long[-2] and "store_vector(" in long[-1]
 
 
-def test_threads_of_chunks_ask_for_two_vectors():
-    *_, last = compile_on_device(running, (np.ones(1 << 15, np.float32),))
-    assert print_kernel(last).count("load_vector(") == 2
+def test_threads_of_long_scans_have_four_vectors_under_way():
+    (one,) = compile_on_device(running, (np.ones(1 << 15, np.float32),))
+    assert print_kernel(one).count("load_vector(x") == 4
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (2, 0), (2, 1), (1, 2)])

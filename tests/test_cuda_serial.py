@@ -174,6 +174,9 @@ def test_long_loops_are_the_hosts(fake: FakeDriver) -> None:
         found = compiled.graph_for(jitcore.to(x, "cuda"))
         assert found is compiled.specializations[-1].plan.graph
         assert isinstance(compiled.specializations[-1].plan, plan)
+        said = " ".join(str(compiled.explain(jitcore.to(x, "cuda"))).split())
+        reason = "compiled for the host: a loop whose iterations read single elements one after"
+        assert (reason in said) == (plan is HostPlan)
 
 
 def test_the_host_launches_once(fake: FakeDriver) -> None:

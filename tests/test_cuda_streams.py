@@ -20,6 +20,7 @@ from test_cuda_libraries import installed
 
 import jitcore
 from jitcore import cuda, script
+from jitcore.codegen.cuda import calls
 from jitcore.cuda.pool import Pool, pool_of, scratch_pool_of
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -369,3 +370,45 @@ def test_memory_outlives_its_stream(fake: FakeDriver, monkeypatch: pytest.Monkey
     assert cuda.Stream().handle != handle
     del made
     cuda.empty_cache()
+
+
+def test_what_is_a_stream(fake: FakeDriver) -> None:
+    class Theirs:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return 0, 1234
+
+    x, compiled = cuda.from_numpy(X), script(lambda x: x + 1)
+    own = cuda.Stream()
+    for given, handle in ((Theirs(), 1234), (1234, 1234), (own, own.handle), (np.int64(0), 0)):
+        with cuda.Stream(given) as stream:
+            compiled(x)
+        assert stream.handle == fake.launches[-1].stream == handle
+    for wrong in ("1234", 1.5, -1, object(), x, Theirs):
+        with pytest.raises(TypeError, match="expected the number of a CUstream, .*; found "):
+            cuda.Stream(wrong)
+        with pytest.raises(TypeError, match="expected the number of a CUstream"):
+            cuda.Event().record(wrong)
+
+
+def test_events_are_recorded_on_any_stream(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+    monkeypatch.setattr(fake, "record", lambda event, stream: found.append(stream))
+    stream, event = cuda.Stream(), cuda.Event()
+    for one in (stream, stream.handle, None):
+        event.record(one)
+    with stream:
+        event.record()
+    assert found == [stream.handle, stream.handle, 0, stream.handle]
+
+
+def test_a_closed_stream_is_not_used(fake: FakeDriver) -> None:
+    with cuda.Stream() as stream:
+        stream.close()
+        stream.close()
+    for use in (stream.__enter__, stream.synchronize, stream.__cuda_stream__):
+        with pytest.raises(RuntimeError, match="closed"):
+            use()
+    # Nobody works on a stream any more.
+    assert calls.STREAMS.value == 0

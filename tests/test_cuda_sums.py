@@ -55,6 +55,37 @@ def dense_between(x, edges):
     return np.histogram(x, edges, density=True)
 
 
+def weighted(places, weights):
+    counts, edges = np.histogram(places * 0.37 - 1, weights=weights)
+    return counts, edges, np.bincount(places, weights)
+
+
+def weighted_in_a_range(places, weights):
+    return np.histogram(np.sqrt(places), 7, range=(1, 5.5), weights=weights, density=True)
+
+
+def at_many_places(places, weights):
+    return np.bincount(places * 200, weights), weights
+
+
+@pytest.mark.parametrize("kind", ["f4", "i8"])
+@pytest.mark.parametrize("function", [weighted, weighted_in_a_range, at_many_places])
+def test_weights_are_added_up_on_the_device(fake: FakeDriver, function: Any, kind: str) -> None:
+    places, weights = RNG.integers(0, 40, 90), RNG.integers(1, 5, 90).astype(kind)
+    if kind == "f4" and function is not weighted_in_a_range:
+        # The sums at other places know nothing of them.
+        weights[:3] = np.inf, np.nan, -2
+    with np.errstate(invalid="ignore"):
+        wanted = function(places, weights)
+    compiled = script(function)
+    found = compiled(*jitcore.to((places, weights), "cuda"))
+    for one, two in zip(found, wanted, strict=True):
+        assert one.dtype == two.dtype
+        np.testing.assert_allclose(jitcore.to(one, "cpu"), two, rtol=1e-6)
+    (only,) = compiled.specializations
+    assert isinstance(only.plan, NativePlan)
+
+
 def of_int32(places, values):
     found = np.zeros(50, np.int32)
     for k in range(places.shape[0]):

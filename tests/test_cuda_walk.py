@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 import test_gpu
+import test_gpu_programs
 from cuda_machine import fake_machine
 from fake_cuda import FakeDriver
 from test_cuda_libraries import installed
+from test_cuda_programs import PROGRAMS
 from test_vecmath_float32 import points
 
 from jitcore import cuda
+from programs import random_program
 
 STAND_INS = {"cupy": "Cupy", "torch": "Torch", "numba": "Numba", "jax": "Jax"}
 
@@ -81,3 +84,21 @@ def test_errors_of_functions_of_float32(fake: FakeDriver, monkeypatch: pytest.Mo
     few = [one[:: max(1, one.size // 40)] for one in list(points())[:3]]
     monkeypatch.setattr(test_gpu, "points", lambda: few)
     test_gpu.test_errors_of_functions_of_float32()
+
+
+@pytest.mark.parametrize("kind", ["np::add", "np::sum", "np::cumsum", "np::where", "np::gather"])
+def test_op_matrix(kind: str, fake: FakeDriver) -> None:
+    test_gpu_programs.test_op_matrix(kind)
+    assert fake.launches
+
+
+def test_random_programs(fake: FakeDriver) -> None:
+    for seed in range(3):
+        test_gpu_programs.check_program(random_program(seed))
+    assert fake.launches
+
+
+def test_programs(fake: FakeDriver) -> None:
+    for function, args in PROGRAMS[:3]:
+        test_gpu_programs.test_programs(function, args)
+    assert fake.launches

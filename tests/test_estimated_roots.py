@@ -12,8 +12,9 @@ import pytest
 from jitcore import script
 from jitcore.codegen.loop_passes.buffered_sums import buffer_sums
 from jitcore.codegen.loop_passes.estimated_roots import estimate_roots
+from jitcore.codegen.loop_passes.parallel import work_of
 from jitcore.codegen.loop_passes.traversal import expressions, subexpressions, walk
-from jitcore.codegen.loops import Call, For, Function, Unary
+from jitcore.codegen.loops import Call, Const, For, Function, Unary
 
 LENGTHS = (0, 65, 1001)
 
@@ -173,6 +174,10 @@ def distant(x):
     return 2.0 / np.sqrt(d * d + x * x * x + d * x + 0.1 * x * d)
 
 
+def hypotenuse(x):
+    return np.sqrt(x * x + 3.0 * x)
+
+
 @pytest.mark.parametrize(
     ("function", "x", "count"),
     [
@@ -188,6 +193,17 @@ def test_loops_that_wait_for_something_else_have_the_instruction(function, x, co
     assert roots(estimated(compiled)) == count
 
 
+@pytest.mark.parametrize(
+    ("function", "count"), [(length, 1), (quotient, 1), (total, 1), (hypotenuse, 0), (distant, 0)]
+)
+def test_where_vectors_are_halves_products_hardly_save_time(function, count):
+    compiled = script(function)
+    compiled(np.ones(3000))
+    lowered = compiled.kernels[-1].lowered.function
+    assert roots(estimate_roots(buffer_sums(lowered, 512, True), 512, True)) == count
+    assert roots(estimated(compiled)) == 1
+
+
 def test_what_is_left_beside_whole_vectors_fills_no_buffer():
     """In parts that threads share, and in one: blocks have a buffer each, and rests have none."""
     compiled = script(total)
@@ -197,6 +213,27 @@ def test_what_is_left_beside_whole_vectors_fills_no_buffer():
     parts = [x for one in walk(function.body) for e in expressions(one) for x in subexpressions(e)]
     assert sum(isinstance(x, Unary) and x.op == "sqrt" for x in parts) == 4
     assert roots(estimated(compiled)) == 2
+
+
+def potentials(x):
+    d = x - x[:, None]
+    return (1.0 / np.sqrt(d * d + 1)).sum(axis=1)
+
+
+@pytest.mark.parametrize("size", [300, 512, 768, 1000])
+def test_work_of_rows_in_buffers_is_known(size):
+    """Or one thread does it."""
+    compiled = script(potentials)
+    compiled(np.ones(size))
+    lowered = compiled.kernels[-1].lowered.function
+    buffered = buffer_sums(lowered, 512)
+    assert roots(estimate_roots(buffered, 512)) >= 1
+    before, after = (
+        work_of(next(one for one in walk(function.body) if isinstance(one, For) and one.parallel))
+        for function in (lowered, buffered)
+    )
+    assert isinstance(before, Const) and isinstance(after, Const)
+    assert before.value <= after.value <= 3 * before.value
 
 
 def test_other_processors_have_the_instruction():

@@ -340,6 +340,62 @@ def test_the_function_form() -> None:
     assert str(report).startswith("test_the_function_form.<locals>.f(x: 'Any') -> 'Any'")
 
 
+# Without a call
+
+
+@script
+def fibonacci(n: Any) -> Any:
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+def test_without_arguments_it_reports_on_what_was_compiled_last() -> None:
+    @script
+    def f(x: Any, k: Any = 2) -> Any:
+        x += 1
+        return np.tanh(x) * k
+
+    x = np.ones((2, 2))
+    f(np.ones(3))
+    f(x)
+    for report in (f.explain(), jitcore.explain(f)()):
+        assert report.result is None
+        assert str(report).startswith("test_without_arguments_")
+        assert line_of(report, "specialization") == "specialization 2, DYNAMIC, the last"
+        assert line_of(report, "x").startswith("x   Float64[")
+        assert "tanh" in str(report)
+        assert line_of(report, "nothing was called").endswith("explain(x, k) calls, and times")
+    np.testing.assert_array_equal(x, np.full((2, 2), 2.0))
+
+
+def test_without_arguments_and_without_anything_compiled() -> None:
+    @script
+    def f(x: Any, *, k: Any) -> Any:
+        return x * k
+
+    with pytest.raises(TypeError, match=r"f has not been compiled .*, as in explain\(x, k\)"):
+        f.explain()
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'k'"):
+        f.explain(1.0)
+
+
+def test_without_arguments_of_functions_that_need_none() -> None:
+    @script
+    def f(x: Any = 2.0, *more: Any, **named: Any) -> Any:
+        return x * 3
+
+    assert f.explain().result == 6.0
+
+
+def test_without_arguments_of_recursive_functions_and_of_gradients() -> None:
+    assert fibonacci(4) == 3
+    assert "it calls itself" in str(fibonacci.explain())
+    g = jitcore.grad(lambda x: np.sum(x * x))
+    with pytest.raises(TypeError, match="has not been compiled"):
+        g.explain()
+    g(np.ones(3))
+    assert "Float64[3]" in str(g.explain())
+
+
 # How it is set
 
 

@@ -60,6 +60,8 @@ def test_results_have_the_bits_of_numpy(size: int, dtype: Any) -> None:
     assert_same(script(inverse), inverse, a)
     assert_same(script(factor), factor, positive)
     assert_same(script(factor), factor, positive[::-1, ::-1])
+    # Nobody reads what is above the diagonal.
+    assert_same(script(factor), factor, np.tril(positive) + np.triu(positive * 3, k=1))
 
 
 @pytest.mark.parametrize(

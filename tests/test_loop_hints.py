@@ -18,7 +18,20 @@ from jitcore import script
 from jitcore.codegen import engine
 from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
 from jitcore.codegen.loop_passes.traversal import blocks, walk
-from jitcore.codegen.loops import Assign, Binary, Const, Expr, For, Let, Load, Stmt, Store, Var
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Const,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
 from jitcore.codegen.printers.llvm_module import Definition, Module
 from jitcore.codegen.printers.loop_hints import loop_hints
 from jitcore.codegen.printers.loop_metadata import (
@@ -398,7 +411,7 @@ def test_loops_around_a_sum_are_not_unrolled() -> None:
     assert not is_unrolled(loop(25, inner))
     assert not is_unrolled(loop(1024, inner, step=128))
     assert is_unrolled(loop(1024, inner, step=256))
-    assert is_unrolled(loop(25, loop(64, joined("sub", Var("term", "int64")))))
+    assert is_unrolled(loop(25, loop(10, joined("sub", Var("term", "int64")))))
 
 
 def counted(x, mask):
@@ -488,3 +501,49 @@ def test_rows_that_fill_less_than_a_vector(function: Callable[..., Any], columns
         x[count // 2, 0] = np.inf
         with np.errstate(invalid="ignore"):
             check_within(function, (x,), script, Tolerance(scale=8.0))
+
+
+def stay_loops(*trips: int | None) -> list[bool]:
+    """Which of some loops in each other LLVM is told to keep, from the outermost on."""
+    loops: list[For] = []
+    place: Expr = Const(0, "int64")
+    places = [Var(f"i{depth}", "int64") for depth in range(len(trips))]
+    for var, count in zip(places, trips, strict=True):
+        row = Binary("mul", place, Const(count or 5000, "int64"), "int64")
+        place = Binary("add", row, var, "int64")
+    body: list[Stmt] = [Store(Var("x", "ptr"), place, Const(1.0, "float64"), "x")]
+    for var, count in zip(reversed(places), reversed(trips), strict=True):
+        stop = Var("n", "int64") if count is None else Const(count, "int64")
+        loops.insert(0, For(var, Const(0, "int64"), stop, body))
+        body = [loops[0]]
+    return [stays_loop(one) for one in loops]
+
+
+def stays_loop(loop: For) -> bool:
+    texts: list[str] = []
+
+    def metadata(text: str) -> str:
+        texts.append(text)
+        return ""
+
+    loop_hints(loop, metadata)
+    return NOT_UNROLLED in texts
+
+
+def test_loops_around_many_steps_are_not_copied() -> None:
+    assert stay_loops(8, 14, 112) == [True, True, False]
+    assert stay_loops(9, None) == [True, False]
+
+
+def test_loops_around_few_steps_become_straight_lines() -> None:
+    assert stay_loops(2, 3, 16) == [False, False, False]
+    assert stay_loops(None, 300) == [False, False]
+    assert stay_loops(1000, 3) == [False, False]
+
+
+def test_what_branches_and_while_loops_hold_counts() -> None:
+    k, n = Var("k", "int64"), Var("n", "int64")
+    condition = Binary("lt", k, n, "bool")
+    inner = For(k, Const(0, "int64"), n, [Store(Var("x", "ptr"), k, Const(1.0, "float64"), "x")])
+    for around in (If(condition, [], [inner]), While([], condition, [])):
+        assert stays_loop(For(Var("i", "int64"), Const(0, "int64"), Const(3, "int64"), [around]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -26,37 +28,65 @@ from jitcore.codegen.loops import (
 )
 
 X, N, PLACE = Var("x", "ptr"), Var("n", "int64"), Var("i", "int64")
-TOTAL, DOUBLED = Var("total", "float64"), Var("doubled", "float64")
+TOTAL, SUM = Var("total", "float64"), Var("sum", "float64")
 
 
 def _element() -> Load:
     return Load(X, PLACE, "float64", "x")
 
 
-def _doubling() -> For:
+def _adding(number: float, pointer: Var = X, place: Var = PLACE) -> For:
+    element = Load(pointer, place, "float64", pointer.name)
     body: list[Stmt] = [
-        Let(DOUBLED, Binary("add", _element(), _element(), "float64")),
-        Store(X, PLACE, DOUBLED, "x"),
+        Let(SUM, Binary("add", element, Const(number, "float64"), "float64")),
+        Store(pointer, place, SUM, pointer.name),
     ]
-    return For(PLACE, Const(0, "int64"), N, body)
+    return For(place, Const(0, "int64"), N, body)
 
 
 def _large(statements: list[Stmt]) -> Function:
-    filling: list[Stmt] = [_doubling() for _ in range(MIN_STATEMENTS)]
+    filling: list[Stmt] = [_adding(number + 0.5) for number in range(MIN_STATEMENTS)]
     return Function("f", [X, N], [*statements, *filling])
 
 
 def test_small_functions_are_left_alone() -> None:
-    function = Function("f", [X, N], [_doubling()])
+    function = Function("f", [X, N], [_adding(0.5)])
     assert outline(function) == [function]
 
 
 def test_nests_take_what_they_read_as_parameters() -> None:
     *nests, rest = outline(_large([]))
     assert len(nests) == MIN_STATEMENTS
-    assert nests[0] == Function("f_nest1", (N, X), [_doubling()], "void", internal=True)
+    assert nests[0] == Function("f_nest1", (N, X), [_adding(0.5)], "void", internal=True)
     assert rest.body[0] == Do(Call("f_nest1", (N, X), "void", external=True))
     assert (rest.name, rest.params, rest.result) == ("f", [X, N], "int64")
+
+
+def test_equal_nests_are_one_function() -> None:
+    other, place = Var("y", "ptr"), Var("j", "int64")
+    *nests, rest = outline(_large([_adding(0.25), _adding(0.25, other, place)]))
+    assert len(nests) == MIN_STATEMENTS + 1
+    calls = [Call("f_nest1", (N, array), "void", external=True) for array in (X, other)]
+    assert rest.body[:2] == [Do(call) for call in calls]
+
+
+def _crossed(first: Var, second: Var) -> For:
+    """A nest that writes to one array what it loads from another."""
+    return For(PLACE, Const(0, "int64"), N, [Store(first, PLACE, _loaded(second), first.name)])
+
+
+def _loaded(pointer: Var) -> Load:
+    return Load(pointer, PLACE, "float64", pointer.name)
+
+
+def test_nests_that_differ_in_more_than_names_are_not() -> None:
+    y = Var("y", "ptr")
+    unknown = For(PLACE, Const(0, "int64"), N, [Store(X, PLACE, Load(y, PLACE, "float64"))])
+    single = For(PLACE, Const(0, "int64"), N, [Store(X, PLACE, Load(y, PLACE, "float32"))])
+    shorter = For(PLACE, Const(0, "int64"), N, [Store(X, PLACE, _loaded(y), "x")], step=2)
+    nests: list[Stmt] = [_adding(0.0), _adding(-0.0), _crossed(X, y), _crossed(X, X)]
+    made = outline(_large([*nests, unknown, single, shorter]))
+    assert len(made) == MIN_STATEMENTS + 7 + 1
 
 
 def test_no_loop_stays_that_changes_something_outside_or_leaves() -> None:
@@ -127,7 +157,9 @@ def test_a_program_of_many_stencils() -> None:
     u, v, w = np.random.default_rng(0).normal(size=(3, 9, 11))
     compiled = check(function, u, v, w, 3)
     (kernel,) = compiled.kernels
-    assert "_nest30(" in kernel.llvm
+    # They differ in which arrays they read, and in numbers that are computed before.
+    assert "_nest1(" in kernel.llvm
+    assert kernel.llvm.count("define void @f_0_nest") < 30
     assert "_nest" not in kernel.source
 
 
@@ -137,3 +169,40 @@ def test_what_is_behind_a_sure_return_takes_no_parameter() -> None:
     nest, *_ = outline(_large([leaving]))
     assert "undeclared" not in {var.name for var in nest.params}
     assert nest.body == [For(PLACE, Const(0, "int64"), N, [Return(Const(5, "int64"))])]
+
+
+def _part_of_program(x: Any, y: Any) -> Any:
+    z = np.exp(-np.abs(x[:, None] - y)) * 0.5
+    z[z > 0.4] = z[z > 0.4] ** 1.5
+    rows = np.tanh(z @ x) + np.cumsum(y)
+    total = 0.0
+    for i in range(len(x)):
+        if x[i] > y[i]:
+            total += np.sin(x[i]) * rows[i]
+    for i in range(1, len(x)):
+        rows[i] = 0.5 * rows[i - 1] + x[i]
+    return rows / rows.std(), total + z.sum() + np.hypot(z, 1.0).max()
+
+
+def test_a_function_that_is_called_several_times() -> None:
+    def program(x: Any, y: Any) -> Any:
+        first, a = _part_of_program(x, y)
+        second, b = _part_of_program(y, first)
+        third, c = _part_of_program(second, first)
+        fourth, d = _part_of_program(third, second)
+        return third, fourth, a, b, c, d
+
+    def once(x: Any, y: Any) -> Any:
+        return _part_of_program(x, y)
+
+    x, y = np.random.default_rng(3).normal(size=(2, 37))
+    texts = []
+    for function in (once, program):
+        (kernel,) = check(function, x, y, reduction=True, ulp=64).kernels
+        source = kernel.module._source
+        assert source is not None
+        texts.append([source.text, *(text for text, _ in source.beside)])
+    alone, together = ("\n".join(one) for one in texts)
+    assert together.count("\ndefine") < 2 * alone.count("\ndefine") + 8
+    # Two threads write their code.
+    assert sum("_nest" in one and "define i64 @program_0(" not in one for one in texts[1]) > 1

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitcore import script
+from jitcore import pipeline, script
+from jitcore.codegen import processor
 from jitcore.codegen.loop_passes.lane_sums import add_by_lanes
 from jitcore.codegen.loop_passes.parallel import work_of
 from jitcore.codegen.loop_passes.prefetches import AHEAD, prefetch_blocks
@@ -110,3 +111,14 @@ def test_threads_share_loops_that_ask() -> None:
 def test_sums_of_arrays_anywhere_in_a_line(length: int, offset: int) -> None:
     x = np.random.default_rng(length).integers(-9, 9, length + offset).astype(np.float32)[offset:]
     assert script(squares)(x) == (x.astype(np.int64) ** 2).sum()
+
+
+@pytest.mark.parametrize(("name", "gains"), [("sapphirerapids", True), ("znver4", False)])
+def test_processors_that_only_lose_are_asked_nothing(
+    name: str, gains: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = script(squares)
+    compiled(np.ones(100_003, np.float32))
+    monkeypatch.setattr(processor, "cpu_name", lambda: name)
+    function = pipeline._for_processors(compiled.kernels[0].lowered.function)
+    assert bool(list(asking(function))) == gains

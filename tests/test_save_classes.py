@@ -146,3 +146,73 @@ def test_abstract_classes_and_cached_properties(tmp_path):
     first, second = run_in(tmp_path, check).splitlines()
     assert first == "(9, 12, 1)"
     assert "abstract class Shape" in second and "area" in second
+
+
+SLOTTED = """
+    import dataclasses
+    from typing import Any, Generic, TypeVar
+    from jitcore import script
+    T, K = TypeVar("T"), TypeVar("K")
+    class Pair:
+        __slots__ = ("x", "y", "__hidden")
+        def __init__(self, x, y): self.x, self.y, self.__hidden = x, y, x
+        def __add__(self, other): return Pair(self.x + other.x, self.__hidden)
+    class Triple(Pair):
+        __slots__ = "z"
+    class Open(Pair):
+        __slots__ = ("w", "__dict__")
+    @dataclasses.dataclass(slots=True, order=True)
+    class Point:
+        a: Any
+        b: Any = 3
+        c: list = dataclasses.field(default_factory=list)
+    @dataclasses.dataclass(slots=True, frozen=True)
+    class Longer:
+        a: Any
+        d: Any = 9
+    class Stack(Generic[T]):
+        def __init__(self): self.items = []
+        def push(self, value: T): self.items.append(value); return self
+    class Ints(Stack[int]):
+        def total(self): return sum(self.items)
+    class Two(Stack[T], Generic[T, K]):
+        pass
+    HELD = Triple(5, 6)
+    STACK = Stack[int]().push(7)
+    @script
+    def f(x):
+        pair = Pair(x, 1) + HELD
+        point, longer = Point(x), Longer(x)
+        point.c.append(1)
+        opened = Open(x, x)
+        opened.more = opened.w = x
+        found = []
+        for one in (pair, point, longer):
+            try:
+                one.other = x
+            except (AttributeError, TypeError):
+                found.append(type(one).__name__)
+        stacks = Stack().push(x).items, Ints().push(x).push(2).total(), Two[int, str]().items
+        return (
+            (pair.x, pair.y, hasattr(HELD, "z"), found, stacks, STACK.items, STACK.push(1).items),
+            (repr(point), max(point, Point(0)).a, {longer: 1}[Longer(x)], opened.more + opened.w),
+        )
+    @script
+    def g():
+        return Pair(1, 2), Point(1), Stack()
+"""
+
+
+def test_classes_with_slots_and_generic_ones(tmp_path):
+    (tmp_path / "model.py").write_text(textwrap.dedent(SLOTTED), encoding="utf-8")
+    expected = run_in(
+        tmp_path,
+        "import model; model.f.save('f.jit'); model.g.save('g.jit'); print(model.f.__wrapped__(2))",
+    )
+    known = "print(f(2)); print([type(one) is getattr(model, type(one).__name__) for one in g()])"
+    load = "import jitcore, model; f, g = map(jitcore.load, ('f.jit', 'g.jit'))"
+    assert run_in(tmp_path, f"{load}; {known}") == f"{expected}[True, True, True]\n"
+    (tmp_path / "model.py").unlink()
+    again = "import jitcore; f = jitcore.load('f.jit'); f.save('g.jit'); print(f(2))"
+    assert run_in(tmp_path, again) == expected
+    assert run_in(tmp_path, "import jitcore; print(jitcore.load('g.jit')(2))") == expected

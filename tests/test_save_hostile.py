@@ -538,6 +538,10 @@ PLACES = {
         **{"kind": "class", "name": "C", "qualified": "C", "module": "m", "doc": None},
         **{"bases": ["$"], "dataclass": None, "members": []},
     },
+    "base beside a parameter": {
+        **{"kind": "class", "name": "C", "qualified": "C", "module": "m", "doc": None},
+        **{"bases": ["$"], "parameters": ["T"], "slots": ["x"], "dataclass": None, "members": []},
+    },
     "argument of a type": {"kind": "annotation", "origin": "union", "arguments": ["$", "$"]},
     "argument of a list": {"kind": "annotation", "origin": "list", "arguments": ["$"]},
     "method": {"kind": "method", "self": "$", "function": "$"},

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,16 @@ def test_comparisons_of_sums_that_are_equal_but_for_their_order():
         x, y = generator.random(30), np.sign(generator.standard_normal(30))
         weights = np.full(30, 0.1)
         assert script(best_split)(x, y, weights) == best_split(x, y, weights)
+
+
+@pytest.mark.parametrize("draw", ["uniform", "normal", "lognormal"])
+@pytest.mark.parametrize("length", [256, 384, 512])
+def test_rows_without_compensation_are_as_exact_as_pairwise_sums(length, draw):
+    x = getattr(np.random.default_rng(length), draw)(size=(2000, length))
+    exact = np.array([math.fsum(row) for row in x.tolist()])
+    found, expected = (np.abs(f(x) - exact).mean() for f in (script(by_row), by_row))
+    assert found <= 1.1 * expected
+
+
+def by_row(x):
+    return x.sum(axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -129,3 +130,48 @@ def test_refusals_show_no_frames_of_the_compiler() -> None:
     names = [Path(one.filename).name for one in frames]
     assert set(names) == {"test_tracebacks.py", "script.py"}
     assert "return script(refused)(x)" in [one.line for one in frames]
+
+
+def always(x):
+    raise ValueError("always")
+
+
+def through_a_compiled_one(x):
+    return compiled_one(x) + 1
+
+
+@script
+def compiled_one(x):
+    return always(x)
+
+
+def caught_on_the_way(d):
+    try:
+        return compiled_one(1)
+    except ValueError as error:
+        raise KeyError(d) from error
+
+
+def frames(function, args):
+    """What a user sees of the exception of a call, and of those that led to it."""
+    with pytest.raises(Exception) as found:
+        function(*args)
+    seen, error = [], cast(BaseException | None, found.value)
+    while error is not None:
+        walked = traceback.extract_tb(error.__traceback__)
+        # That of a call which no entry takes begins with one that raises it again.
+        own = [one for one in walked if one.name not in ("frames", "_miss")]
+        seen.append([(one.name, one.lineno) for one in own])
+        error = error.__cause__
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [(always, (1,)), (through_a_compiled_one, (1,)), (caught_on_the_way, ({},))],
+)
+def test_functions_that_raise_again_and_again(function, args):
+    scripted = script(function)
+    expected = frames(function, args)
+    for _ in range(60):
+        assert frames(scripted, args) == expected

@@ -74,6 +74,10 @@ class Allocator(Protocol):
         """The same with `COUNTER_BYTES` of zeros at its begin, which its user leaves zeros."""
         ...
 
+    def zeros(self, size: int) -> tuple[int, Any]:
+        """The same with zeros only, which its user leaves zeros."""
+        ...
+
 
 @dataclass(slots=True)
 class Call:

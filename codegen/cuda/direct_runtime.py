@@ -26,6 +26,7 @@ FUNCTIONS = (
     "empty",
     "lend",
     "lend_scratch",
+    "lend_zeros",
     "take_back",
     "adopt",
     "is_plain",
@@ -41,7 +42,7 @@ FUNCTIONS = (
     That of a call whose first array this is.
 ``empty(dtype, shape, strides, size, stream)``
     Address and owner of a new array, with its size in bytes; strides are None for C order.
-``lend(size, stream)``, ``lend_scratch(size, stream)``
+``lend(size, stream)``, ``lend_scratch(size, stream)``, ``lend_zeros(size, stream)``
     The address of memory for a temporary, until ``take_back(address, stream)``.
 ``adopt(result)``
     What a native function gives, with arrays for shadows, whose bases are what ``empty`` gave.
@@ -70,6 +71,7 @@ _SYMBOLS = (
     "jc_cuda_direct_free",
     "jc_cuda_direct_malloc",
     "jc_cuda_direct_scratch",
+    "jc_cuda_direct_zeros",
     "jc_cuda_enter",
     "jc_cuda_leave",
     "jc_cuda_pause",
@@ -337,6 +339,12 @@ define ptr @jc_cuda_direct_malloc(ptr %record, i64 %size) {{
 
 define ptr @jc_cuda_direct_scratch(ptr %record, i64 %size) {{
   %object = call ptr @ask_number(ptr %record, i64 {lend_scratch}, i64 %size)
+  %result = call ptr @address(ptr %object)
+  ret ptr %result
+}}
+
+define ptr @jc_cuda_direct_zeros(ptr %record, i64 %size) {{
+  %object = call ptr @ask_number(ptr %record, i64 {lend_zeros}, i64 %size)
   %result = call ptr @address(ptr %object)
   ret ptr %result
 }}

@@ -71,8 +71,8 @@ from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Several", "divided", "is_reduction", "least_part", "line_blocks", "line_number"]
 
-ENOUGH_BLOCKS = 512
-"""What keeps a large device busy."""
+ENOUGH_BLOCKS, ENOUGH_COLUMN_BLOCKS = 512, 2048
+"""What keeps a large device busy; a block of columns may take those of four (`columns`)."""
 
 LEAST_ROW, LEAST_COLUMN = 16384, 512
 """Elements of a part, to read which takes about as long as to launch the kernel that joins them."""
@@ -194,7 +194,8 @@ class _Division:
         blocks = line_blocks(self._lines, is_column)
         extent = extent_of(inner)
         most = _quotient(extent, least_part(is_column))
-        wanted = _quotient_of(integer(ENOUGH_BLOCKS), maximum(blocks, ONE))
+        enough = ENOUGH_COLUMN_BLOCKS if is_column else ENOUGH_BLOCKS
+        wanted = _quotient_of(integer(enough), maximum(blocks, ONE))
         parts = maximum(minimum(wanted, most), ONE)
         # Whole vectors of each dtype begin at the multiples of this.
         length = multiply(_quotient_up(_quotient_up(extent, parts), integer(WARP)), integer(WARP))

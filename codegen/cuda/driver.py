@@ -108,6 +108,10 @@ class Driver(Protocol):
         """What that gives in a thread whose current device this is."""
         ...
 
+    def error(self, code: int, what: str) -> DriverError:
+        """What to raise where a launch has given a code that is not 0, while doing something."""
+        ...
+
     def version(self) -> int:
         """The newest CUDA the driver knows: 13000 is 13.0."""
         ...

@@ -8,12 +8,23 @@ from dataclasses import replace
 from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
 from jitcore.codegen.loop_passes.rewriting import replaced, with_blocks
 from jitcore.codegen.loop_passes.traversal import bound_names, children, variables, walk
-from jitcore.codegen.loops import Assign, Call, Expr, Let, Load, Return, Stmt, Var
+from jitcore.codegen.loops import (
+    Assign,
+    Call,
+    Expr,
+    If,
+    Let,
+    Load,
+    Return,
+    Stmt,
+    Var,
+)
 from jitcore.codegen.lowering.state import RESULTS
 
 __all__ = [
     "HOST_CALLS",
     "before_returns",
+    "branches_on_elements",
     "c_arguments",
     "called_on_host",
     "is_element",
@@ -90,21 +101,31 @@ def moved_variables(within: Stmt, is_of_device: Callable[[Expr], bool]) -> list[
     is_of_device : callable
         Whether a value does by what is known outside.
     """
-    bound = bound_names([within])
-    inside = list(walk([within]))
+    bound, of_device = bound_names([within]), _device_names(within, is_of_device)
+    assigned = {one.var.name: one.var for one in walk([within]) if isinstance(one, Assign)}
+    return [var for name, var in assigned.items() if name in of_device and name not in bound]
+
+
+def branches_on_elements(within: Stmt, is_of_device: Callable[[Expr], bool]) -> bool:
+    """Whether a branch depends on elements, for which the host would have to wait."""
+    of_device = _device_names(within, is_of_device)
+    branches = (one.condition for one in walk([within]) if isinstance(one, If))
+    return any(is_of_device(x) or of_device & set(variables(x)) for x in branches)
+
+
+def _device_names(within: Stmt, is_of_device: Callable[[Expr], bool]) -> set[str]:
+    """The variables in a statement that depend on elements."""
+    inside = [one for one in walk([within]) if isinstance(one, Let | Assign)]
     of_device: set[str] = set()
     while True:
         found = {
             one.var.name
             for one in inside
-            if isinstance(one, Let | Assign)
-            and (is_of_device(one.value) or of_device & set(variables(one.value)))
+            if is_of_device(one.value) or of_device & set(variables(one.value))
         }
         if found == of_device:
-            break
+            return found
         of_device = found
-    assigned = {one.var.name: one.var for one in inside if isinstance(one, Assign)}
-    return [var for name, var in assigned.items() if name in of_device and name not in bound]
 
 
 def before_returns(statements: Sequence[Stmt], first: Stmt) -> list[Stmt]:

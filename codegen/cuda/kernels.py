@@ -11,6 +11,13 @@ A kernel is a list of statements that every thread of every block runs.  Its IR 
 ``cuda.before_add(x)`` ...     what the threads before the thread in the block hold, joined; for
                                the first thread it is any value
 ``cuda.of_last_thread(x)``     what the last thread of the block holds
+``cuda.before_lanes_add(x, a)`` ...  what the lanes before the thread hold; the first gets ``a``
+``cuda.of_last_lane(x)``       what the last lane of the warp holds
+``cuda.before_warps_add(x, a)`` ...  what the warps before the thread's hold, whose lanes have the
+                               same; the first gets ``a``
+``cuda.next_tile(p)``          the number of the block's tile, which ``p`` counts
+``cuda.before_tiles_add(…)``   what the tiles before the block's own hold (``scan_primitives``)
+``cuda.of_last_tile_add(p)``   what the last one has left
 ``cuda.thread()``, ``threads()``  the thread's number in its block, and how many there are
 ``cuda.barrier()``             the threads of the block wait for each other, and see what the
                                others have written
@@ -19,7 +26,7 @@ A kernel is a list of statements that every thread of every block runs.  Its IR 
 ``cuda.is_first_lane()``       whether this is the first thread of its warp
 ``cuda.lane_in_warp()``        the thread's place in its warp
 ``cuda.warp()``                the number of its warp in the block
-``cuda.block()``               the number of the thread's block
+``cuda.block()``, ``blocks()``  the number of the thread's block, and how many there are
 ``cuda.is_last_block(p)``      whether the block is the last of all to come here, and sees what the
                                first threads of the others have written; ``p`` is a counter, which
                                is 0 before the kernel and after it

@@ -114,6 +114,9 @@ class LibCuda:
         where = f" while {what}" if what else ""
         return f"CUDA error {code} in {name}{where}: {reason}{hint}"
 
+    def error(self, code: int, what: str) -> DriverError:
+        return DriverError(self._message(code, "cuLaunchKernel", what), code)
+
     def _int(self, name: str, *arguments: Any) -> int:
         """An int that a function writes to where its first argument points."""
         found = ctypes.c_int()

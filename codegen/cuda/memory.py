@@ -8,6 +8,7 @@ other; whoever else touches its elements crashes the process, so shadows never l
 ``jc_cuda_empty(dtype, order, ndim, d0…d7)`` the shadow of a new array, as ``jc_empty`` makes them
 ``jc_cuda_malloc(bytes)``                    the address of memory for a temporary; null without
 ``jc_cuda_scratch(bytes)``                   the same for device scalars, after a counter that is 0
+``jc_cuda_zeros(bytes)``                     the same for memory that is 0, and is left so
 ``jc_cuda_free(address)``                    gives it back to work that comes later on the stream
 ``jc_cuda_read(target, source, bytes)``      copies to the host after all work so far; 0 or an error
 ``jc_cuda_stream``                           the address of a word: the stream of the running call
@@ -138,6 +139,13 @@ def _scratch(size: int) -> int:
     return address
 
 
+def _zeros(size: int) -> int:
+    call = calls.running_call()
+    address, owner = call.allocator.zeros(size)
+    call.blocks[address] = owner
+    return address
+
+
 def _free(address: int | None) -> None:
     if address:
         del calls.running_call().blocks[address]
@@ -161,6 +169,7 @@ for _callback in (
     Callback("jc_cuda_empty", "ptr", _ARRAY, _empty, direct="jc_cuda_direct_empty"),
     Callback("jc_cuda_malloc", "ptr", ("i64",), _malloc, direct="jc_cuda_direct_malloc"),
     Callback("jc_cuda_scratch", "ptr", ("i64",), _scratch, direct="jc_cuda_direct_scratch"),
+    Callback("jc_cuda_zeros", "ptr", ("i64",), _zeros, direct="jc_cuda_direct_zeros"),
     Callback("jc_cuda_free", "void", ("ptr",), _free, direct="jc_cuda_direct_free"),
     Callback("jc_cuda_read", "i32", ("ptr", "ptr", "i64"), _read, failed=1),
 ):

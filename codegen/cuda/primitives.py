@@ -11,13 +11,11 @@ from numba.core import types
 from numba.extending import intrinsic
 
 __all__ = [
+    "JOINS",
+    "accumulate_add",
+    "accumulate_mul",
+    "accumulate_sub",
     "add_to",
-    "before_add",
-    "before_and",
-    "before_max",
-    "before_min",
-    "before_mul",
-    "before_or",
     "bfloat",
     "block_add",
     "block_and",
@@ -50,7 +48,6 @@ __all__ = [
     "minimum_half",
     "negative",
     "note_least",
-    "of_last_thread",
     "rint",
     "store_bfloats",
     "store_halves",
@@ -70,6 +67,7 @@ cuda: Any = numba.cuda
 _BYTE, _SHORT, _WORD = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 _PAIR = ir.VectorType(ir.HalfType(), 2)
 _ALL_LANES = 0xFFFFFFFF
+_word = types.uint32  # of places in shared memory: signed ones may count from the end
 
 
 # What the compiler behind numba.cuda, NVVM, knows no intrinsic for ------------------------------
@@ -107,6 +105,26 @@ def negative(_context: Any, x: Any) -> Any:
         return builder.neg(args[0])
 
     return x(x), code
+
+
+def _joined(method: str) -> Any:
+    """A step of a reduction, in the order of the source.
+
+    NVVM fuses a product with a sum that it may reorder, also where nobody has allowed that.
+    """
+
+    def typer(_context: Any, x: Any, y: Any) -> Any:
+        def code(_: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return getattr(builder, method)(*args)
+
+        return x(x, y), code
+
+    return intrinsic(typer)
+
+
+accumulate_add = _joined("fadd")
+accumulate_mul = _joined("fmul")
+accumulate_sub = _joined("fsub")
 
 
 def _step(text: str) -> Any:
@@ -386,7 +404,7 @@ def is_last_block(counter):  # type: ignore[no-untyped-def]
     return place[0] == cuda.gridDim.x - 1
 
 
-def _block_reduction(join: Any, neutral: int | None) -> Any:
+def _block_reduction(join: Any, neutral: float | None) -> Any:
     """A device function that joins what the threads of a block hold, as a tree.
 
     Each warp joins its own by butterflies, then every warp those of all warps.  ``neutral`` stands
@@ -403,10 +421,10 @@ def _block_reduction(join: Any, neutral: int | None) -> Any:
             x = join(x, cuda.shfl_xor_sync(_ALL_LANES, x, distance))
             distance >>= 1
         if lane == 0:
-            parts[warp] = x
+            parts[_word(warp)] = x
         cuda.syncthreads()
         if lane < cuda.blockDim.x >> 5:
-            x = parts[lane]
+            x = parts[_word(lane)]
         elif neutral is None:
             x = parts[0]
         else:
@@ -445,64 +463,17 @@ def _column_reduction(join: Any) -> Any:
     def joined(x, dtype):  # type: ignore[no-untyped-def]
         parts = cuda.shared.array((32, 32), dtype)
         lane = cuda.threadIdx.x & 31
-        parts[cuda.threadIdx.x >> 5, lane] = x
+        parts[_word(cuda.threadIdx.x >> 5), _word(lane)] = x
         cuda.syncthreads()
-        x = parts[0, lane]
+        x = parts[0, _word(lane)]
         other = 1
         while other < cuda.blockDim.x >> 5:
-            x = join(x, parts[other, lane])
+            x = join(x, parts[_word(other), _word(lane)])
             other += 1
         cuda.syncthreads()
         return x
 
     return joined
-
-
-def _block_scan(join: Any) -> Any:
-    """A device function that joins what the threads before a thread hold; the first gets anything.
-
-    The method is that of W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications
-    of the ACM 29, 1986, in each warp; each warp goes through what those before it have.
-    """
-
-    @cuda.jit(device=True)
-    def before(x, dtype):  # type: ignore[no-untyped-def]
-        parts = cuda.shared.array(32, dtype)
-        lane = cuda.threadIdx.x & 31
-        warp = cuda.threadIdx.x >> 5
-        distance = 1
-        while distance < 32:
-            other = cuda.shfl_up_sync(_ALL_LANES, x, distance)
-            if lane >= distance:
-                x = join(other, x)
-            distance <<= 1
-        if lane == 31:
-            parts[warp] = x
-        x = cuda.shfl_up_sync(_ALL_LANES, x, 1)
-        cuda.syncthreads()
-        if warp > 0:
-            all_before = parts[0]
-            number = 1
-            while number < warp:
-                all_before = join(all_before, parts[number])
-                number += 1
-            x = all_before if lane == 0 else join(all_before, x)
-        cuda.syncthreads()
-        return x
-
-    return before
-
-
-@cuda.jit(device=True)
-def of_last_thread(x, dtype):  # type: ignore[no-untyped-def]
-    """What the last thread of the block holds."""
-    place = cuda.shared.array(1, dtype)
-    if cuda.threadIdx.x == cuda.blockDim.x - 1:
-        place[0] = x
-    cuda.syncthreads()
-    x = place[0]
-    cuda.syncthreads()
-    return x
 
 
 @cuda.jit(device=True)
@@ -545,7 +516,10 @@ def _greatest(x, y):  # type: ignore[no-untyped-def]
     return greatest(x, y)
 
 
-block_add = _block_reduction(_add, 0)
+JOINS = {"add": _add, "mul": _mul, "min": _min, "max": _max, "and": _and, "or": _or}
+"""What of the operations on two values is not an instruction of one warp or block."""
+
+block_add = _block_reduction(_add, -0.0)
 block_mul = _block_reduction(_mul, 1)
 block_min = _block_reduction(_min, None)
 block_max = _block_reduction(_max, None)
@@ -569,9 +543,3 @@ column_least = _column_reduction(_least)
 column_greatest = _column_reduction(_greatest)
 column_and = _column_reduction(_and)
 column_or = _column_reduction(_or)
-before_add = _block_scan(_add)
-before_mul = _block_scan(_mul)
-before_min = _block_scan(_min)
-before_max = _block_scan(_max)
-before_and = _block_scan(_and)
-before_or = _block_scan(_or)

@@ -65,7 +65,8 @@ TOTAL_BLOCKS = 1024
 """The most parts of a total: enough to fill a large device."""
 
 ROWS = 8
-"""Elements of a column that a thread asks for before it waits: those of others are neighbours."""
+"""Elements of a column that a thread asks for before it waits: those of others are neighbours.
+Of vectors it asks for half as many, and twice as many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +163,15 @@ def share_reduction(
         end.append(Assign(one.var, Binary(one.op, one.var, part, part.dtype, reassoc=is_float)))
     if own_loops is not None:
         return [*begin, *own_loops(shared), *end]
-    loops = by_elements(shared, names, ROWS) if team == PARTS else by_vectors(shared, names)[0]
-    return [*begin, *loops, *end]
+    if team == PARTS:
+        rows = ROWS // 2 if any(map(_loads_vector, shared.body)) else ROWS
+        return [*begin, *by_elements(shared, names, rows), *end]
+    return [*begin, *by_vectors(shared, names)[0], *end]
+
+
+def _loads_vector(statement: Stmt) -> bool:
+    call = statement.value if isinstance(statement, Let) else None
+    return isinstance(call, Call) and call.name == "cuda.load_vector"
 
 
 def map_total(

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 
+from jitcore.codegen.cuda.driver import DriverError
 from jitcore.codegen.cuda.host_part import is_element
 from jitcore.codegen.cuda.results import FETCHED
 from jitcore.codegen.entries.error_sites import ErrorSite
@@ -42,7 +43,8 @@ SLOT = 8
 COUNTERS = 2
 """The slots that the counter of blocks takes, so that vectors may begin after it."""
 
-_FAILED = "the device could not be given its work (CUDA error {0})"
+_FAILED = "CUDA error {0}"
+"""The driver says more of it (`Driver.error`)."""
 
 
 class DeviceScalars(ABC):
@@ -190,6 +192,6 @@ class DeviceScalars(ABC):
 
     def _unless_done(self, status: Var) -> Stmt:
         """Leave with the driver's status where that is an error."""
-        site = self._site(RuntimeError, _FAILED, 1)
+        site = self._site(DriverError, _FAILED, 1)
         failed: list[Stmt] = [Store(RESULTS, ZERO, status, "results"), Return(site)]
         return If(compare("ne", status, ZERO), failed, unlikely=True)

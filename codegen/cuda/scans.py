@@ -8,8 +8,9 @@ all reductions of threads.  Where memory lies so, a thread loads and stores its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from typing import Final
 
 import numpy as np
 
@@ -68,11 +69,21 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.walks import multiple_of
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["Step", "is_scan", "scanned_variables", "share_scan", "steps_of"]
+__all__ = [
+    "Step",
+    "Tile",
+    "is_scan",
+    "joined",
+    "scanned_variables",
+    "share_scan",
+    "steps_of",
+    "vectors_of",
+]
 
 EACH = 4
-"""Elements of a tile for each thread: a vector of float32, and rows have threads for as many.
-Others may have more, so that the device is asked for more at once, and threads wait less often."""
+"""Elements of a tile for each thread: a vector of float32, and rows have threads for as many."""
+
+_NONE: Final[Mapping[Expr, Expr]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,31 +148,38 @@ def _is_apart(branch: If, bound: set[str]) -> bool:
     return True
 
 
-def share_scan(loop: For, names: set[str], each: int = EACH) -> list[Stmt]:
-    """The loop as the work of a block's threads, of which each takes so many elements at a time."""
+def joined(step: Step, values: Sequence[Expr]) -> Expr:
+    """Values joined one after the other."""
+    first, *others = values
+    return reduce(lambda x, y: Binary(step.op, x, y, step.var.dtype), others, first)
+
+
+def share_scan(loop: For, names: set[str]) -> list[Stmt]:
+    """The loop as the work of a block's threads."""
     base = Var(numbered("base", names), "int64")
     first = Var(numbered("first", names), "int64")
     threads = Call("cuda.threads", (), "int64")
-    step = multiply(threads, integer(each))
-    place = add(base, multiply(Call("cuda.thread", (), "int64"), integer(each)))
-    own = list(_Tile(loop, first, names, each).statements())
+    step = multiply(threads, integer(EACH))
+    place = add(base, multiply(Call("cuda.thread", (), "int64"), integer(EACH)))
+    lanes = [add(first, integer(lane)) for lane in range(EACH)]
+    own = list(Tile(loop, lanes, names).statements())
     # A tile begins where vectors do, and where there are no elements none may be read.
     is_empty = FALSE if loop.start == ZERO else compare("ge", loop.start, loop.stop)
-    begin = select(is_empty, loop.stop, multiple_of(loop.start, each))
+    begin = select(is_empty, loop.stop, multiple_of(loop.start, EACH))
     before: list[Stmt] = [Let(base, begin, mutable=True)]
-    places, width = _vectors_of(loop, each)
+    places, width = vectors_of(loop, EACH)
     if places:
         may = Var(numbered("aligned", names), "bool")
         is_begun = TRUE if loop.start == ZERO else compare("ge", base, loop.start)
         is_left = compare("le", add(base, step), loop.stop)
         before.append(Let(may, are_aligned(places, width)))
-        whole = list(_Tile(loop, first, names, each, places, width).statements())
+        whole = list(Tile(loop, lanes, names, places, width).statements())
         own = [If(both(both(may, is_begun), is_left), whole, own)]
     body = [Let(first, place), *own, Assign(base, add(base, step))]
     return [*before, While([], compare("lt", base, loop.stop), body)]
 
 
-def _vectors_of(loop: For, each: int) -> tuple[list[Place], int]:
+def vectors_of(loop: For, each: int) -> tuple[list[Place], int]:
     """The places that a thread loads and stores by vectors of so many elements."""
     places = places_of(loop)
     if not places or not is_straight(loop.body):
@@ -170,36 +188,39 @@ def _vectors_of(loop: For, each: int) -> tuple[list[Place], int]:
     return [place for place in places if constant_part(place.offset) % width == 0], width
 
 
-class _Tile:
+class Tile:
     """Writes what a thread does with its elements of a tile: each statement for all of them.
 
     Parameters
     ----------
     loop : For
-    first : Var
-        The first of the elements.
+    lanes : sequence of Expr
+        Which elements a thread has.
     names : set of str
         The names that are taken; gets the new ones.
-    each : int
-        How many elements a thread has.
     places : sequence of Place
         What is loaded and stored by vectors.  With any, all elements are there; without, the ones
         before the begin and beyond the end read another one and have no part in the scan.
     width : int
         Of the vectors.
+    groups : int
+        Elements follow another in so many groups, of which each lies behind the one before in all
+        of a warp's threads.
     """
 
     def __init__(
         self,
         loop: For,
-        first: Var,
+        lanes: Sequence[Expr],
         names: set[str],
-        each: int,
         places: Sequence[Place] = (),
         width: int = 1,
+        *,
+        groups: int = 1,
     ) -> None:
-        self._loop, self._first, self._names = loop, first, names
-        self._each, self._places, self._width = each, places, width
+        self._loop, self._numbers, self._names = loop, lanes, names
+        self._places, self._width, self._groups = places, width, groups
+        self._each = each = len(lanes)
         self._steps = {step.bound.name: step for step in steps_of(loop) or ()}
         self._known: list[dict[Expr, Expr]] = [{} for _ in range(each)]
         self._lanes: list[dict[Place, Expr]] = [{} for _ in range(each)]
@@ -208,7 +229,7 @@ class _Tile:
     def statements(self) -> Iterator[Stmt]:
         """All of them."""
         for lane in range(self._each):
-            place = add(self._first, integer(lane))
+            place = self._numbers[lane]
             if self._places:
                 self._known[lane][self._loop.var] = place
                 continue
@@ -242,7 +263,10 @@ class _Tile:
                 yield from self._stored(statement)
             case Store() | If():
                 for lane, is_real in enumerate(self._is_real):
-                    own = with_expressions(statement, partial(self._of_lane, lane))
+                    # Elements that are there have kept their numbers, which take no registers.
+                    numbers: dict[Expr, Expr] = {self._loop.var: self._numbers[lane]}
+                    of_lane = partial(self._of_lane, lane, numbers=numbers)
+                    own = with_expressions(statement, of_lane)
                     yield own if is_real == TRUE else If(is_real, [own])
             case Comment():
                 yield statement
@@ -256,25 +280,42 @@ class _Tile:
             value = self._of_lane(lane, step.element)
             absent = neutral(step.op, np.dtype(dtype))
             yield Let(element, value if is_real == TRUE else select(is_real, value, absent))
-        own: Expr = elements[0]
-        for element in elements[1:]:
-            own = Binary(step.op, own, element, dtype)
+        size = self._each // self._groups
+        firsts = range(0, self._each, size)
+        befores = yield from self._before(
+            step, [joined(step, elements[first : first + size]) for first in firsts]
+        )
+        before = befores[0]
+        for lane, element in enumerate(elements):
+            if lane % size == 0:
+                before = befores[lane // size]
+            bound = self._new(step.bound)
+            yield Let(bound, Binary(step.op, before, element, dtype))
+            self._known[lane][step.bound] = before = bound
+        yield from self._after(step, before)
+
+    def _before(self, step: Step, owns: Sequence[Expr]) -> Generator[Stmt, None, Sequence[Expr]]:
+        """What is before a thread's groups, which hold what is given."""
+        dtype = step.var.dtype
         before = Var(numbered(f"{step.var.name}_before", self._names), dtype)
+        (own,) = owns
         yield Let(before, Call(f"cuda.before_{step.op}", (own,), dtype))
         begun = Var(numbered(step.var.name, self._names), dtype)
         yield Let(begun, select(IS_FIRST, step.var, Binary(step.op, step.var, before, dtype)))
-        for lane, element in enumerate(elements):
-            bound = self._new(step.bound)
-            yield Let(bound, Binary(step.op, begun, element, dtype))
-            self._known[lane][step.bound] = begun = bound
-        yield Assign(step.var, Call("cuda.of_last_thread", (begun,), dtype))
+        return [begun]
 
-    def _of_lane(self, lane: int, x: Expr) -> Expr:
+    def _after(self, step: Step, own: Expr) -> Iterator[Stmt]:
+        """Give the variable what it is after the tile: after the last thread's last element."""
+        yield Assign(step.var, Call("cuda.of_last_thread", (own,), step.var.dtype))
+
+    def _of_lane(self, lane: int, x: Expr, numbers: Mapping[Expr, Expr] = _NONE) -> Expr:
+        known = {**self._known[lane], **numbers}
+
         def change(one: Expr) -> Expr | None:
             if isinstance(one, Load) and self._lanes[lane]:
                 place = place_in(self._loop, one)
                 return None if place is None else self._lanes[lane].get(place)
-            return self._known[lane].get(one)
+            return known.get(one)
 
         return replaced(x, change)
 
@@ -301,4 +342,4 @@ class _Tile:
             yield Do(Call("cuda.store_vector", args, "void"))
 
     def _at(self, place: Place, lane: int) -> Expr:
-        return add(place.offset, add(self._first, integer(lane)))
+        return add(place.offset, self._numbers[lane])

@@ -1,6 +1,6 @@
 """Which threads run which iterations of a loop nest.
 
-Five mappings:
+Six mappings:
 
 elements
     Independent loops, one in the other, become one count of elements; the threads of the whole grid
@@ -14,6 +14,9 @@ rows
     Each iteration of the independent loops is the work of one block: its threads share the loops
     inside, reductions among them, so that a softmax is one kernel and reads neighbours together.
     As far as they fit, the elements of rows and lines stay in registers between these loops.
+columns
+    The same for rows that lie across in memory: neighbouring threads take neighbouring rows
+    (`codegen.cuda.columns`).
 total
     A reduction with nothing around it: every block makes its part, and one more block joins them.
 """
@@ -23,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from jitcore.codegen.cuda.columns import map_columns
 from jitcore.codegen.cuda.kernels import (
     BLOCK,
     LINE,
     MAX_THREADS,
-    PARTS,
     WARP,
     Launch,
     Mapped,
@@ -121,7 +124,7 @@ def map_nest(nest: For, names: set[str], tuning: Tuning = DEFAULT) -> Mapped | N
         if any(is_scan(one) for one in inner) or any(map(meets_inside, body)):
             return _elements(loops, body, names, tuning)
         if not any(reductions_of(one) and _writes(one) for one in inner):
-            return _columns(loops, body, names, tuning)
+            return map_columns(loops, body, names, tuning)
     if _are_short_rows(body):
         return _lines(loops, body, names)
     return _rows(loops, body, names, tuning)
@@ -252,27 +255,3 @@ def _warps_for(count: Expr, each: int) -> Expr:
         return integer((-(-count.value // each) + WARP - 1) & -WARP)
     threads = Binary("quot", add(count, integer(each - 1)), integer(each), "int64")
     return Binary("and", add(threads, integer(WARP - 1)), integer(-WARP), "int64")
-
-
-def _columns(loops: Sequence[For], body: list[Stmt], names: set[str], tuning: Tuning) -> Mapped:
-    """Neighbouring threads take neighbouring columns, and several groups of them share the rows.
-
-    Threads beyond the last column read what those of that column do, and write nothing.
-    """
-    size, counter, bindings = flat(loops, names)
-    first = Var(numbered("column", names), "int64")
-    own = Var(numbered("own_column", names), "int64")
-    is_real = compare("lt", own, size)
-    inside = TeamWork(names, PARTS, is_real).statements(body)
-    groups = Var(numbered("group", names), "int64")
-    body = [
-        Let(first, multiply(groups, integer(WARP))),
-        Let(own, add(first, Call("cuda.lane_in_warp", (), "int64"))),
-        Let(counter, minimum(own, subtract(size, ONE))),
-        *bindings,
-        *inside,
-    ]
-    count = Binary("quot", add(size, integer(WARP - 1)), integer(WARP), "int64")
-    loop = ThreadFor(groups, ZERO, count, body, scope="blocks")
-    launch = Launch(blocks_for(size, WARP), integer(tuning.column_threads))
-    return Mapped([loop], launch, f"a block per {WARP} columns")

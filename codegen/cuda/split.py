@@ -28,7 +28,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from jitcore.codegen.cuda.chunks import CHUNKS, can_chunk, scan_by_chunks
 from jitcore.codegen.cuda.cudnn import CONVOLUTIONS
 from jitcore.codegen.cuda.divided import Several, divided
 from jitcore.codegen.cuda.epilogues import with_epilogues
@@ -37,6 +36,7 @@ from jitcore.codegen.cuda.fission import fission
 from jitcore.codegen.cuda.host_part import (
     HOST_CALLS,
     before_returns,
+    branches_on_elements,
     c_arguments,
     called_on_host,
     is_element,
@@ -47,8 +47,9 @@ from jitcore.codegen.cuda.host_part import (
 from jitcore.codegen.cuda.kernels import MAX_THREADS, Kernel, Launch, Mapped, by_first_thread
 from jitcore.codegen.cuda.library_products import NO_LIBRARIES, Libraries
 from jitcore.codegen.cuda.nests import check_nest, with_independence
+from jitcore.codegen.cuda.one_pass import may_be_one_pass, scan_in_one_pass, zeros_for
 from jitcore.codegen.cuda.products import as_nest, is_product, map_product, product_in
-from jitcore.codegen.cuda.reductions import Parts, map_total, reductions_of, with_end
+from jitcore.codegen.cuda.reductions import map_total, reductions_of, with_end
 from jitcore.codegen.cuda.results import host_slots, with_device_scalars
 from jitcore.codegen.cuda.scalars import COUNTERS, SLOT, DeviceScalars
 from jitcore.codegen.cuda.scans import is_scan, scanned_variables, share_scan
@@ -220,7 +221,8 @@ class _Splitter(DeviceScalars):
         if is_scan(loop) and not loop.parallel:
             return self._scan(loop)
         # Other loops may hold much work for all threads.
-        own = with_independence(loop) if reads_single(loop.body) else loop
+        is_for_kernels = reads_single(loop.body) or branches_on_elements(loop, self._is_of_device)
+        own = with_independence(loop) if is_for_kernels else loop
         if own.parallel:
             return self._nest(own)
         summed = with_atomic_sums(loop)
@@ -426,11 +428,12 @@ class _Splitter(DeviceScalars):
         initial = list(map(self._begun, found))
         yield from self._flush()
         end = list(self._left(found))
-        if can_chunk(loop):
-            slots = tuple(self._new_slots(CHUNKS + 1) for _ in found)
-            parts = Parts(self._scratch, integer(CHUNKS + 1), slots)
-            for mapped in scan_by_chunks(loop, initial, parts, end, set(self._names)):
-                yield from self._launch(mapped)
+        if may_be_one_pass(loop):
+            memory = zeros_for(loop, Var(numbered("tiles", self._names), "ptr"))
+            size = yield from self._fetched(memory.size)
+            yield from self._allocated(memory.pointer, size, "jc_cuda_zeros")
+            yield from self._launch(scan_in_one_pass(loop, initial, memory, end, set(self._names)))
+            yield Do(Call("jc_cuda_free", (memory.pointer,), "void", external=True))
             return
         begin = [Let(*one, mutable=True) for one in zip(found, initial, strict=True)]
         body = [*begin, *share_scan(loop, set(self._names)), by_first_thread(end)]

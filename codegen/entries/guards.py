@@ -42,7 +42,7 @@ from jitcore.codegen.entries.signature import (
 )
 from jitcore.codegen.printers.llvm_instructions import memory_type
 from jitcore.codegen.runtime.shared_lists import TYPES
-from jitcore.ir.classes import class_attribute, has_default
+from jitcore.ir.classes import class_attribute, function_of, has_default
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import FieldWrite
 from jitcore.ir.structured import alignment
@@ -196,7 +196,7 @@ def _defaulted(
 def _check_inherited(code: EntryCode, param: ObjectParam, value: str) -> None:
     for name, held in param.inherited:
         attribute = code.attribute(value, name)
-        if isinstance(held, FunctionType):
+        if isinstance(function_of(held), FunctionType):
             code.guard_type(attribute, MethodType)
             code.guard(code.same(code.load("ptr", attribute, layout.METHOD_SELF), value))
             attribute = code.load("ptr", attribute, layout.METHOD_FUNCTION)

@@ -45,7 +45,8 @@ def make_host_entry(
     Returns
     -------
     Entry
-        To be bound with the program in the place of the error handler.
+        To be bound with the program in the place of the error handler; one in a tuple raises
+        exceptions that are the caller's as they are.
     """
     ensure_runtime()
     return _HostEntryWriter(params, name, captures).host_entry(translate)
@@ -73,7 +74,8 @@ class _HostEntryWriter(EntryWriter):
         if captured:
             own = [code.load("ptr", "%args", 8 * number) for number in range(self._nargs)]
             args = code.words([*own, *captured])
-        operands = (code.load("ptr", "%self", _PROGRAM), args, code.constant(translate))
+        program = code.load("ptr", "%self", _PROGRAM)
+        operands = (program, args, code.constant(translate), code.constant(tuple))
         result = code.call(
             "ptr", "jc_run_program", *(f"ptr {one}" for one in operands), f"i64 {count}"
         )

@@ -11,6 +11,7 @@ import __future__
 import ast
 import itertools
 import linecache
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -25,6 +26,7 @@ from jitcore.codegen.host.plan import Plan
 from jitcore.codegen.host.statements import Statements
 from jitcore.codegen.host.text import PlaceComment, docstring, identifier
 from jitcore.codegen.host.variables import Variables, is_constant, is_repeatable
+from jitcore.codegen.host.warned import warn
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value
 from jitcore.ir.types import ANY, TENSOR, TensorType, TupleType, Type
@@ -123,8 +125,11 @@ def build_host(
     remember_places(file, places)
     flags = __future__.annotations.compiler_flag
     code = compile(source, file, "exec", flags=flags, dont_inherit=True)
-    exec(code, host.namespace)
-    function = host.namespace[host.name]
+    namespace = {
+        name: warn if one is warnings.warn else one for name, one in host.namespace.items()
+    }
+    exec(code, namespace)
+    function = namespace[host.name]
     # Python 3.13 and later change the white space of docstrings that they compile.
     function.__doc__ = graph.doc
     assert isinstance(function, FunctionType)

@@ -177,8 +177,8 @@ def _concatenate(writer: Expressions, node: Node) -> Text | None:
 
 def _part(writer: Expressions, node: Node) -> Text | None:
     """``np.real`` and ``np.imag`` of arrays are attributes."""
-    (value,) = node.inputs
-    if not is_typed(value):
+    value = node.inputs[0] if len(node.inputs) == 1 else None
+    if value is None or "starred" in node.attributes or not is_typed(value):
         return None
     return Text(f"{writer.primary(value)}.{node.kind.removeprefix('np::')}")
 

@@ -23,6 +23,7 @@ __all__ = [
     "forget_places",
     "in_user_code",
     "is_generated",
+    "place_in",
     "remember_places",
 ]
 
@@ -66,6 +67,11 @@ def remember_places(file: str, places: dict[int, SourceRange]) -> None:
 def is_generated(file: str) -> bool:
     """Whether a file is the source of a host program."""
     return file in _known
+
+
+def place_in(file: str, line: int) -> SourceRange | None:
+    """The place of a line of a generated file, if it has one."""
+    return _known[file].get(line)
 
 
 def forget_places(file: str) -> None:

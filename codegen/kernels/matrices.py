@@ -6,9 +6,6 @@ of ``x`` are packed for a core's second cache, and a tile of the result stays in
 terms of a chunk pass.  A block's rows take a few panels at a time, which the second cache
 holds, too.  Each sum adds the terms of a chunk one after the other and then the chunks,
 whose length is that of OpenBLAS's AVX2 kernels; so as a rule float64 has their bits.
-
-Where ``x`` has no more rows than a tile, ``y`` is read only once, and packing it would take most of
-the time.  Tiles then read a few of its rows side by side, and add to the result more often.
 """
 
 from __future__ import annotations
@@ -17,26 +14,20 @@ from functools import partial, reduce
 
 from jitcore.codegen.engine import add_library
 from jitcore.codegen.kernels.assembler import Function, Number, Word, split
-from jitcore.codegen.kernels.matrix_tiles import (
-    tile_rows,
-    tile_width,
-    write_tile,
-    write_unpacked_tile,
+from jitcore.codegen.kernels.gemm import (
+    DTYPES,
+    PARAMETERS,
+    call_blas,
+    open_matrices,
+    rounded,
+    run,
 )
+from jitcore.codegen.kernels.gemm import declarations as shared_declarations
+from jitcore.codegen.kernels.matrix_tiles import tile_rows, tile_width, write_tile
 from jitcore.codegen.kernels.tiles import Lanes, declarations, lanes_of
-
-__all__ = ["DTYPES", "symbol"]
-
-DTYPES = ("float32", "float64")
 
 _CHUNK = {"float32": 384, "float64": 256}
 """Terms that are added in registers."""
-
-_FEW_TERMS = 16
-"""Rows of ``y`` that are read side by side."""
-
-_LEAST_NUMBERS = 1 << 18
-"""In ``y``, for that to pay."""
 
 _ROWS_PER_BLOCK = 128
 _BLOCKS = 8
@@ -56,20 +47,7 @@ _LEAST_TERMS = 128**3
 _MULTIPLICATIONS_PER_STEP = 16
 """So many take about as long as an operation on one element takes elsewhere."""
 
-_MATRICES = tuple(
-    parameter
-    for name in ("x", "y")
-    for parameter in (
-        f"ptr %{name}.memory",
-        f"i64 %{name}.offset",
-        f"i64 %{name}.rows",
-        f"i64 %{name}.columns",
-    )
-)
-_PARAMETERS = ("i64 %m", "i64 %n", "i64 %k", *_MATRICES, "ptr %z.memory", "i64 %z.offset")
-"""Those of ``jc_gemm_<dtype>``."""
-
-_GIVEN = (
+_KNOWN = (
     "ptr %x",
     "i64 %x.rows",
     "i64 %x.columns",
@@ -79,8 +57,11 @@ _GIVEN = (
     "ptr %z",
     "i64 %m",
     "i64 %n",
+    "ptr %left",
+    "ptr %right",
+    "i64 %rows.per.block",
+    "i64 %is.symmetric",
 )
-_KNOWN = (*_GIVEN, "ptr %left", "ptr %right", "i64 %rows.per.block", "i64 %is.symmetric")
 """What all tasks know: the matrices, where parts of ``x`` and ``y`` are packed, how many rows a
 block has, and whether the product is that of a matrix and its transpose."""
 
@@ -88,78 +69,38 @@ _PACKED = ("i64 %first.term", "i64 %terms", "i64 %first.column", "i64 %columns")
 """What changes: which terms are packed, and which columns of ``y``."""
 
 
-def symbol(dtype: str, *, has_tiles: bool = True) -> str:
-    """The name of the function; without tiles it leaves all but few rows to BLAS."""
-    return f"jc_{'matmul' if has_tiles else 'few_rows'}_{dtype}"
-
-
-def are_never_few_rows(
-    dtype: str, rows: int | None, terms: int | None, columns: int | None
-) -> bool:
-    """Whether known extents say that the function without tiles leaves a product to BLAS."""
+def _module_text(dtype: str) -> str:
     lanes = lanes_of(dtype)
-    if rows is not None and not 1 < rows <= tile_rows(lanes):
-        return True
-    if columns is not None and columns < tile_width(lanes):
-        return True
-    return columns is not None and terms is not None and columns * terms < _LEAST_NUMBERS
-
-
-def _module_text(dtype: str, has_tiles: bool) -> str:
-    lanes = lanes_of(dtype)
-    types = ", ".join(one.split()[0] for one in _PARAMETERS)
     texts = [
         declarations(lanes),
-        "declare void @jc_parallel(ptr, ptr, i64, i64, i64)\n",
-        "declare ptr @jc_malloc(i64)\n",
-        "declare void @jc_free(ptr)\n",
-        "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n",
-        f"declare void @jc_gemm_{dtype}({types})\n",
-        write_unpacked_tile(lanes),
-        _write_few_rows(lanes),
+        shared_declarations(dtype),
+        write_tile(lanes),
+        _write_right_panels(lanes),
+        _write_row_blocks(lanes),
+        _write_mirror(lanes),
+        _write_product(lanes),
     ]
-    if has_tiles:
-        others = write_tile, _write_right_panels, _write_row_blocks, _write_mirror, _write_product
-        texts += [write(lanes) for write in others]
-    else:
-        texts.append(_write_product_of_few_rows(lanes))
     return "\n".join(texts)
-
-
-def _product_function(lanes: Lanes, *, has_tiles: bool) -> Function:
-    """The beginning of a function that others call, which returns where the rows are few."""
-    function = Function(symbol(lanes.dtype, has_tiles=has_tiles), _PARAMETERS)
-    for name in ("x", "y", "z"):
-        place = f"ptr %{name}.memory, i64 %{name}.offset"
-        function.do(f"%{name} = getelementptr {lanes.number}, {place}")
-    _multiply_few_rows(function, lanes)
-    return function
-
-
-def _write_product_of_few_rows(lanes: Lanes) -> str:
-    """The function for machines on which BLAS uses all of the vectors."""
-    function = _product_function(lanes, has_tiles=False)
-    _call_blas(function, lanes)
-    return function.text()
 
 
 def _write_product(lanes: Lanes) -> str:
     """The function that others call: chunks of terms of blocks of columns."""
     rows, width = tile_rows(lanes), tile_width(lanes)
     chunk = _CHUNK[lanes.dtype]
-    function = _product_function(lanes, has_tiles=True)
+    function = Function(f"jc_matmul_{lanes.dtype}", PARAMETERS)
+    open_matrices(function, lanes)
     _leave_to_blas(function, lanes)
     blocks = function.quotient("%n", _PACKED_BYTES // (chunk * lanes.itemsize))
-    columns_at_once = _rounded(function, function.quotient("%n", blocks), width)
+    columns_at_once = rounded(function, function.quotient("%n", blocks), width)
     many = function.mul(function.quotient("%m", _BLOCKS * _ROWS_PER_BLOCK), _BLOCKS)
-    per_block = _rounded(function, function.quotient("%m", many), rows)
+    per_block = rounded(function, function.quotient("%m", many), rows)
     row_blocks = function.quotient("%m", per_block)
     left_numbers = function.mul(row_blocks, per_block, chunk)
     numbers = function.add(left_numbers, function.mul(columns_at_once, chunk))
     size = function.mul(numbers, lanes.itemsize)
     function.do(f"%left = call ptr @jc_malloc(i64 {size})")
     with function.when(function.let("icmp eq ptr %left, null")):
-        _call_blas(function, lanes)
+        call_blas(function, lanes)
         function.leave()
     function.do(f"%right = getelementptr {lanes.number}, ptr %left, i64 {left_numbers}")
     function.do(f"%rows.per.block = add i64 {per_block}, 0")
@@ -175,35 +116,15 @@ def _write_product(lanes: Lanes) -> str:
             for word, value in enumerate(packed, len(_KNOWN)):
                 function.store("i64", value, function.place(context, word))
             panels = function.quotient(columns, width)
-            _run(function, "pack_right", context, panels, function.mul(terms, columns))
+            run(function, "pack_right", context, panels, function.mul(terms, columns))
             multiplications = function.mul("%m", terms, columns)
             work = function.binary("sdiv", multiplications, _MULTIPLICATIONS_PER_STEP)
-            _run(function, "row_blocks", context, row_blocks, work)
+            run(function, "row_blocks", context, row_blocks, work)
             function.store("i64", function.add(term, terms), done)
     with function.when(function.compare("ne", "%is.symmetric", 0)):
-        _run(function, "mirror", context, row_blocks, function.mul("%m", "%n"))
+        run(function, "mirror", context, row_blocks, function.mul("%m", "%n"))
     function.do("call void @jc_free(ptr %left)")
     return function.text()
-
-
-def _multiply_few_rows(function: Function, lanes: Lanes) -> None:
-    """Return with the product where one tile has all of its rows, and ``y`` lies by rows."""
-    numbers = function.mul("%n", "%k")
-    suits = [
-        function.compare("sgt", "%m", 1),
-        function.compare("sle", "%m", tile_rows(lanes)),
-        function.compare("sge", "%n", tile_width(lanes)),
-        function.compare("eq", "%y.columns", 1),
-        function.compare("sge", numbers, _LEAST_NUMBERS),
-    ]
-    with function.when(reduce(lambda x, y: function.let(f"and i1 {x}, {y}"), suits)):
-        absent: list[tuple[str, Number]] = [("i64", 0)] * (len(_KNOWN) + len(_PACKED) - len(_GIVEN))
-        context = function.context([*map(split, _GIVEN), *absent])
-        packed: tuple[Number, ...] = (0, "%k", 0, "%n")
-        for word, value in enumerate(packed, len(_KNOWN)):
-            function.store("i64", value, function.place(context, word))
-        _run(function, "few_rows", context, function.quotient("%n", tile_width(lanes)), numbers)
-        function.leave()
 
 
 def _is_symmetric(function: Function) -> Word:
@@ -226,12 +147,8 @@ def _leave_to_blas(function: Function, lanes: Lanes) -> None:
         function.compare("slt", terms, _LEAST_TERMS),
     ):
         with function.when(small):
-            _call_blas(function, lanes)
+            call_blas(function, lanes)
             function.leave()
-
-
-def _call_blas(function: Function, lanes: Lanes) -> None:
-    function.do(f"call void @jc_gemm_{lanes.dtype}({', '.join(_PARAMETERS)})")
 
 
 def _chunk_length(function: Function, left: Number, chunk: int) -> Number:
@@ -241,17 +158,6 @@ def _chunk_length(function: Function, left: Number, chunk: int) -> Number:
     is_short = function.compare("sle", left, chunk)
     last = function.let(f"select i1 {is_short}, i64 {left}, i64 {half}")
     return function.let(f"select i1 {is_long}, i64 {chunk}, i64 {last}")
-
-
-def _rounded(function: Function, x: Number, step: int) -> Number:
-    """``x``, rounded up to a multiple of ``step``."""
-    return function.mul(function.quotient(x, step), step)
-
-
-def _run(function: Function, body: str, context: Word, count: Number, work: Number) -> None:
-    function.do(
-        f"call void @jc_parallel(ptr @{body}, ptr {context}, i64 0, i64 {count}, i64 {work})"
-    )
 
 
 def _task(name: str) -> Function:
@@ -391,35 +297,5 @@ def _write_mirror(lanes: Lanes) -> str:
     return function.text()
 
 
-def _write_few_rows(lanes: Lanes) -> str:
-    """Some panels of columns of a product with few rows: a few rows of ``y`` after the other."""
-    rows, width = tile_rows(lanes), tile_width(lanes)
-    function = _task("few_rows")
-    with (
-        function.loop(0, "%terms", _FEW_TERMS) as term,
-        function.loop("%first", "%last") as panel,
-    ):
-        column = function.mul(panel, width)
-        x = function.place("%x", function.mul(term, "%x.columns"), lanes.number)
-        y = function.place("%y", function.add(function.mul(term, "%y.rows"), column), lanes.number)
-        args = [
-            f"ptr {x}",
-            "i64 %x.rows",
-            "i64 %x.columns",
-            f"ptr {y}",
-            "i64 %y.rows",
-            f"ptr {function.place('%z', column, lanes.number)}",
-            "i64 %n",
-            f"i64 {function.smaller(_FEW_TERMS, function.sub('%terms', term))}",
-            f"i64 {function.smaller(rows, '%m')}",
-            f"i64 {function.smaller(width, function.sub('%n', column))}",
-            f"i1 {function.compare('ne', term, 0)}",
-        ]
-        function.do(f"call void @unpacked_tile({', '.join(args)})")
-    return function.text()
-
-
 for _dtype in DTYPES:
-    for _has_tiles in (False, True):
-        _name = symbol(_dtype, has_tiles=_has_tiles)
-        add_library(_name, partial(_module_text, _dtype, _has_tiles), "registers")
+    add_library(f"jc_matmul_{_dtype}", partial(_module_text, _dtype), "registers")

@@ -1,7 +1,6 @@
 """The innermost kernels of products of large matrices: one tile of the result, in registers.
 
-The operands are packed, so that each term's numbers lie side by side, or lie as the program has
-them.  The functions are ``tile`` and ``unpacked_tile``.
+The operands are packed, so that each term's numbers lie side by side.  The function is ``tile``.
 """
 
 from __future__ import annotations
@@ -9,17 +8,13 @@ from __future__ import annotations
 from jitcore.codegen.kernels.assembler import Function, Word
 from jitcore.codegen.kernels.tiles import Lanes
 
-__all__ = ["tile_rows", "tile_width", "write_tile", "write_unpacked_tile"]
+__all__ = ["tile_rows", "tile_width", "write_tile"]
 
 _VECTORS = 3
 """A panel's width."""
 
-_PANELS_AHEAD = 2
-"""How long before its use a row of an unpacked panel is asked for.  No core foresees the loads of
-so many rows, and without that they take three times as long."""
-
 _TERMS_AHEAD = 8
-"""How long before its use a row of a packed panel is asked for: what the second cache takes."""
+"""How long before its use a row of a panel is asked for: what the second cache takes."""
 
 
 def tile_rows(lanes: Lanes) -> int:
@@ -35,29 +30,6 @@ def tile_width(lanes: Lanes) -> int:
 _RESULT = ("ptr noalias %z", "i64 %apart", "i64 %terms", "i64 %rows", "i64 %columns", "i1 %adds")
 """Parameters of tiles: where one is written, whose rows are ``apart``, and what of it; it is added
 to what is there where ``adds``."""
-
-
-def write_unpacked_tile(lanes: Lanes) -> str:
-    """One tile of the result, from matrices as they are."""
-    operands = ("ptr noalias %x", "i64 %x.rows", "i64 %x.columns", "ptr noalias %y", "i64 %y.rows")
-    function = Function("unpacked_tile", (*operands, *_RESULT), "internal")
-    masks = _masks(function, lanes)
-    final = function.sub("%rows", 1)
-    lines = [
-        function.place("%x", function.mul(function.smaller(row, final), "%x.rows"), lanes.number)
-        for row in range(tile_rows(lanes))
-    ]
-    sums = _zeros(function, lanes)
-    with function.loop(0, "%terms") as term:
-        panel = function.place("%y", function.mul(term, "%y.rows"), lanes.number)
-        for vector in range(_VECTORS):
-            ahead = (_PANELS_AHEAD * _VECTORS + vector) * lanes.count
-            _prefetch(function, function.place(panel, ahead, lanes.number), is_written=False)
-        place = function.mul(term, "%x.columns")
-        factors = [function.place(line, place, lanes.number) for line in lines]
-        _multiply(function, lanes, factors, panel, masks, sums)
-    _finish(function, lanes, sums, masks)
-    return function.text()
 
 
 def write_tile(lanes: Lanes) -> str:

@@ -79,6 +79,13 @@ class Lanes:
 
     def below(self, function: Function, count: Number) -> Word:
         """A mask of the first ``count`` lanes."""
+        if has_feature("avx512f"):
+            # Masks are registers of bits, which are quicker to make than to compare lanes.
+            left = function.smaller(function.larger(count, 0), self.count)
+            others = function.let(f"shl i64 -1, {left}")
+            bits = function.let(f"xor i64 {others}, -1")
+            mask = function.let(f"trunc i64 {bits} to i{self.count}")
+            return function.let(f"bitcast i{self.count} {mask} to <{self.count} x i1>")
         steps = ", ".join(f"i64 {lane}" for lane in range(self.count))
         type_ = f"<{self.count} x i64>"
         first = function.let(f"insertelement {type_} poison, i64 {count}, i64 0")

@@ -60,7 +60,7 @@ BUFFER_BYTES = 2048
 """A part of the first cache, and of a page: a few calls fill it, and few of its sums are joined."""
 
 
-def buffer_sums(function: Function, vector_bits: int) -> Function:
+def buffer_sums(function: Function, vector_bits: int, in_halves: bool = False) -> Function:
     """The function with sums that are added up from buffers.
 
     Parameters
@@ -68,15 +68,18 @@ def buffer_sums(function: Function, vector_bits: int) -> Function:
     function : Function
     vector_bits : int
         The size of a vector register.
+    in_halves : bool
+        Whether the processor computes one of 512 bits as two halves.
     """
     if vector_bits != 512:
         return function
-    return replace(function, body=_Buffers(function, vector_bits).block(function.body))
+    return replace(function, body=_Buffers(function, vector_bits, in_halves).block(function.body))
 
 
 class _Buffers:
-    def __init__(self, function: Function, vector_bits: int) -> None:
+    def __init__(self, function: Function, vector_bits: int, in_halves: bool) -> None:
         self.vector_bits = vector_bits
+        self.in_halves = in_halves
         self.names = names_in(function)
         lets = [one for one in walk(function.body) if isinstance(one, Let)]
         self.multiples = {one.var: one.value for one in lets if isinstance(one.value, Binary)}
@@ -90,8 +93,9 @@ class _Buffers:
 
     def is_needed(self, loop: For) -> bool:
         """Whether a loop adds up what takes roots, enough of it to fill registers."""
-        is_sum = _is_sum(loop) and takes_roots(loop, self.vector_bits)
-        return is_sum and not self.is_rest(loop)
+        if not _is_sum(loop) or self.is_rest(loop):
+            return False
+        return takes_roots(loop, self.vector_bits, self.in_halves)
 
     def is_rest(self, loop: For) -> bool:
         """Whether a loop has what is left beside whole vectors, less than registers hold."""

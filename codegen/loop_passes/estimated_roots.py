@@ -45,8 +45,12 @@ MOST_BESIDE: Final = {"float32": 4, "float64": 12}
 """Other operations for each root and division.  With more of them, as in a filter of an image or
 beside functions, a loop hardly waits for its roots, and estimates only take longer to compile."""
 
+MOST_BESIDE_IN_HALVES: Final = 2
+"""The same where vectors are computed in halves.  There the products take as long as the root, and
+only leave the processor time to divide: an N-body step takes 1.15 times as long with them."""
 
-def estimate_roots(function: Function, vector_bits: int) -> Function:
+
+def estimate_roots(function: Function, vector_bits: int, in_halves: bool = False) -> Function:
     """The function with loops over vectors that estimate roots.
 
     Parameters
@@ -54,6 +58,8 @@ def estimate_roots(function: Function, vector_bits: int) -> Function:
     function : Function
     vector_bits : int
         The size of a vector register.  Processors with 512 have the estimate.
+    in_halves : bool
+        Whether the processor computes such a vector as two halves.
     """
     if vector_bits != 512:
         return function
@@ -61,8 +67,11 @@ def estimate_roots(function: Function, vector_bits: int) -> Function:
     def block(statements: Sequence[Stmt]) -> list[Stmt]:
         return [changed(one) for one in statements]
 
+    def takes(loop: For) -> bool:
+        return takes_roots(loop, vector_bits, in_halves)
+
     def changed(one: Stmt) -> Stmt:
-        if isinstance(one, For) and takes_roots(one, vector_bits) and is_vector_loop(one):
+        if isinstance(one, For) and is_vector_loop(one) and takes(one):
             return with_blocks(one, estimated)
         return with_blocks(one, block)
 
@@ -80,7 +89,7 @@ def _estimated(x: Expr) -> Expr | None:
     return Call("root", (replaced(x.x, _estimated),), x.dtype)
 
 
-def takes_roots(loop: For, vector_bits: int) -> bool:
+def takes_roots(loop: For, vector_bits: int, in_halves: bool) -> bool:
     """Whether a loop waits for its roots, and has enough iterations for a few registers.
 
     Roots of float32 alone take an instruction hardly longer; divisions would wait for it.  Loops
@@ -101,7 +110,8 @@ def takes_roots(loop: For, vector_bits: int) -> bool:
         return False
     slow = len(roots) + divisions
     beside = sum(map(operations, values)) - slow
-    return beside <= slow * MOST_BESIDE["float64" if "float64" in roots else "float32"]
+    most = MOST_BESIDE["float64" if "float64" in roots else "float32"]
+    return beside <= slow * (MOST_BESIDE_IN_HALVES if in_halves else most)
 
 
 def _is_root(x: Expr) -> bool:

@@ -19,14 +19,16 @@ After::
         f_nest2(x, y, n, m)
 
 Variables that a nest changes, such as the sum of a reduction, are passed in memory.  A nest that
-may leave the whole function, because of an error, gives the status.
+may leave the whole function, because of an error, gives the status.  Nests that are equal but for
+the names in them are one function, such as those of a function that the program calls twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import field
 
+from jitcore.codegen.loop_passes.equal_forms import form_of
 from jitcore.codegen.loop_passes.parallel import slot_index
 from jitcore.codegen.loop_passes.rewriting import with_blocks
 from jitcore.codegen.loop_passes.traversal import STACK, bound_names, free_variables, walk
@@ -85,6 +87,7 @@ def outline(function: Function) -> list[Function]:
 class _Outliner:
     name: str
     nests: list[Function] = field(default_factory=list)
+    known: dict[Hashable, str] = field(default_factory=dict)
     words: int = 0
 
     def function(self, statements: Sequence[Stmt]) -> list[Stmt]:
@@ -115,8 +118,11 @@ class _Outliner:
         start = [Let(var, value, mutable=True) for var, value in _loads(changed)]
         body = [*start, nest, *_stores(changed)]
         result = "int64" if any(isinstance(one, Return) for one in walk([nest])) else "void"
-        name = f"{self.name}_nest{len(self.nests) + 1}"
-        self.nests.append(Function(name, params, body, result, internal=True))
+        own = f"{self.name}_nest{len(self.nests) + 1}"
+        made = Function(own, params, body, result, internal=True)
+        name = self.known.setdefault(form_of(made), own)
+        if name == own:
+            self.nests.append(made)
         call = Call(name, params, result, external=True)
         end = [Assign(var, value) for var, value in _loads(changed)]
         return [*_stores(changed), *self.called(call), *end]

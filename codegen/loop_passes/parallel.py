@@ -97,24 +97,29 @@ def _jumps_out(body: Sequence[Stmt]) -> bool:
     return False
 
 
-def _spans(statements: Sequence[Stmt]) -> dict[tuple[Expr, Expr], Const]:
-    """How far the ends of blocks are from their starts: ``n`` for ``min(start + n, ...)``."""
-    found: dict[tuple[Expr, Expr], Const] = {}
+def _spans(statements: Sequence[Stmt]) -> dict[Expr, Const]:
+    """The lengths of blocks: how far their ends are from their starts, and counts of what is left.
+
+    For ``stop = min(start + n, ...)`` that is n, and so it is for ``count = min(n, ...)``.
+    """
+    found: dict[Expr, Const] = {}
     for one in walk(statements):
         match one:
             case Let(var, Binary("min", Binary("add", start, Const() as length), _)):
-                found[start, var] = length
+                found[Binary("sub", var, start, "int64")] = length
+            case Let(var, Binary("min", Const() as length, _)):
+                found[var] = length
     return found
 
 
-def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], Const]) -> Expr:
+def _work(body: Sequence[Stmt], bound: set[str], spans: dict[Expr, Const]) -> Expr:
     """The work of one iteration, from what is known before the loop."""
     total: Expr = ZERO
     for statement in body:
         total = add(total, integer(sum(map(_operations, expressions(statement)))))
         match statement:
             case For():
-                trips = simplified(replaced(_trips(statement), lambda x: _span(x, spans)))
+                trips = _trips(statement, spans)
                 if any(name in bound for name in variables(trips)):
                     trips = integer(UNKNOWN_TRIPS)
                 inner = multiply(maximum(trips, ZERO), _work(statement.body, bound, spans))
@@ -130,14 +135,14 @@ def _work(body: Sequence[Stmt], bound: set[str], spans: dict[tuple[Expr, Expr], 
     return total
 
 
-def _span(x: Expr, spans: dict[tuple[Expr, Expr], Const]) -> Const | None:
-    """The length of a block, where an expression is that."""
-    return spans.get((x.y, x.x)) if isinstance(x, Binary) and x.op == "sub" else None
-
-
-def _trips(loop: For) -> Expr:
+def _trips(loop: For, spans: dict[Expr, Const]) -> Expr:
     """The number of iterations, where that is not negative."""
-    length = subtract(loop.stop, loop.start)
+    match loop.stop:
+        case Binary("add", start, length) if start == loop.start:
+            pass
+        case stop:
+            length = subtract(stop, loop.start)
+    length = simplified(replaced(length, spans.get))
     if loop.step == 1:
         return length
     if isinstance(length, Const):

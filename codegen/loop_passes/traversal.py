@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from jitcore.codegen.loops import (
     Assign,
@@ -28,6 +28,8 @@ from jitcore.codegen.loops import (
     Var,
     While,
 )
+
+T = TypeVar("T")
 
 __all__ = [
     "DRAWS",
@@ -83,6 +85,21 @@ def subexpressions(x: Expr) -> Iterator[Expr]:
         waiting += reversed(children(one))
 
 
+def _all_of(kind: type[T], x: Expr) -> list[T]:
+    """The subexpressions of a kind, in their order."""
+    if type(x) not in _OPERANDS:
+        return [x] if type(x) is kind else []
+    found, waiting = list[T](), [x]
+    while waiting:
+        one = waiting.pop()
+        if type(one) is kind:
+            found.append(one)
+        operands = _OPERANDS.get(type(one))
+        if operands is not None:
+            waiting += reversed(operands(one))
+    return found
+
+
 def calls_c(x: Expr) -> bool:
     """Whether an expression calls a C function."""
     return (isinstance(x, Call) and x.external) or any(map(calls_c, children(x)))
@@ -130,14 +147,14 @@ def has_loops(statements: Sequence[Stmt]) -> bool:
     return any(isinstance(one, For | While) for one in walk(statements))
 
 
-def loads(x: Expr) -> Iterator[Load]:
+def loads(x: Expr) -> list[Load]:
     """All loads of an expression."""
-    return (one for one in subexpressions(x) if isinstance(one, Load))
+    return _all_of(Load, x)
 
 
-def variables(x: Expr) -> Iterator[str]:
+def variables(x: Expr) -> list[str]:
     """The names an expression reads."""
-    return (one.name for one in subexpressions(x) if isinstance(one, Var))
+    return [one.name for one in _all_of(Var, x)]
 
 
 def blocks(statement: Stmt) -> tuple[list[Stmt], ...]:
@@ -212,17 +229,22 @@ def written_roots(statements: Sequence[Stmt]) -> set[str]:
 
 def names_in(function: Function) -> set[str]:
     """All names of variables in a function: parameters, what it binds, and what it only reads."""
-    free = {var.name for var in free_variables(function.body)}
-    return bound_names(function.body) | {param.name for param in function.params} | free
+    names = {param.name for param in function.params}
+    for one in walk(function.body):
+        names.update(name for x in expressions(one) for name in variables(x))
+        if isinstance(one, Let | For):
+            names.add(one.var.name)
+    return names
 
 
 def free_variables(statements: Sequence[Stmt]) -> tuple[Var, ...]:
     """The variables that statements read and do not bind, each once."""
     found: dict[str, Var] = {}
+    bound: set[str] = set()
     for statement in walk(statements):
+        if isinstance(statement, Let | For):
+            bound.add(statement.var.name)
         for expression in expressions(statement):
-            for one in subexpressions(expression):
-                if isinstance(one, Var):
-                    found.setdefault(one.name, one)
-    bound = bound_names(statements)
+            for one in _all_of(Var, expression):
+                found.setdefault(one.name, one)
     return tuple(var for name, var in found.items() if name not in bound)

@@ -35,6 +35,10 @@ LEAST_VECTOR_TERMS = 16**2
 """The same for a matrix and a vector: a call costs little more than the loops would."""
 
 
+_REAL = ("float32", "float64")
+"""The dtypes of our own kernels, which take time to import; products of others need none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """A matrix in memory; its strides count elements."""
@@ -81,37 +85,38 @@ def call_blas(lowering: Lowering, x: Matrix, y: Matrix, z: Matrix) -> None:
     dtype = x.dtype.name
     args: tuple[Expr, ...]
     if columns == ONE:
-        name, args = "gemv", (rows, terms, *x.parameters, *_vector(y))
+        name, args = f"jc_gemv_{dtype}", (rows, terms, *x.parameters, *_vector(y))
     elif rows == ONE:
-        name, args = "gemv", (columns, terms, *y.transposed.parameters, *_vector(x.transposed))
+        name, args = (
+            f"jc_gemv_{dtype}",
+            (columns, terms, *y.transposed.parameters, *_vector(x.transposed)),
+        )
     else:
         name = _matrix_product(dtype, rows, terms, columns)
         args = (rows, columns, terms, *x.parameters, *y.parameters)
     args = (*args, z.pointer, z.offset)
-    lowering.emitter.emit(Do(Call(f"jc_{name}_{dtype}", args, "void", external=True)))
+    lowering.emitter.emit(Do(Call(name, args, "void", external=True)))
 
 
 def _matrix_product(dtype: str, *extents: Expr) -> str:
     """The function for a product of matrices; few rows are ours wherever vectors are wide."""
+    name = "gemm"
     if has_wide_kernels(dtype):
-        return "matmul"
-    matrices = _own_kernels()
-    if dtype not in matrices.DTYPES or not has_feature("avx512f"):
-        return "gemm"
-    rows, terms, columns = (one.value if isinstance(one, Const) else None for one in extents)
-    # Where that is BLAS's in any case, there is no need to compile ours.
-    return "gemm" if matrices.are_never_few_rows(dtype, rows, terms, columns) else "few_rows"
+        name = "matmul"
+        import_module("jitcore.codegen.kernels.matrices")
+    if dtype in _REAL and has_feature("avx512f"):
+        few_rows: Any = import_module("jitcore.codegen.kernels.few_rows")
+        known = [one.value if isinstance(one, Const) else None for one in extents]
+        # Where they are never few, there is no need to compile that.
+        if not few_rows.are_never_few(dtype, *known):
+            return str(few_rows.symbol(dtype, known[0]))
+    return f"jc_{name}_{dtype}"
 
 
 def has_wide_kernels(dtype: str) -> bool:
     """Whether products of large matrices are faster by our own kernels than by BLAS's."""
     blas = ensure_blas(dtype)
-    return blas is not None and blas.is_narrow and dtype in _own_kernels().DTYPES
-
-
-def _own_kernels() -> Any:
-    """Our own products of matrices, which take time to import; others than of these need none."""
-    return import_module("jitcore.codegen.kernels.matrices")
+    return blas is not None and blas.is_narrow and dtype in _REAL
 
 
 def dot_by_blas(x: Matrix, y: Matrix) -> tuple[Expr, Call] | None:

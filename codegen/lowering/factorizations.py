@@ -5,7 +5,8 @@ LAPACK reads matrices in Fortran order, and writes over them.  So they are copie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -97,11 +98,17 @@ def _call_gesv(lowering: Lowering, a: ArrayRef, b: ArrayRef, columns: Expr) -> N
 def _cholesky(lowering: Lowering, node: Node) -> Operand:
     a = _operand(lowering, node, 0)
     _square(lowering, a)
-    factor = _by_columns(lowering, "factor", a)
+    factor = _column_major(lowering, "factor", a)
+    _fill(lowering, factor, _elements(a), is_lower=True)
     target = _target(lowering, node, a.dims)
     _call(lowering, "potrf", factor, (factor.pointer,), NOT_POSITIVE)
     below, zero = _elements(factor), _number(a, 0)
-    _fill(lowering, target, lambda i, j: choose(compare("le", j, i), below(i, j), zero))
+
+    def element(row: Expr, column: Expr) -> Element:
+        return choose(compare("le", column, row), below(row, column), zero)
+
+    _fill(lowering, target, element, is_lower=True)
+    _fill_above(lowering, target, zero)
     return target
 
 
@@ -157,17 +164,38 @@ def _elements(array: ArrayRef) -> Value:
     return lambda row, column: load(array, uncollapsed([row, column]))
 
 
-def _fill(lowering: Lowering, target: ArrayRef, value: Value) -> None:
-    """Write all elements of a matrix, some rows at a time."""
-    rows, columns = target.dims
-    emitter = lowering.emitter
+def _fill(lowering: Lowering, target: ArrayRef, value: Value, *, is_lower: bool = False) -> None:
+    """Write all elements of a matrix, some rows at a time, or those on and below the diagonal.
+
+    In the latter case those above it are written up to the last column that these rows have.
+    """
+    columns = target.dims[1]
+    with (
+        _some_rows(lowering, target) as (first, last),
+        lowering.emitter.loop("column", ZERO, last if is_lower else columns) as column,
+        lowering.emitter.loop("row", first, last) as row,
+    ):
+        store(lowering, target, uncollapsed([row, column]), value(row, column))
+
+
+def _fill_above(lowering: Lowering, target: ArrayRef, value: Element) -> None:
+    """Write the elements above the diagonal that `_fill` leaves out."""
+    columns = target.dims[1]
+    with (
+        _some_rows(lowering, target) as (first, last),
+        lowering.emitter.loop("row", first, last) as row,
+        lowering.emitter.loop("column", last, columns) as column,
+    ):
+        store(lowering, target, uncollapsed([row, column]), value)
+
+
+@contextmanager
+def _some_rows(lowering: Lowering, matrix: ArrayRef) -> Iterator[tuple[Expr, Expr]]:
+    """A loop over the rows of a matrix, some at a time: the first one, and the one behind them."""
+    rows, emitter = matrix.dims[0], lowering.emitter
     with emitter.nest(), emitter.loop("first", ZERO, rows, step=ROWS_AT_ONCE) as first:
         last = emitter.copy("last", minimum(rows, add(first, integer(ROWS_AT_ONCE))))
-        with (
-            emitter.loop("column", ZERO, columns) as column,
-            emitter.loop("row", first, last) as row,
-        ):
-            store(lowering, target, uncollapsed([row, column]), value(row, column))
+        yield first, last
 
 
 def _number(like: ArrayRef, value: int) -> Element:

@@ -28,7 +28,7 @@ def _group(lowering: Lowering, node: Node) -> Operand:
     kept = reduced_trailing(graph)
     if kept is None or not _by_rows(lowering, node, graph, kept):
         _bind_inputs(lowering, node, graph)
-        lowering.scans_lazily = _is_one_walk(graph) and not lowering.target.is_device
+        lowering.scans_lazily = _is_one_walk(graph)
         _walk(lowering, graph)
         _compute_outputs(lowering, graph)
         lowering.scans_lazily = False

@@ -304,9 +304,8 @@ class _FunctionPrinter:
     def _parallel_loop(self, statement: For, work: Expr) -> None:
         """Call ``jc_parallel`` with a function of the loop's body, and with what that reads."""
         self._parts += 1
-        name = f"{self._function.name}_part{self._parts}"
-        part, captured = part_function(statement, name)
-        self._module.add_beside(part, self._contract)
+        part, captured = part_function(statement, f"{self._function.name}_part{self._parts}")
+        name = self._module.add_beside(part, self._contract)
         context = f"%context{self._parts}"
         self._allocas.append(f"  {context} = alloca [{max(len(captured), 1)} x i64], align 8")
         pointer = Var(f"context {self._parts}", "ptr")
@@ -413,7 +412,7 @@ class _FunctionPrinter:
 
     def _one_loop(self, statement: For, start: str, stop: str, known: Sequence[str] = ()) -> None:
         self._is_final = False
-        self._module.effort = "loops"
+        self._module.note_loop()
         number = self._number()
         head, body, latch, end = (f"for{number}.{part}" for part in _FOR_PARTS)
         index = f"%{identifier(statement.var.name)}.for{number}"
@@ -442,7 +441,7 @@ class _FunctionPrinter:
         self._label(end)
 
     def _while(self, statement: While) -> None:
-        self._module.effort = "loops"
+        self._module.note_loop()
         number = self._number()
         head, body, end = (f"while{number}.{part}" for part in ("head", "body", "end"))
         self._variables = self._variables.new_child()

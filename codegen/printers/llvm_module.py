@@ -6,12 +6,14 @@ functions call them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import field
 from functools import partial
 from importlib import import_module
 
 from jitcore.codegen import vecmath
 from jitcore.codegen.engine import Effort, add_library
+from jitcore.codegen.loop_passes.equal_forms import form_of
 from jitcore.codegen.loop_passes.traversal import has_loops
 from jitcore.codegen.loops import For, Function, If
 from jitcore.codegen.printers.llvm_instructions import identifier, memory_type
@@ -52,6 +54,7 @@ class Definition:
 PrintFunction = Callable[["Module", Function, str, bool], Definition]
 
 _INTERNAL = "define internal"
+_NEST = "define"
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _ATTRIBUTES = """\
 attributes #0 = { nounwind "prefer-vector-width"="512" "frame-pointer"="all" }"""
@@ -62,6 +65,21 @@ loops that do took up to one and a half times as long.
 """
 _MAX_INLINED = 1000
 """How many lines of vector math are inlined in a module before functions are called."""
+
+
+_MAX_LINES = 500
+"""A text of nests with more lines is closed, so that two threads have something to compile."""
+
+
+@dataclass(slots=True)
+class _Text:
+    """Functions that are compiled together, with the vector math that is inlined in them."""
+
+    effort: Effort = "registers"
+    definitions: list[str] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)
+    defined: set[str] = field(default_factory=set)
+    for_vectorizer: list[str] = field(default_factory=list)
 
 
 class Module:
@@ -75,7 +93,7 @@ class Module:
         Gives the definition of a function, with a linkage, in a module, and whether it may be
         contracted.
     is_divided : bool
-        Functions that need few passes are a text of their own.
+        Nests are texts of their own, and so are functions that need few passes.
     starts_late : bool
         The code of worker threads may be made by the first loop that turns out to be large enough.
     """
@@ -88,57 +106,68 @@ class Module:
         is_divided: bool = False,
         starts_late: bool = False,
     ) -> None:
-        self.effort: Effort = "registers"
-        """What is to be optimized, which depends on what is printed."""
         self._is_divided = is_divided
         self._starts_late = starts_late
+        self._text = _Text()
         self._final: list[str] = []
         self._beside: list[tuple[str, Effort]] = []
         self.vector_bits = vector_bits
         self._print_function = print_function
         self.declarations: dict[str, str] = {}
-        self._definitions: list[str] = []
         self._metadata: list[str] = []
-        self._defined: set[str] = set()
         self._unlikely = ""
         self._unpredictable = ""
-        self._lines: dict[str, int] = {}
         self._inlined = 0
         self._most_beside = MOST_OPERATIONS
-        self._for_vectorizer: list[str] = []
+        self._parts: dict[Hashable, str] = {}
+
+    @property
+    def effort(self) -> Effort:
+        """What is to be optimized, which depends on what is printed."""
+        return self._text.effort
+
+    def note_loop(self) -> None:
+        """Have loops optimized, since there are some that are not over vectors already."""
+        self._text.effort = "loops"
 
     def add(self, function: Function, linkage: str, contract: bool) -> None:
         """Print a function, and before it the vector math it calls."""
         if identifier(function.name) != function.name:
             raise ValueError(f"{function.name!r} is no name for a function")
-        self._defined.add(function.name)
-        printed = self._print_function(self, function, linkage, contract)
-        if self._is_divided and printed.is_final and linkage == _INTERNAL:
-            self._defined.remove(function.name)
-            self._declare_beside(function)
-            self._final.append(printed.text.replace(_INTERNAL, "define", 1))
+        text = self._text
+        text.defined.add(function.name)
+        is_nest = self._is_divided and function.internal
+        printed = self._print_function(self, function, _NEST if is_nest else linkage, contract)
+        if is_nest and printed.is_final:
+            text.defined.remove(function.name)
+            self._final.append(printed.text)
             return
-        self._definitions.append(printed.text)
-        self._lines[function.name] = printed.text.count("\n")
+        text.definitions.append(printed.text)
+        text.lines[function.name] = printed.text.count("\n")
+        if is_nest and sum(text.lines.values()) > _MAX_LINES:
+            self._beside.append((self.text(), text.effort))
+            self._text = _Text()
 
-    def add_beside(self, function: Function, contract: bool) -> None:
+    def add_beside(self, function: Function, contract: bool) -> str:
         """Print a function of which only the address is used, as a text of its own.
 
-        That is compiled beside this one, which would gain nothing from seeing it.
+        That is compiled beside this one, which would gain nothing from seeing it.  Gives its name,
+        or that of one that has been printed before and does the same.
         """
+        name = self._parts.setdefault(form_of(function), function.name)
+        if name != function.name:
+            return name
         if not self._is_divided:
             self.add(function, _INTERNAL, contract)
-            return
+            return name
         own = Module(self.vector_bits, self._print_function, starts_late=self._starts_late)
         own._inlined, own._most_beside = self._inlined, self._most_beside
         own.add(function, "define", contract)
         self._inlined, self._most_beside = own._inlined, own._most_beside
         self._beside.append((own.text(), own.effort))
-        self._declare_beside(function)
-
-    def _declare_beside(self, function: Function) -> None:
         types = ", ".join(memory_type(param.dtype) for param in function.params)
-        self.declarations[function.name] = f"declare void @{function.name}({types})"
+        self.declarations[name] = f"declare void @{name}({types})"
+        return name
 
     def metadata(self, text: str) -> str:
         """Append a metadata node, in which ``{self}`` stands for itself; gives its name."""
@@ -187,16 +216,16 @@ class Module:
         if calls is not None and is_called(name, dtype):
             return self._shared(name, dtype, calls), function
         symbol = self._define(name, dtype)
-        self._inlined += self._lines[symbol]
+        self._inlined += self._text.lines[symbol]
         if self._inlined <= _MAX_INLINED:
             return symbol, function
         return self._shared(name, dtype, None), function
 
     def _define(self, name: str, dtype: str) -> str:
         symbol = vecmath_symbol(name, dtype)
-        if symbol not in self._defined:
+        if symbol not in self._text.defined:
             # To be inlined.
-            self.effort = "loops"
+            self.note_loop()
             function = _vecmath_function(name, dtype)
             named = Function(symbol, function.params, function.body, function.result)
             # Its error bounds rest on where it rounds: it asks for fused operations itself.
@@ -206,18 +235,19 @@ class Module:
     def _shared(self, name: str, dtype: str, calls: VectorCalls | None) -> str:
         symbol = vecmath_symbol(name, dtype)
         shared = caller_name(symbol, calls)
-        if shared not in self._defined:
-            self._defined.add(shared)
+        text = self._text
+        if shared not in text.defined:
+            text.defined.add(shared)
             if calls is None or not calls.is_width:
                 self._define(name, dtype)
-            self._definitions.append(caller(symbol, _vecmath_function(name, dtype), calls))
+            text.definitions.append(caller(symbol, _vecmath_function(name, dtype), calls))
             # Or LLVM moves an argument that is the same in all calls into it, and its twin,
             # which gets that too, no longer fits.
-            self._for_vectorizer.append(shared)
+            text.for_vectorizer.append(shared)
         if calls is not None:
             vectors = self.twin(name, dtype, calls.lanes)
-            if vectors not in self._for_vectorizer:
-                self._for_vectorizer.append(vectors)
+            if vectors not in text.for_vectorizer:
+                text.for_vectorizer.append(vectors)
         return shared
 
     def note_inlined(self, name: str, dtype: str) -> None:
@@ -238,7 +268,7 @@ class Module:
     def with_twin(self, name: str, dtype: str, lanes: int) -> str:
         """The text of the module, with a function of vector math that takes vectors."""
         functions = import_module("jitcore.codegen.printers.vector_functions")
-        self._definitions += functions.vector_function(name, dtype, lanes, self.declarations)
+        self._text.definitions += functions.vector_function(name, dtype, lanes, self.declarations)
         branch = vecmath.branch(name, dtype)
         if branch is not None and branch.one_by_one:
             self._declare_apart(branch.anywhere, dtype)
@@ -262,15 +292,17 @@ class Module:
         """Declare a C function that the vectorizer may call for several elements at once."""
         if name not in self.declarations:
             self.declarations.update(vector_declarations(name))
-            self._for_vectorizer.extend(vector_names(name).values())
+        kept = self._text.for_vectorizer
+        kept += [vector for vector in vector_names(name).values() if vector not in kept]
 
     def text(self) -> str:
-        """The text of the module."""
+        """The text of the module, without those beside it."""
+        own = self._text
         declarations = [
-            text for symbol, text in self.declarations.items() if symbol not in self._defined
+            text for symbol, text in self.declarations.items() if symbol not in own.defined
         ]
-        kept = kept_functions(self._for_vectorizer)
-        parts = [*declarations, *self._definitions, *kept, _ATTRIBUTES, *self._metadata]
+        kept = kept_functions(own.for_vectorizer)
+        parts = [*declarations, *own.definitions, *kept, _ATTRIBUTES, *self._metadata]
         return "\n".join(parts) + "\n"
 
     def texts_beside(self) -> list[tuple[str, Effort]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from jitcore.codegen.loop_passes.traversal import (
+    blocks,
     children,
     has_loops,
     known_trips,
@@ -30,6 +32,7 @@ from jitcore.codegen.loops import (
     Store,
     Unary,
     Var,
+    While,
 )
 from jitcore.codegen.printers.llvm_instructions import BITS, FLOATS
 from jitcore.codegen.printers.loop_metadata import (
@@ -73,6 +76,9 @@ softmax of eight would take twice as long to compile."""
 
 LEAST_LANES: Final = 3
 """Sums in memory that a vector holds; of fewer LLVM makes none, and would print that."""
+
+MOST_COPIED: Final = 256
+"""Steps of loops in each other that may all become one straight line."""
 
 LANES: Final = 8
 LEAST_MASKED: Final = 6
@@ -190,6 +196,8 @@ def _hints_of_form(
         hints.append(NO_VECTORS)
     if not hints and not has_loops(loop.body) and _gathers(loop):
         hints.append(ONE_AT_A_TIME)
+    if NOT_UNROLLED not in hints and _is_around_many(loop):
+        hints.append(NOT_UNROLLED)
     return hints
 
 
@@ -272,6 +280,29 @@ def _is_around_sum(loop: For) -> bool:
     trips = known_trips(loop)
     inner = any(isinstance(one, For) and _adds_up(one) for one in loop.body)
     return inner and trips is not None and trips >= LANES
+
+
+def _is_around_many(loop: For) -> bool:
+    """Whether a loop of some iterations runs another one, and that many steps.
+
+    LLVM copies what is around loops where these are short enough, and each copy would have vectors,
+    what is left beside them, and single elements of its own.  Few steps become a straight line.
+    """
+    trips, inside = known_trips(loop), _steps(loop.body)
+    return trips is not None and inside >= 2 * LANES and trips * inside > MOST_COPIED
+
+
+def _steps(statements: Sequence[Stmt]) -> float:
+    """The steps of the innermost loops among statements, at least 1; infinite where not known."""
+    steps = 1.0
+    for one in statements:
+        if isinstance(one, For):
+            trips = known_trips(one)
+            inner = math.inf if trips is None else trips * _steps(one.body)
+        else:
+            inner = math.inf if isinstance(one, While) else max(map(_steps, blocks(one)), default=1)
+        steps = max(steps, inner)
+    return steps
 
 
 def _gathers(loop: For) -> bool:

@@ -45,6 +45,7 @@ _PREFIX = "cuda."
 _OTHER_FORMS = {
     **{name: name for name in ("fabs", "negative", "rint", "trunc")},
     **{name: name for name in ("maximum", "maximum_half", "minimum", "minimum_half")},
+    **{name: name for name in ("accumulate_add", "accumulate_mul", "accumulate_sub")},
     "accumulate_min": "minimum",
     "accumulate_max": "maximum",
 }
@@ -53,6 +54,12 @@ _SINCE_80 = {"accumulate_min": "least", "accumulate_max": "greatest", "bfloat": 
 
 _EXCHANGED = frozenset({"int32", "int64", "float16", "float32", "float64"})
 """What threads tell each other as it is; a float16 is a float32 then."""
+
+_SCANS = ("before_", "next_tile", "of_last_")
+"""What the names of the primitives for scans begin with."""
+
+_PLACES = {"before_tiles": 2, "of_last_tile": 1}
+"""How many of the last arguments are no values of the dtype."""
 
 _VECTORS_OF = {"float16": "halves", "bfloat16": "bfloats"}
 """What vectors of dtypes are called whose numbers are float32 in the source."""
@@ -66,6 +73,7 @@ _SPELLED = {
     "thread": "int64(cuda.threadIdx.x)",
     "threads": "int64(cuda.blockDim.x)",
     "block": "int64(cuda.blockIdx.x)",
+    "blocks": "int64(cuda.gridDim.x)",
     "barrier": "cuda.syncthreads()",
 }
 
@@ -137,8 +145,11 @@ class _Module(SourceModule):
         found = super().imports()
         if self._calls_libdevice:
             found.insert(0, ("numba.cuda", ["libdevice"]))
-        if self._device:
-            found.append(("jitcore.codegen.cuda.primitives", sorted(self._device)))
+        scans = {name for name in self._device if name.startswith(_SCANS)}
+        if self._device - scans:
+            found.append(("jitcore.codegen.cuda.primitives", sorted(self._device - scans)))
+        if scans:
+            found.append(("jitcore.codegen.cuda.scan_primitives", sorted(scans)))
         if self._products:
             found.append(("jitcore.codegen.cuda.matmul", sorted(self._products)))
         return found
@@ -205,7 +216,7 @@ class _KernelPrinter(FunctionPrinter):
             return f"{function}({self._list(expression.args)}, {own})"
         if name in ("load_vector", "store_vector", "lane"):
             return self._vector(name, expression)
-        if name in ("is_last_block", "note_least"):
+        if name in ("is_last_block", "next_tile", "note_least"):
             function = self._module.device_primitive(name)
             return f"{function}({self._list(expression.args)})"
         if name == "add_to":
@@ -217,24 +228,27 @@ class _KernelPrinter(FunctionPrinter):
         if name == "of_last_thread":
             value, own = self._list(expression.args), self._convert_to(expression.dtype)
             return f"{self._module.device_primitive(name)}({value}, {own})"
-        return self._block_reduction(name, expression)
+        return self._exchange(name, expression)
 
-    def _block_reduction(self, name: str, expression: Call) -> str:
-        """The threads of a warp exchange signed words; other values travel as such."""
-        x, dtype = self._expression(expression.args[0]), expression.dtype
+    def _exchange(self, name: str, expression: Call) -> str:
+        """What threads tell each other: signed words and floats; other values travel as such."""
+        dtype = expression.dtype
         team, _, op = name.partition("_")
-        if self._module.is_80 and team != "before" and dtype in ("float16", "float32"):
+        count = len(expression.args) - _PLACES.get(name.rpartition("_")[0], 0)
+        values = [self._expression(x) for x in expression.args[:count]]
+        places = [self._expression(x) for x in expression.args[count:]]
+        if self._module.is_80 and team not in ("before", "of") and dtype in ("float16", "float32"):
             name = f"{team}_{_SINCE_80.get(f'accumulate_{op}', op)}"
         function = self._module.device_primitive(name)
         own = self._convert_to(dtype)
         if dtype in _EXCHANGED:
-            return f"{function}({x}, {own})"
+            return f"{function}({', '.join([*values, *places, own])})"
         word = self._module.type("int32" if np.dtype(dtype).itemsize < 4 else "int64")
-        if dtype == "uint64" and name.endswith(("min", "max")):
-            # With the highest bit turned over, the order is that of signed words.
-            highest = f"{own}({1 << 63})"
-            return f"{own}({function}({word}({x} ^ {highest}), {word})) ^ {highest}"
-        return f"{own}({function}({word}({x}), {word}))"
+        # With the highest bit turned over, the order of uint64 is that of signed words.
+        is_turned = dtype == "uint64" and name.endswith(("min", "max"))
+        turned = f" ^ {own}({1 << 63})" if is_turned else ""
+        words = [f"{word}({x}{turned})" for x in values]
+        return f"{own}({function}({', '.join([*words, *places, word])})){turned}"
 
     def _shared(self, name: str, expression: Call) -> str:
         """An array in shared memory, one of its elements, or a new value for that."""
@@ -242,7 +256,8 @@ class _KernelPrinter(FunctionPrinter):
             dtype = self._convert_to(expression.dtype.split("x")[0])
             return f"cuda.shared.array(({self._list(expression.args)}), {dtype})"
         array, row, column, *values = expression.args
-        element = f"{self._expression(array)}[{self._list((row, column))}]"
+        places = (f"{self._module.type('uint32')}({self._expression(x)})" for x in (row, column))
+        element = f"{self._expression(array)}[{', '.join(places)}]"
         return f"{element} = {self._list(values)}" if values else element
 
     def _vector(self, name: str, expression: Call) -> str:

@@ -64,14 +64,13 @@ class VectorBranch:
         integers = f"<{self._lanes} x {self._bits}>"
         vector = self._code.type(self._dtype)
         bits = self._code.value(f"bitcast {vector} {known} to {integers}")
-        unsigned = self._code.value(f"shl {integers} {bits}, splat ({self._bits} 1)")
-        differ = self._code.value(f"xor {integers} {bits}, {unsigned}")
+        carried = self._code.value(f"add {integers} {bits}, splat ({self._bits} {self._third})")
         is_moderate = self._is_moderate(divisor) if divisor else self._are_moderate(operands[1])
-        all_moderate = self._both(is_moderate, self._all_moderate(differ))
+        all_moderate = self._both(is_moderate, self._all_moderate(carried))
         moderate, other, anywhere, end = self._labels("moderate", "other", "anywhere", "end")
         self._branch(all_moderate, moderate, other)
         self._label(other)
-        all_moderate_or_zero = self._both(is_moderate, self._moderate_or_zero(differ, unsigned))
+        all_moderate_or_zero = self._both(is_moderate, self._moderate_or_zero(carried, bits))
         self._branch(all_moderate_or_zero, moderate, anywhere)
         self._label(moderate)
         short = self._corrected_product(known, *operands[1:])
@@ -240,10 +239,13 @@ class VectorBranch:
         bound = _MODERATE_DIVISOR[self._dtype]
         return ("oge", constant(1 / bound, self._dtype)), ("ole", constant(bound, self._dtype))
 
-    def _all_moderate(self, differ: str) -> str:
-        """Whether the second bit of all numbers is set: all registers are joined into one first."""
+    def _all_moderate(self, carried: str) -> str:
+        """Whether the second bit of all numbers is set: all registers are joined into one first.
+
+        The third bit was added, so that is whether the first two bits of exponents differ.
+        """
         part = f"<{self._width} x {self._bits}>"
-        joined, *others = self._code.registers(differ, f"uint{BITS[self._dtype]}", self._width)
+        joined, *others = self._code.registers(carried, f"uint{BITS[self._dtype]}", self._width)
         for one in others:
             joined = self._code.value(f"and {part} {joined}, {one}")
         second = self._code.value(f"and {part} {joined}, splat ({self._bits} {self._second})")
@@ -253,9 +255,14 @@ class VectorBranch:
     def _second(self) -> int:
         return 1 << (BITS[self._dtype] - 2)
 
-    def _moderate_or_zero(self, differ: str, unsigned: str) -> str:
+    @property
+    def _third(self) -> int:
+        return 1 << (BITS[self._dtype] - 3)
+
+    def _moderate_or_zero(self, carried: str, bits: str) -> str:
         integers = f"<{self._lanes} x {self._bits}>"
-        second = self._code.value(f"and {integers} {differ}, splat ({self._bits} {self._second})")
+        unsigned = self._code.value(f"shl {integers} {bits}, splat ({self._bits} 1)")
+        second = self._code.value(f"and {integers} {carried}, splat ({self._bits} {self._second})")
         is_odd = self._code.value(f"icmp eq {integers} {second}, zeroinitializer")
         is_number = self._code.value(f"icmp ne {integers} {unsigned}, zeroinitializer")
         both = self._code.value(f"and <{self._lanes} x i1> {is_odd}, {is_number}")

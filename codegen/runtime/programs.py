@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jitcore.codegen.engine import add_library
+from jitcore.codegen.entries.layout import OBJECT_TYPE, TUPLE_ITEMS
 
 __all__ = ["add_program_functions"]
 
@@ -15,9 +16,20 @@ declare void @PyErr_Restore(ptr, ptr, ptr)
 declare ptr @PyException_GetTraceback(ptr)
 declare i32 @PyException_SetTraceback(ptr, ptr)
 
-; program(*args), whose exceptions %translate gets to give them another traceback.
-define ptr @jc_run_program(ptr %program, ptr %args, ptr %translate, i64 %count) {
+; program(*args), whose exceptions %translate gets to give them another traceback; or, where that
+; is a tuple, program[0](*args), whose exceptions stay as they are.
+define ptr @jc_run_program(ptr %program, ptr %args, ptr %translate, ptr %tuple, i64 %count) {
 entry:
+  %type.slot = getelementptr i8, ptr %program, i64 OBJECT_TYPE
+  %program.type = load ptr, ptr %type.slot
+  %is.plain = icmp eq ptr %program.type, %tuple
+  br i1 %is.plain, label %plain, label %run
+plain:
+  %items = getelementptr i8, ptr %program, i64 TUPLE_ITEMS
+  %function = load ptr, ptr %items
+  %own = call ptr @PyObject_Vectorcall(ptr %function, ptr %args, i64 %count, ptr null)
+  ret ptr %own
+run:
   %type = alloca ptr
   %error = alloca ptr
   %traceback = alloca ptr
@@ -57,4 +69,8 @@ raise:
 
 def add_program_functions() -> None:
     """Have the function compiled when code that calls it is."""
-    add_library("jc_run_program", lambda: _TEXT, "code")
+    add_library("jc_run_program", _text, "code")
+
+
+def _text() -> str:
+    return _TEXT.replace("OBJECT_TYPE", str(OBJECT_TYPE)).replace("TUPLE_ITEMS", str(TUPLE_ITEMS))

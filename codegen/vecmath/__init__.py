@@ -99,6 +99,7 @@ _FLOAT32: Final = _FLOAT | {
     "cos_single_anywhere": "single.cos_single",
     "pow_anywhere": "power.pow",
     "pow_moderate": "power.pow_moderate",
+    "gamma_single": "gamma.gamma_single",
     "pow_single": "single.pow_single",
     "sin_single": "single.sin_single",
     "sin_single_anywhere": "single.sin_single",

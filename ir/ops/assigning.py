@@ -69,18 +69,22 @@ def _setitem_rule(b: Builder, call: Call) -> Value:
 
 
 def _write_each(b: Builder, x: Value, index: Value, value: Value) -> Value:
-    """``x[i] = a, b``: each number goes into its place of a row, where nothing can go wrong."""
-    dtype, numbers = tensor(x).dtype, b.elements(value)
+    """``x[i] = a, b``: each number goes into its place of a row, as NumPy does it, in turn."""
+    numbers = b.elements(value)
     row = read(b, x, index)
     if not isinstance(row.type, TensorType) or row.type.scalar or row.node is None:
         raise Untypable("several numbers go where one does")
     if row.node.kind != "np::view" or tensor(row).dims != (len(numbers),):
         raise Untypable("several numbers go into something else than a row of as many")
-    if not all(goes_without_error(one, dtype) for one in numbers):
-        raise Untypable(f"{value.type} goes into {dtype}")
+    if not all(is_number(one.type) or _is_numpy_scalar(one) for one in numbers):
+        raise Untypable(f"{value.type} goes into a row")
     for place, one in enumerate(numbers):
         b.op("prim::setitem", row, b.constant(place), one)
     return b.constant(None)
+
+
+def _is_numpy_scalar(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.scalar
 
 
 def goes_without_error(value: Value, dtype: np.dtype[Any] | None) -> bool:

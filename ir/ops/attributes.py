@@ -126,6 +126,8 @@ def _method_rule(b: Builder, call: Call) -> Value:
         return _conjugate(b, x)
     if not isinstance(x.type, TensorType):
         raise Untypable(f"method {name!r} of {x.type}")
+    if x.type.scalar and not hasattr(np.generic, name):
+        raise Untypable(f"NumPy's scalars have no method {name!r}")
     op, parameters = b.method(name)
     signature = (
         op.signature if parameters is None else (op.signature[0], *parse_parameters(parameters))

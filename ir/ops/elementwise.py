@@ -50,7 +50,9 @@ _NOT_IN_FLOAT32 = frozenset({"np::nextafter", "np::sign", "np::spacing", "np::ld
 """What gives another result in bfloat16 than in float32, rounded: ml_dtypes' sign of -0 is -0."""
 
 _WEAK: dict[Type, Any] = {INT: int, FLOAT: float, COMPLEX: complex, BOOL: np.dtype(bool)}
-UFUNC_PARAMETERS = "out=None, where=True, casting!='same_kind', order!='K', dtype=None, subok!=True"
+UFUNC_PARAMETERS = (
+    "out=None, *, where=True, casting!='same_kind', order!='K', dtype=None, subok!=True"
+)
 """What ufuncs take after their operands."""
 
 
@@ -304,6 +306,10 @@ def _check_integer_power(b: Builder, call: Call, base: Value, exponent: Value) -
     b.op("prim::require", allowed, exception="ValueError", message=message)
 
 
+_WITHOUT_POSITIONAL_OUTPUT = dict.fromkeys(("maximum", "minimum"), ("*",))
+"""Ufuncs where NumPy warns of an output that is not given by its name, since 2.4."""
+
+
 def _ufunc(name: str, scalar: Scalar | None, *, aliases: tuple[Any, ...] = (), doc: str = "") -> Op:
     ufunc: np.ufunc = getattr(np, name)
     names = ["x", "y", "z"][: ufunc.nin]
@@ -311,7 +317,7 @@ def _ufunc(name: str, scalar: Scalar | None, *, aliases: tuple[Any, ...] = (), d
         kind=f"np::{name}",
         reference=ufunc,
         rule=ufunc_rule(f"np::{name}", lambda: ufunc, names, scalar),
-        parameters=", ".join([*names, UFUNC_PARAMETERS]),
+        parameters=", ".join([*names, *_WITHOUT_POSITIONAL_OUTPUT.get(name, ()), UFUNC_PARAMETERS]),
         scalar=scalar,
         functions=(ufunc, *aliases),
         doc=doc or (ufunc.__doc__ or "").split("\n\n")[1].split("\n")[0].strip(),

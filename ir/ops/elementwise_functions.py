@@ -17,6 +17,10 @@ __all__ = ["OPS"]
 
 def _clip_rule(b: Builder, call: Call) -> Value:
     x = call.value("a")
+    given = [name for name in ("a_min", "a_max", "min", "max") if name in call.bound]
+    both = ["a_min", "a_max"]
+    if given != both and not set(given).isdisjoint(both):
+        raise Untypable("np.clip with bounds that NumPy does not take together")
     low = call.optional("a_min") or call.optional("min")
     high = call.optional("a_max") or call.optional("max")
     if low is None and high is None:
@@ -134,7 +138,7 @@ OPS: tuple[Op, ...] = (
         np.clip,
         with_output(_clip_rule),
         "a, a_min=None, a_max=None, out=None, *, min=None, max=None, where=True",
-        methods={"clip": "a_min=None, a_max=None, out=None"},
+        methods={"clip": "min=None, max=None, out=None"},
         functions=(np.clip,),
         doc="Limit to an interval.",
     ),
@@ -188,7 +192,8 @@ OPS: tuple[Op, ...] = (
         "np::divmod",
         np.divmod,
         _divmod_rule,
-        "x, y, out!=None, where!=True, casting!='same_kind', order!='K', dtype!=None, subok!=True",
+        "x, y, out!=None, *, where!=True, casting!='same_kind', order!='K', dtype!=None, "
+        "subok!=True",
         functions=(np.divmod,),
         doc="Quotients rounded down, and remainders.",
     ),

@@ -10,6 +10,7 @@ from jitcore.ir.graph import Value
 from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, tensor
+from jitcore.ir.ops.searching import summed_by_place
 from jitcore.ir.ops.shaping import rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.types import FLOAT, INT, TensorType, TupleType
@@ -70,7 +71,9 @@ def _kept(x: Any, least: Any, greatest: Any, first: Any, last: Any) -> Any:
     return (x >= first) & (x <= last)
 
 
-def _counted(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, length: Any) -> Any:
+def _counted(
+    a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, on_device: Any
+) -> Any:
     require(bins >= 1, "ValueError", "`bins` must be positive, when an integer")
     counts = np.zeros(bins + 1, np.intp if weights is None else weights.dtype)
     if low is None and a.size == 0:
@@ -83,6 +86,8 @@ def _counted(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, l
     edges = np.linspace(first, last, bins + 1).astype(dtype, copy=False)
     increasing = not np.any(edges[:-1] >= edges[1:])
     require(increasing, "ValueError", "Too many bins for data range.")
+    # A device counts all elements at once.
+    length = 2**62 if on_device else _BLOCK
     for start in range(0, a.size, length):
         block = a[start : start + length]
         kept = _kept(block, least, greatest, first, last)
@@ -90,6 +95,8 @@ def _counted(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, l
         if weights is None:
             for number in range(places.size):
                 counts[places[number]] += 1
+        elif on_device:
+            counts[:bins] = summed_by_place(places, weights, bins).astype(counts.dtype)
         else:
             parts = np.zeros(bins + 1)
             for number in range(places.size):
@@ -99,9 +106,9 @@ def _counted(a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, l
 
 
 def _densities(
-    a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, length: Any
+    a: Any, weights: Any, bins: Any, low: Any, high: Any, dtype: Any, on_device: Any
 ) -> Any:
-    counts, edges = _counted(a, weights, bins, low, high, dtype, length)
+    counts, edges = _counted(a, weights, bins, low, high, dtype, on_device)
     return counts / np.diff(edges).astype(np.float64) / counts.sum(), edges
 
 
@@ -141,9 +148,8 @@ def _histogram_rule(b: Builder, call: Call) -> Value:
         weights = _weights(b, a, as_array(b, weights))
     dtype = kind if kind.kind == "f" else _DOUBLE
     definition = _densities if call.static("density") else _counted
-    # A device counts all elements at once.
-    length = 2**62 if b.is_for_device and weights is None else _BLOCK
-    return b.define(definition, _flat(b, a), weights, bins, low, high, dtype, length)
+    on_device = b.constant(b.is_for_device)
+    return b.define(definition, _flat(b, a), weights, bins, low, high, dtype, on_device)
 
 
 def _between_rule(b: Builder, call: Call, a: Value, edges: Value) -> Value:

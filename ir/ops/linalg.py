@@ -179,7 +179,7 @@ def _named(name: str, rule: Any, parameters: str, doc: str, **more: Any) -> Op:
     return Op(f"np::{name}", function, rule, parameters, functions=(function,), doc=doc, **more)
 
 
-_UFUNC = "out=None, casting!='same_kind', order!='K', dtype!=None, subok!=True"
+_UFUNC = "out=None, *, casting!='same_kind', order!='K', dtype!=None, subok!=True"
 
 
 OPS: tuple[Op, ...] = (

@@ -86,6 +86,14 @@ def _axes(call: Call, rank: int) -> tuple[int, ...]:
         raise Untypable(str(error)) from None
 
 
+def keeps_dims(call: Call) -> bool:
+    """Whether reduced axes stay, with one element; NumPy takes integers for the answer."""
+    found = call.static("keepdims")
+    if not isinstance(found, int | np.bool_):
+        raise Untypable(f"keepdims={found!r}")
+    return bool(found)
+
+
 def _reduced(type_: TensorType, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> TensorType:
     dims: list[Dim] = []
     for axis, dim in enumerate(type_.dims or ()):
@@ -99,7 +107,7 @@ def _reduced(type_: TensorType, axes: tuple[int, ...], keepdims: bool, dtype: An
 def _emit(b: Builder, call: Call, x: Value, dtype: Any, name: str, /, **extra: Any) -> Value:
     type_ = tensor(x)
     axes = _axes(call, len(type_.dims or ()))
-    keepdims = bool(call.static("keepdims"))
+    keepdims = keeps_dims(call)
     result = _reduced(type_, axes, keepdims, dtype)
     if not axes:
         if type_.dims == ():
@@ -264,7 +272,7 @@ def _variance_rule(name: str) -> Rule:
 
 
 def _over(call: Call) -> tuple[Any, bool]:
-    return call.static("axis"), bool(call.static("keepdims"))
+    return call.static("axis"), keeps_dims(call)
 
 
 def _ptp_rule(b: Builder, call: Call) -> Value:
@@ -401,8 +409,10 @@ def _scan(
 ) -> Value:
     """What ``name`` makes of each element and those before it along an axis, in a dtype."""
     dims = tensor(x).dims or ()
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
+        raise Untypable(f"axis {axis!r}")
     try:
-        (axis,) = normalize_axes(int(axis), len(dims))
+        (axis,) = normalize_axes(axis, len(dims))
     except BroadcastError as error:
         raise Untypable(str(error)) from None
     if dtype.char not in SUPPORTED:

@@ -41,7 +41,7 @@ from jitcore.ir.types import (
     is_scalar_tensor,
 )
 
-__all__ = ["OPS"]
+__all__ = ["OPS", "summed_by_place"]
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -242,6 +242,27 @@ def _counts(x: Any, minlength: Any) -> Any:
     return counts
 
 
+MOST_SUMMED = 4096
+"""Places of sums on a device, each of which looks at all elements."""
+
+
+def summed_by_place(places: Any, weights: Any, count: Any) -> Any:
+    """What is added up at each of so many places, for devices: always in the same order."""
+    require(
+        count <= MOST_SUMMED, "NotImplementedError", "sums at more than 4096 places on a device"
+    )
+    numbers = np.arange(count)
+    return np.where(places == numbers[:, None], weights, 0.0).sum(axis=1)
+
+
+def _weighted_counts_on_device(x: Any, weights: Any, minlength: Any) -> Any:
+    size = _extent_of_counts(x, minlength)
+    require(
+        x.size == weights.size, "ValueError", "The weights and list don't have the same length."
+    )
+    return summed_by_place(x, weights, size)
+
+
 def _weighted_counts(x: Any, weights: Any, minlength: Any) -> Any:
     size = _extent_of_counts(x, minlength)
     require(
@@ -267,7 +288,8 @@ def _bincount_rule(b: Builder, call: Call) -> Value:
     kind = tensor(array_operand(weights)).dtype
     if rank_of(weights) != 1 or kind is None or not np.can_cast(kind, _DOUBLE, "safe"):
         raise Untypable("np.bincount with weights that are no vector of floats")
-    return b.define(_weighted_counts, x, cast_to(b, weights, _DOUBLE), minlength)
+    definition = _weighted_counts_on_device if b.is_for_device else _weighted_counts
+    return b.define(definition, x, cast_to(b, weights, _DOUBLE), minlength)
 
 
 _NEAR = 8

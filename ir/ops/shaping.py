@@ -94,6 +94,8 @@ def _transpose_rule(b: Builder, call: Call) -> Value:
         axes = axes[0]
     if axes is None or (axes == () and rank != 0):
         axes = tuple(reversed(range(rank)))
+    if not isinstance(axes, tuple | list):
+        raise Untypable("axes that are no tuple")
     order = tuple(checked_axis(axis, rank) for axis in axes)
     if sorted(order) != list(range(rank)):
         raise Untypable("axes do not match the array")

@@ -174,7 +174,7 @@ def _specialized_with_values(
     methods: Methods | None = None
     with_objects: Graph | None = None
     has_objects = object_inputs(types)
-    makes_some = _has_nodes(graph, _MAKERS)
+    makes_some = _has_nodes(graph, _MAKERS) or _makes_lists_of_arrays(graph)
     may_have_objects = has_objects or (makes_some and _has_nodes(graph, {"prim::Call"}))
     if is_native and compile_function is not None and may_have_objects:
         methods = objects.local_records.Methods(compile_function, notes_attributes=notes_attributes)
@@ -194,6 +194,7 @@ def _specialized_with_values(
             arguments,
             are_nested=(are_nested or has_held) and bool(arguments),
             has_heap=original is with_objects,
+            copies_arrays=is_native and mode != "written",
         )
         if promoted is None:
             if mode != "local" or original is graph:
@@ -275,6 +276,11 @@ def _known_types(graph: Graph, types: Sequence[Type], *, has_objects: bool) -> l
 def _has_nodes(graph: Graph, kinds: Collection[str]) -> bool:
     """Whether a function, or one that it calls, has a node of one of these kinds."""
     return any(node.kind in kinds for node in nodes_with_called(graph))
+
+
+def _makes_lists_of_arrays(graph: Graph) -> bool:
+    """Whether a function, or one that it calls, says ``x.tolist()``."""
+    return any(node.attributes.get("name") == "tolist" for node in nodes_with_called(graph))
 
 
 def _has_list_nodes(graph: Graph) -> bool:

@@ -23,6 +23,7 @@ from jitcore.ir.specialize.by_value import (
 )
 from jitcore.ir.specialize.chosen_elements import chosen_element
 from jitcore.ir.specialize.loops import visit_loop
+from jitcore.ir.specialize.named_callers import names_callers
 from jitcore.ir.specialize.set_shapes import set_shape
 from jitcore.ir.specialize.skeletons import (
     UNINITIALIZED,
@@ -301,6 +302,8 @@ class Specializer(BranchBuilder):
 
     def call_function(self, node: Node, inputs: list[Value]) -> Value:
         """Walk the graph of a function in place; ``layer`` is the layer whose ``forward`` it is."""
+        if names_callers(node.attributes["graph"]):
+            raise Untypable("it warns of the calls that led to it, which have to stay calls")
         layer = node.attributes.get("layer")
         self.layers += [] if layer is None else [layer]
         result = self.inline(node.attributes["graph"], inputs)

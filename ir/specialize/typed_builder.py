@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from jitcore.ir.classes import bind_arguments, class_attribute, class_captures
+from jitcore.ir.classes import bind_arguments, class_attribute, class_captures, function_of
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Capture, Graph, SourceRange, Value
 from jitcore.ir.nesting import with_inner
@@ -292,10 +292,13 @@ class TypedBuilder:
         return self.make_tuple(bound[1:], class_)
 
     def class_attribute(self, class_: type, name: str, above: type | None = None) -> Any:
-        """What a class defines under a name, taken for granted from here on."""
+        """What a class defines under a name, taken for granted from here on.
+
+        Of a method that is compiled this is the plain function.
+        """
         for capture in class_captures(class_, name, above):
             self.assume(capture)
-        return class_attribute(class_, name, above)
+        return function_of(class_attribute(class_, name, above))
 
     def default(self, parameter: inspect.Parameter) -> Value:
         """A parameter's default, which must not change."""
@@ -363,7 +366,8 @@ class TypedBuilder:
         if not all(issubclass(type(value), _FOLDABLE) for value in values):
             return None
         try:
-            result = op.reference(*values, **attributes)
+            with np.errstate(all="ignore"):
+                result = op.reference(*values, **attributes)
         except Exception:  # the program raises it, if it gets here
             return None
         if not isinstance(result, _FOLDABLE) or (

@@ -8,8 +8,7 @@ from __future__ import annotations
 from jitcore.codegen.cuda import driver as _driver
 from jitcore.codegen.cuda.driver import DriverError, Properties, is_available
 from jitcore.cuda.array import Array, array, empty, from_numpy
-from jitcore.cuda.pool import pool_of as _pool_of
-from jitcore.cuda.pool import scratch_pool_of as _scratch_pool_of
+from jitcore.cuda.pool import pools_of as _pools_of
 from jitcore.cuda.streams import Event, Stream, synchronize
 from jitcore.cuda.transfers import as_array
 from jitcore.cuda.tuning import autotune
@@ -70,5 +69,5 @@ def driver_version() -> int:
 
 def empty_cache(number: int = 0) -> None:
     """Give memory that jitcore's own arrays no longer use back to the driver."""
-    _pool_of(number).release()
-    _scratch_pool_of(number).release()
+    for pool in _pools_of(number):
+        pool.release()

@@ -17,7 +17,7 @@ from jitcore.codegen.cuda.exchange import api_address, place_word
 from jitcore.codegen.cuda.shadows import shadow_function
 from jitcore.cuda.array import Array
 from jitcore.cuda.libraries import OWN, Library
-from jitcore.cuda.pool import Block, pool_of, scratch_pool_of
+from jitcore.cuda.pool import Block, Pool, pool_of, scratch_pool_of, zeros_pool_of
 from jitcore.cuda.results import new_array, with_replaced
 from jitcore.cuda.streams import is_same_stream
 
@@ -40,6 +40,7 @@ class Border:
         self._library = library
         self._device = device
         self._pool, self._scratch = pool_of(device), scratch_pool_of(device)
+        self._zeros = zeros_pool_of(device)
         self._allocators: dict[int, Allocator] = {}
         self._lent: dict[int, object] = {}
         self._new_shadow = shadow_function()
@@ -122,7 +123,14 @@ class Border:
 
     def lend_scratch(self, size: int, stream: int) -> int:
         """The same with a counter that is 0; no library has such memory."""
-        owner = self._scratch.take(size, stream)
+        return self._lent_by(self._scratch, size, stream)
+
+    def lend_zeros(self, size: int, stream: int) -> int:
+        """The same with zeros only."""
+        return self._lent_by(self._zeros, size, stream)
+
+    def _lent_by(self, pool: Pool, size: int, stream: int) -> int:
+        owner = pool.take(size, stream)
         self._lent[owner.address] = owner
         return owner.address
 

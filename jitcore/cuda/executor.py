@@ -38,6 +38,7 @@ from jitcore.cuda.numpy_calls import is_of_library
 from jitcore.cuda.operators import has_attribute
 from jitcore.cuda.replays import MISSED, Asked, Replays
 from jitcore.cuda.results import with_replaced
+from jitcore.cuda.same_arrays import first_places, with_one_parameter, with_parameters_merged
 from jitcore.cuda.streams import Stream, current_stream
 from jitcore.cuda.transfers import Arrays
 from jitcore.cuda.tuning import is_on, tuned
@@ -116,6 +117,7 @@ class DeviceExecutor(Executor):
         self._sample: tuple[Any, ...] | None = None
         self.recordings = Replays(device)
         self._constants: dict[int, tuple[Any, Array]] = {}
+        self._merged: dict[tuple[int, ...], DeviceExecutor] = {}
         self._direct: dict[int, DirectEntry] = {}
         self._direct_receivers: set[int] = set()
         self._captures_of_inputs = {
@@ -150,7 +152,8 @@ class DeviceExecutor(Executor):
                 return self._run_program(found.plan, given)
             result = self._call(found.direct, given)
         if result is _MISSED:
-            return self._run_on_host(given, self._plain)
+            merged = self._for_same_arrays(given.values)
+            return merged() if merged else self._run_on_host(given, self._plain)
         if type(result) is _Failure:
             return self._fail(result, given)
         result = with_replaced(result, np.ndarray, lambda one: self._array(one, given))
@@ -159,6 +162,30 @@ class DeviceExecutor(Executor):
         arguments = {id(one) for one in flat(given.values)}
         adopt = given.library.adopt
         return with_replaced(result, Array, lambda one: one if id(one) in arguments else adopt(one))
+
+    def _for_same_arrays(self, values: tuple[Any, ...]) -> Callable[[], Any] | None:
+        """A call of the function with one parameter for each array; None where it is this one.
+
+        Arrays that are written are taken to have memory of their own.
+        """
+        count = len(values) - self.captured_inputs
+        places = first_places(values[:count])
+        kept = [number for number, place in enumerate(places) if place == number]
+        if len(kept) == count or self.graph.field_writes:
+            return None
+        if places not in self._merged:
+            host = Executor(
+                with_parameters_merged(self.graph, places),
+                name=self.name,
+                fallback=with_one_parameter(self.fallback, places),
+                compile_function=self.compile_function,
+                numerics=self.numerics,
+                depth=self.depth,
+                exact=frozenset(kept.index(places[one]) for one in self.exact if one < count),
+            )
+            self._merged[places] = DeviceExecutor(host, self.device)
+        args = tuple(values[number] for number in kept)
+        return functools.partial(self._merged[places].run, args, values[count:])
 
     def _replayed(self, given: Given, count: int) -> Any:
         """Replay a call that is recorded; run any other, and record it if it comes again."""
@@ -233,7 +260,10 @@ class DeviceExecutor(Executor):
         """Do what the native function's error asks for, as on the host."""
         if not failure.site.after_write:
             return self._run_on_host(given, self._plain)
-        raise at_place(failure.site.make(failure.numbers), failure.site.source)
+        error = failure.site.make(failure.numbers)
+        if isinstance(error, driver.DriverError):
+            error = self.driver.error(failure.numbers[0], f"launching a kernel of {self.name}")
+        raise at_place(error, failure.site.source)
 
     # The host
 

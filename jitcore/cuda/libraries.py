@@ -19,7 +19,7 @@ from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import Allocator
 from jitcore.cuda.array import Array
 from jitcore.cuda.dlpack import DLDevice, read
-from jitcore.cuda.pool import pool_of, scratch_pool_of
+from jitcore.cuda.pool import Pool, pool_of, scratch_pool_of, zeros_pool_of
 from jitcore.cuda.streams import current_stream
 from jitcore.ir.bfloat16 import bfloat16, is_bfloat16
 from jitcore.ir.dataclass import dataclass
@@ -157,11 +157,14 @@ class _Own:
         return made.address, made
 
     def scratch(self, size: int) -> tuple[int, Any]:
-        return _scratch(size, self._pool.device, self._stream)
+        return _taken(scratch_pool_of(self._pool.device), size, self._stream)
+
+    def zeros(self, size: int) -> tuple[int, Any]:
+        return _taken(zeros_pool_of(self._pool.device), size, self._stream)
 
 
-def _scratch(size: int, device: int, stream: int) -> tuple[int, Any]:
-    made = scratch_pool_of(device).take(size, stream)
+def _taken(pool: Pool, size: int, stream: int) -> tuple[int, Any]:
+    made = pool.take(size, stream)
     return made.address, made
 
 
@@ -299,7 +302,10 @@ class _TorchMemory:
         return made.data_ptr(), made
 
     def scratch(self, size: int) -> tuple[int, Any]:
-        return _scratch(size, self._device, self._stream)
+        return _taken(scratch_pool_of(self._device), size, self._stream)
+
+    def zeros(self, size: int) -> tuple[int, Any]:
+        return _taken(zeros_pool_of(self._device), size, self._stream)
 
 
 def _torch_adopt(array: Array) -> Any:
@@ -362,7 +368,10 @@ class _CupyMemory:
         return made.ptr, made
 
     def scratch(self, size: int) -> tuple[int, Any]:
-        return _scratch(size, self.device, self.used_stream)
+        return _taken(scratch_pool_of(self.device), size, self.used_stream)
+
+    def zeros(self, size: int) -> tuple[int, Any]:
+        return _taken(zeros_pool_of(self.device), size, self.used_stream)
 
 
 def _cupy_adopt(array: Array) -> Any:

@@ -13,7 +13,16 @@ from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import COUNTER_BYTES
 from jitcore.codegen.cuda.driver import Driver, DriverError
 
-__all__ = ["Block", "Pool", "ScratchPool", "pool_of", "scratch_pool_of"]
+__all__ = [
+    "Block",
+    "Pool",
+    "ScratchPool",
+    "ZerosPool",
+    "pool_of",
+    "pools_of",
+    "scratch_pool_of",
+    "zeros_pool_of",
+]
 
 _GRAIN = 512
 """Sizes are rounded up to these many bytes: every element type is aligned, vectors too."""
@@ -224,9 +233,18 @@ class ScratchPool(Pool):
         return address
 
 
+class ZerosPool(Pool):
+    """Memory that is zeros: whoever uses it leaves it so."""
+
+    def _allocate(self, size: int, stream: int) -> int:
+        address = super()._allocate(size, stream)
+        self._driver.fill(address, 0, size, stream)
+        return address
+
+
 def _rounded(size: int) -> int:
     grain = _LARGE_GRAIN if size >= _LARGE_GRAIN else _GRAIN
-    return max(1, -(-size // grain)) * grain
+    return (size + grain - 1) & -grain or grain
 
 
 _pools: WeakKeyDictionary[Driver, dict[tuple[type[Pool], int], Pool]] = WeakKeyDictionary()
@@ -241,6 +259,16 @@ def pool_of(device: int) -> Pool:
 def scratch_pool_of(device: int) -> Pool:
     """The pool of a device for memory with a counter."""
     return _pool(ScratchPool, device)
+
+
+def zeros_pool_of(device: int) -> Pool:
+    """The pool of a device for memory that is zeros."""
+    return _pool(ZerosPool, device)
+
+
+def pools_of(device: int) -> tuple[Pool, ...]:
+    """All pools of a device."""
+    return pool_of(device), scratch_pool_of(device), zeros_pool_of(device)
 
 
 def _pool(kind: type[Pool], device: int) -> Pool:

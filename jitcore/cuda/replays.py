@@ -107,6 +107,9 @@ class _Memory:
     def scratch(self, size: int) -> tuple[int, Any]:
         return self._next(lambda: self.allocator.scratch(size))
 
+    def zeros(self, size: int) -> tuple[int, Any]:
+        return self._next(lambda: self.allocator.zeros(size))
+
     def _next(self, make: Callable[[], tuple[int, Any]]) -> tuple[int, Any]:
         if self.position is None:
             self.given.append(make())

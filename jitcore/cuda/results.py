@@ -13,6 +13,8 @@ from jitcore.cuda.pool import Block
 
 __all__ = ["new_array", "with_replaced"]
 
+_SEVERAL = (tuple, list)
+
 
 def with_replaced(
     value: Any, kind: type, change: Callable[[Any], Any], made: dict[int, Any] | None = None
@@ -21,21 +23,25 @@ def with_replaced(
 
     An object that stands there twice is replaced by one.
     """
-    if type(value) is kind:
-        known = {} if made is None else made
-        if id(value) not in known:
-            known[id(value)] = change(value)
-        return known[id(value)]
-    if not isinstance(value, tuple | list):
+    type_ = type(value)
+    if type_ is kind:
+        if made is None:
+            return change(value)
+        if id(value) not in made:
+            made[id(value)] = change(value)
+        return made[id(value)]
+    if not isinstance(value, _SEVERAL):
         return value
-    made = {} if made is None else made
-    items = [with_replaced(item, kind, change, made) for item in value]
-    if isinstance(value, list):
-        # Those that are results are new, and those that are arguments hold none of these.
-        if any(map(operator.is_not, items, value)):
-            value[:] = items
-        return value
-    return tuple(items) if type(value) is tuple else type(value)(*items)
+    known = {} if made is None else made
+    items = [with_replaced(item, kind, change, known) for item in value]
+    if type_ is tuple:
+        return tuple(items)
+    if isinstance(value, tuple):
+        return type_(*items)
+    # Lists that are results are new, and those that are arguments hold none of these.
+    if any(map(operator.is_not, items, value)):
+        value[:] = items
+    return value
 
 
 def new_array(device: int, shadow: np.ndarray[Any, Any]) -> Array:

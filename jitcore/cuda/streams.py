@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import weakref
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from jitcore.codegen.cuda import driver
 from jitcore.codegen.cuda.calls import STREAMS
-from jitcore.cuda.pool import Pool, pool_of, scratch_pool_of
+from jitcore.cuda.pool import Pool, pools_of
 
 __all__ = ["Event", "Stream", "current_stream", "is_same_stream", "order_streams", "synchronize"]
 
@@ -26,10 +27,18 @@ class Stream:
 
     Parameters
     ----------
-    handle : int, optional
-        A ``CUstream`` of somebody else's, who keeps it; by default a new stream.
+    handle : int or object, optional
+        A ``CUstream`` of somebody else's, who keeps it, or a stream of another library, which has
+        CUDA's protocol for that (``__cuda_stream__``); by default a new stream.
     device : int
         The device's number.
+
+    Raises
+    ------
+    TypeError
+        It is no stream.
+    RuntimeError
+        A closed one is used.
 
     Examples
     --------
@@ -40,13 +49,16 @@ class Stream:
     >>> stream.synchronize()  # doctest: +SKIP
     """
 
-    def __init__(self, handle: int | None = None, *, device: int = 0) -> None:
+    def __init__(self, handle: Any = None, *, device: int = 0) -> None:
         self._driver = driver.current()
         self.device = device
+        self._is_closed = False
+        # A stream of another library ends with its object.
+        self._given = handle
         self._pools: tuple[Pool, ...] = ()
         if handle is None:
-            self._pools = pool_of(device), scratch_pool_of(device)
-        self.handle = self._new() if handle is None else handle
+            self._pools = pools_of(device)
+        self.handle = self._new() if handle is None else _handle_of(handle)
 
     def _new(self) -> int:
         """A stream that nobody uses."""
@@ -60,9 +72,11 @@ class Stream:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """CUDA's protocol for streams of any library: its version, and the handle."""
+        self._check()
         return 0, self.handle
 
     def __enter__(self) -> Self:
+        self._check()
         # Programs run their parts on the default stream in this way, too.
         _count(1 if self.handle else 0)
         _stack().append(self)
@@ -75,10 +89,11 @@ class Stream:
         traceback: TracebackType | None,
     ) -> None:
         _stack().pop()
-        _count(-1 if self.handle else 0)
+        _count(-1 if self.handle or self._is_closed else 0)
 
     def synchronize(self) -> None:
         """Wait until all work asked of the stream is done."""
+        self._check()
         with self._driver.on_device(self.device):
             self._driver.synchronize(self.handle)
 
@@ -89,7 +104,26 @@ class Stream:
             for pool in self._pools:
                 pool.forget(self.handle)
             self._pools[0].streams.append(self.handle)
-            self.handle = 0
+            self.handle, self._is_closed = 0, True
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the stream was closed; make a new one: jitcore.cuda.Stream()")
+
+
+def _handle_of(stream: Any) -> int:
+    """The ``CUstream`` that a number is, or a stream of any library."""
+    is_stream = hasattr(type(stream), "__cuda_stream__")
+    try:
+        handle = operator.index(stream.__cuda_stream__()[1] if is_stream else stream)
+    except TypeError:
+        handle = -1
+    if handle < 0:
+        raise TypeError(
+            "expected the number of a CUstream, or a stream of a library that has __cuda_stream__; "
+            f"found {stream!r}"
+        )
+    return handle
 
 
 def _count(change: int) -> None:
@@ -155,16 +189,16 @@ class Event:
             self.handle = self._driver.create_event()
         weakref.finalize(self, self._driver.destroy_event, self.handle)
 
-    def record(self, stream: int | None = None) -> None:
+    def record(self, stream: Any = None) -> None:
         """Put the event after all that a stream was asked for; by default this thread's own.
 
         Parameters
         ----------
-        stream : int, optional
-            A ``CUstream``.
+        stream : Stream, int or object, optional
+            A stream of this or another library, or a ``CUstream``.
         """
         with self._driver.on_device(self.device):
-            handle = current_stream(self.device) if stream is None else stream
+            handle = current_stream(self.device) if stream is None else _handle_of(stream)
             self._driver.record(self.handle, handle)
 
     def seconds_until(self, later: Event) -> float:

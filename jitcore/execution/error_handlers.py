@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +14,7 @@ from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.host.places import at_place
 from jitcore.execution.noted_attributes import set_noted_attributes
 from jitcore.execution.plans import NativePlan
-from jitcore.execution.tracebacks import for_user
-from jitcore.frontend.libraries import is_library
+from jitcore.execution.tracebacks import for_user, is_users
 
 if TYPE_CHECKING:
     from jitcore.execution.executor import Executor
@@ -65,10 +63,7 @@ def error_handler(executor: Executor, plan: NativePlan, loops: set[Any]) -> Hand
 
 def _is_users(executor: Executor) -> bool:
     """Whether Python runs a function as the user has written it, with nothing else around."""
-    plain = executor.fallback
-    if executor.depth or not executor.is_plain or type(plain) is not FunctionType:
-        return False
-    return not is_library(plain.__code__.co_filename)
+    return executor.is_plain and not executor.depth and is_users(executor.fallback)
 
 
 def _may_begin_anew(executor: Executor, site: ErrorSite, args: tuple[Any, ...]) -> bool:

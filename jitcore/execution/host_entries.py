@@ -14,7 +14,7 @@ from jitcore.codegen.entries.signature import GeneratorParam, KindParam, Param, 
 from jitcore.execution.argument_code import ArgumentCode
 from jitcore.execution.plans import HostPlan
 from jitcore.execution.signatures import Description, describe, describe_unknown, type_and_param
-from jitcore.execution.tracebacks import for_user
+from jitcore.execution.tracebacks import for_user, is_users
 from jitcore.execution.trials import Trial
 from jitcore.ir.dataclass import dataclass
 
@@ -154,7 +154,8 @@ def bind_host_entries(
             run = _after_look(run, following, code)
         if one.trial is not None:
             run = one.trial.taker(run)
-        following = bind(address, name, following, run, owner=one)
+        program = (run,) if plan.is_plain and is_users(run) else run
+        following = bind(address, name, following, program, owner=one)
         bound.append(following)
     return bound
 

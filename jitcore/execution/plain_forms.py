@@ -79,21 +79,14 @@ def calling_itself(
     careful_form, states = careful.make(), tuple(map(FunctionState.of, cycle))
     if careful_form is None:
         return function
-    tests: dict[str, str] = {_CHANGED: _FUNCTION}
-    around: dict[str, Any] = {
-        _CHANGED: lambda *_: not all(map(FunctionState.holds, states)),
-        _FUNCTION: function,
-    }
     taken = [(one.container, one.key) for one in captures if one.input is None and one.key]
     places = _read_places(calls, [variable_key(*one) for one in taken])
     if places:
         inner = forms([(id(container), key) for container, key in taken])
         inner.make()
-        tests[_UNSURE] = _CAREFUL
-        around[_UNSURE] = lambda *values: not (all(map(_is_data, values)) and _hold(places))
-        around[_CAREFUL] = careful_form
+    around = _questions(states, places or ()) | {_FUNCTION: function, _CAREFUL: careful_form}
     cells = inner.cells(function) | {name: CellType(value) for name, value in around.items()}
-    outer = _made(function, _leaving(inner.written(function), tests), cells)
+    outer = _made(function, _leaving(inner.written(function), is_sure=bool(places)), cells)
     return function if outer is None else outer
 
 
@@ -239,11 +232,6 @@ def _read_places(calls: _Calls, variables: Collection[str]) -> Collection[_Place
     return found.values() if is_closed else None
 
 
-def _hold(places: Iterable[_Place]) -> bool:
-    """Whether variables are bound to what they were."""
-    return all(namespace.get(name, MISSING) is value for namespace, name, value in places)
-
-
 def _is_data(value: Any) -> bool:
     """Whether a value surely brings no code along, as its class says."""
     kind = type(value)
@@ -355,14 +343,10 @@ class _ChosenCalls(ast.NodeTransformer):
         return ast.copy_location(ast.Call(chosen, node.args, node.keywords), node)
 
 
-def _leaving(node: ast.FunctionDef, tests: Mapping[str, str]) -> ast.FunctionDef:
+def _leaving(node: ast.FunctionDef, *, is_sure: bool) -> ast.FunctionDef:
     """The definition with first statements that leave calls to other functions.
 
-    Parameters
-    ----------
-    node : ast.FunctionDef
-    tests : dict from str to str
-        The names of functions of all arguments, and of those that take the calls where they hold.
+    One that ``is_sure`` leaves all that it is not sure of.
     """
     arguments = node.args
     positional: list[ast.expr] = [
@@ -373,18 +357,67 @@ def _leaving(node: ast.FunctionDef, tests: Mapping[str, str]) -> ast.FunctionDef
     named = [ast.keyword(one.arg, ast.Name(one.arg, ast.Load())) for one in arguments.kwonlyargs]
     if arguments.kwarg is not None:
         named.append(ast.keyword(None, ast.Name(arguments.kwarg.arg, ast.Load())))
+
+    def called(name: str) -> ast.Return:
+        return ast.Return(ast.Call(ast.Name(name, ast.Load()), positional, named))
+
+    def asked(name: str, *values: ast.expr) -> ast.Call:
+        return ast.Call(ast.Name(name, ast.Load()), list(values), [])
+
+    leave = ast.If(asked(_CHANGED), [called(_FUNCTION)], [])
+    if is_sure:
+        given = (*positional, *(one.value for one in named))
+        leave = ast.If(asked(_UNSURE, *given), [leave, called(_CAREFUL)], [])
     first = node.body[0]
+    for one in ast.walk(leave):
+        ast.copy_location(one, first)
     has_text = ast.get_docstring(node, clean=False) is not None
     body = [first] if has_text else []
-    for test, taker in tests.items():
-        given = [*positional, *(one.value for one in named)]
-        call = ast.Call(ast.Name(taker, ast.Load()), positional, named)
-        asked = ast.Call(ast.Name(test, ast.Load()), given, [])
-        leave = ast.If(asked, [ast.Return(call)], [])
-        for one in ast.walk(leave):
-            ast.copy_location(one, first)
-        body.append(leave)
-    return _definition(node, [*body, *node.body[has_text:]])
+    return _definition(node, [*body, leave, *node.body[has_text:]])
+
+
+_QUESTIONS = """
+def make(values, data_classes, is_data, missing):
+    {parameters} = values
+
+    def changed():
+        return not ({same})
+
+    def unsure(*arguments):
+        for one in arguments:
+            if type(one) not in data_classes and not is_data(one):
+                return True
+        return not ({same} and {bound})
+
+    return changed, unsure
+"""
+
+
+def _questions(states: Sequence[FunctionState], places: Collection[_Place]) -> dict[str, Any]:
+    """The functions that calls begin with: written out, since each takes part of a short call."""
+    values = [value for one in states for value in (one.function, *one.before)]
+    values += [value for place in places for value in place]
+    make = _making_questions(len(states), len(places))
+    changed, unsure = make(values, _DATA, _is_data, MISSING)
+    return {_CHANGED: changed, _UNSURE: unsure}
+
+
+@lru_cache(maxsize=64)
+def _making_questions(states: int, places: int) -> Callable[..., Any]:
+    parts = ("__code__", "__defaults__", "__kwdefaults__")
+    same = [f"f{n}.{part} is f{n}{part}" for n in range(states) for part in parts]
+    bound = [f"in{n}.get(name{n}, missing) is value{n}" for n in range(places)]
+    parameters = [f"f{n}, f{n}" + f", f{n}".join(parts) for n in range(states)]
+    parameters += [f"in{n}, name{n}, value{n}" for n in range(places)]
+    text = _QUESTIONS.format(
+        parameters=", ".join(parameters),
+        same=" and ".join(same),
+        bound=" and ".join(bound) or "True",
+    )
+    namespace: dict[str, Callable[..., Any]] = {}
+    # A file of this package: tracebacks do not show it.
+    exec(compile(text, __file__, "exec"), namespace)
+    return namespace["make"]
 
 
 def _definition(node: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:

@@ -34,7 +34,13 @@ from jitcore.codegen.entries.signature import (
 from jitcore.execution.list_signatures import held_and_param, list_and_param, number_type
 from jitcore.frontend.constants import final_graph, wrapped_function
 from jitcore.ir.bfloat16 import is_bfloat16
-from jitcore.ir.classes import class_attribute, has_default, has_plain_attributes, is_definition
+from jitcore.ir.classes import (
+    class_attribute,
+    function_of,
+    has_default,
+    has_plain_attributes,
+    is_definition,
+)
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.structured import alignment, is_structured_dtype
 from jitcore.ir.types import (
@@ -316,7 +322,8 @@ def _describe_attributes(
     inherited = []
     for name in names:
         held = class_attribute(class_, name)
-        if hasattr(type(held), "__get__") and not isinstance(held, _READ_WITHOUT_CODE):
+        runs_code = not isinstance(function_of(held), _READ_WITHOUT_CODE)
+        if hasattr(type(held), "__get__") and runs_code:
             continue
         try:
             attribute = getattr(value, name)

@@ -62,6 +62,7 @@ _MAKERS: Final = (
     "jitcore.codegen.runtime.lapack",
     "jitcore.codegen.runtime.numpy_loops",
     "jitcore.codegen.runtime.streams",
+    "jitcore.codegen.kernels.few_rows",
     "jitcore.codegen.kernels.matrices",
     "jitcore.codegen.kernels.selection",
     "jitcore.codegen.lowering.layer_rules",
@@ -162,13 +163,20 @@ def _imported_sources() -> dict[str, SourceState] | None:
     # its tuples may start a collection, in which other threads go on.
     modules = [one for name, one in sys.modules.copy().items() if _is_of_package(name)]
     paths = [path for one in modules if (path := getattr(one, "__file__", None)) is not None]
-    states: dict[str, SourceState] = {}
     for path in paths:
-        state = _state(path)
-        if state is None:
-            return None
-        states[path.removeprefix(_FOLDER)] = state
-    return states
+        if path not in _IMPORTED_STATES:
+            state = _state(path)
+            if state is None:
+                return None
+            _IMPORTED_STATES[path] = state
+    return {path.removeprefix(_FOLDER): _IMPORTED_STATES[path] for path in paths}
+
+
+_IMPORTED_STATES: Final[dict[str, SourceState]] = {}
+"""What is known of sources that were imported: who changes one later does not change this process.
+
+To ask for all of them took a tenth of what it takes to compile a small function.
+"""
 
 
 def _is_of_package(name: str) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
 from jitcore.codegen.host.places import in_user_code, is_generated
 from jitcore.errors import Error
+from jitcore.frontend.libraries import is_library
 
-__all__ = ["for_user", "speaks_for_python"]
+__all__ = ["for_user", "is_users", "speaks_for_python"]
 
 AnyException = TypeVar("AnyException", bound=BaseException)
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
@@ -39,6 +40,14 @@ def for_user(error: AnyException) -> AnyException:
     for one in _chain(error):
         _clean(one)
     return error
+
+
+def is_users(function: Callable[..., Any]) -> bool:
+    """Whether a function is a user's as it was written: its exceptions stay as they are."""
+    if type(function) is not FunctionType:
+        return False
+    file = function.__code__.co_filename
+    return not (is_library(file) or is_generated(file))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

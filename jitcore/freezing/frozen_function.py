@@ -171,9 +171,8 @@ class FrozenFunction(ScriptFunction):
             return self._as_frozen().graph_for(*args, **kwargs)
         return super().graph_for(*args, **kwargs)
 
-    def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Call the function and say what was compiled, what was fused and what was not."""
+    def _explain_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
         bound, _ = self._arrange(args, kwargs)
         if not self._is_for(bound):
             return self._as_frozen().explain(*args, **kwargs)
-        return super().explain(*args, **kwargs)
+        return super()._explain_call(args, kwargs)

@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import FunctionType
@@ -284,11 +285,10 @@ class Calls(Expressions):
 
     def _call_to_compiler(self, node: ast.Call, static: Static) -> Value | None:
         """A call that says something to the compiler; None of all others."""
-        if static.value is markers.is_scripting:
+        if _asks_how_it_runs(node, static.value):
             self.compiler.note_only_compiled()
-            return self.constant(True)
-        if static.value is markers.is_tracing:
-            return self.constant(False)
+        if static.value is markers.is_scripting or static.value is markers.is_tracing:
+            return self.constant(static.value is markers.is_scripting)
         if static.value is markers.annotate and len(node.args) == 2 and not node.keywords:
             return self.emit(node.args[1])
         if is_layer(static.value):
@@ -578,3 +578,9 @@ def _is_sole_generator(node: ast.Call) -> bool:
         and isinstance(node.args[0], ast.GeneratorExp)
         and all(isinstance(keyword.value, ast.Constant) for keyword in node.keywords)
     )
+
+
+def _asks_how_it_runs(node: ast.Call, called: Any) -> bool:
+    """Whether a call shows what is compiled: it asks, or it warns of a line of its callers."""
+    is_of_caller = called is warnings.warn and bool(node.keywords or node.args[2:])
+    return called is markers.is_scripting or is_of_caller

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jitcore.execution.executor import Executor, Specialization
     from jitcore.script import ScriptFunction
 
-__all__ = ["Explanation", "explain", "explain_call"]
+__all__ = ["Explanation", "explain", "explain_call", "report_on"]
 
 _SHOWN = 4
 """As many earlier specializations are compared with a call that fits none."""
@@ -44,12 +44,12 @@ _SOONER = "that has done calls like this one sooner"
 
 @dataclass(slots=True)
 class Explanation:
-    """The report on one call.
+    """The report on one call, or on what was compiled last, without a call.
 
     Attributes
     ----------
     result : object
-        What the call gave.
+        What the call gave; None without a call, where times and sizes are 0.
     seconds : float
         Wall time of the call, without compilation.
     compilation_seconds : float
@@ -106,7 +106,6 @@ def explain_call(
     function: ScriptFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Explanation:
     """Run a call and report on it."""
-    plain = function.__wrapped_function__
     changed = _changed_captures(function)
     bound, captured = function._arrange(args, kwargs)
     executor, inputs = function._executor.placed((*bound, *captured))
@@ -128,7 +127,7 @@ def explain_call(
     is_new = found is not None and not any(found is one for one in earlier)
     compilation = compiled - begin if is_new else 0.0
     report = Explanation(result, seconds, compilation, _bytes_moved(bound, captured, result), peak)
-    report.lines.append(f"{plain.__qualname__}{inspect.signature(plain)}")
+    report.lines.append(_heading(function))
     if executor.on_device:
         report.lines.extend(_place(executor, found))
     if function.is_recursive:
@@ -140,11 +139,67 @@ def explain_call(
     if changed:
         report.lines.append(f"The graph was built anew, as {' and '.join(changed)} has changed.")
     if found is not None:
-        report.lines.extend(("", "assumes", *_assumptions(function, found), ""))
-        report.lines.extend(plan_lines(found.plan))
-        report.lines.extend(apart_lines(_forms(executor, found.plan)))
+        report.lines.extend(_program_lines(function, executor, found))
     report.lines.extend(("", *_measured(report, found)))
     return report
+
+
+def report_on(
+    function: ScriptFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Explanation:
+    """Report on a call; without arguments that the function needs, on what was compiled last."""
+    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = (one for one in function._parameters if one.kind not in starred)
+    if not args and not kwargs and any(one.default is one.empty for one in needed):
+        return _report_on_last(function)
+    return function._explain_call(args, kwargs)
+
+
+def _report_on_last(function: ScriptFunction) -> Explanation:
+    """Report on the specialization that was compiled last, without a call.
+
+    Raises
+    ------
+    TypeError
+        Nothing has been compiled yet.
+    """
+    report = Explanation(None, 0.0, 0.0, 0, lines=[_heading(function)])
+    if function.is_recursive:
+        report.lines.extend(wrapped("runs in Python, as it is: ", _RECURSION))
+        return report
+    names = ", ".join(one.name for one in function._parameters)
+    places = [one for one in function._executor.everywhere() if one.specializations]
+    if not places:
+        raise TypeError(
+            f"{function.__name__} has not been compiled for any arguments yet: "
+            f"give those of a call, as in explain({names})"
+        )
+    executor = places[-1]
+    found = executor.specializations[-1]
+    if executor.on_device:
+        report.lines.extend(_place(executor, found))
+    report.lines.append(f"specialization {len(executor.specializations)}, {found.kind}, the last")
+    if _is_left(found.plan):
+        report.lines.extend(wrapped("runs in Python, as it is, by now: ", _SOONER))
+    report.lines.extend(_program_lines(function, executor, found))
+    report.lines.extend(
+        ("", *wrapped("nothing was called: ", f"explain({names}) calls, and times"))
+    )
+    return report
+
+
+def _heading(function: ScriptFunction) -> str:
+    plain = function.__wrapped_function__
+    return f"{plain.__qualname__}{inspect.signature(plain)}"
+
+
+def _program_lines(
+    function: ScriptFunction, executor: Executor, found: Specialization
+) -> Iterator[str]:
+    """What a specialization assumes, and which part of its program runs where."""
+    yield from ("", "assumes", *_assumptions(function, found), "")
+    yield from plan_lines(found.plan)
+    yield from apart_lines(_forms(executor, found.plan))
 
 
 def _is_left(plan: NativePlan | HostPlan) -> bool:

@@ -175,7 +175,13 @@ def _region_lines(title: str, node: Node, region: Executor, indent: int) -> Iter
     variants = len(specializations)
     which = "" if variants == 1 else f"; the youngest of {variants} specializations"
     yield f"{title}, {lines}{which}"
-    yield from plan_lines(youngest.plan, indent + 2)
+    plan = youngest.plan
+    if isinstance(plan, HostPlan) and plan.reason:
+        # A device's: what runs is compiled for the host.
+        margin = " " * (indent + 2)
+        yield from wrapped(f"{margin}not on the device, but compiled for the host: ", plan.reason)
+        return
+    yield from plan_lines(plan, indent + 2)
 
 
 def _refused(title: str, nodes: Iterable[tuple[Node, str]], indent: int) -> Iterator[str]:

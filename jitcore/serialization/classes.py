@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import inspect
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from enum import Enum, EnumMeta
 from functools import cached_property, partial
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from jitcore.codegen.host.text import is_identifier
 from jitcore.errors import Error, SerializationError
@@ -24,7 +25,15 @@ from jitcore.serialization.vocabulary import is_base_class, known_name
 if TYPE_CHECKING:
     from jitcore.serialization.writer import Row, Writer
 
-__all__ = ["ENUM_MIXINS", "FLAGS", "LeftOut", "describe_class", "describe_instance", "is_own_class"]
+__all__ = [
+    "ENUM_MIXINS",
+    "FLAGS",
+    "LeftOut",
+    "describe_class",
+    "describe_instance",
+    "is_own_class",
+    "slot_of",
+]
 
 ENUM_MIXINS = (str, int, float)
 """What the members of an enum may be besides."""
@@ -35,7 +44,7 @@ FLAGS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen", "match_args", "
 _MADE_BY_PYTHON_TEXT = """
     __abstractmethods__ __annotations__ __dataclass_fields__ __dataclass_params__ __dict__ __doc__
     __firstlineno__ __jitcore_mark__ __module__ __orig_bases__ __parameters__ __qualname__
-    __slotnames__ __static_attributes__ __weakref__ _abc_impl
+    __slotnames__ __slots__ __static_attributes__ __type_params__ __weakref__ _abc_impl
 """
 _MADE_BY_PYTHON = frozenset(_MADE_BY_PYTHON_TEXT.split())
 _MADE_FOR_DATACLASSES = frozenset({"__match_args__", "__replace__"})
@@ -156,6 +165,12 @@ def _ordinary(writer: Writer, class_: type) -> Row:
         "bases": bases,
         "dataclass": _dataclass(writer, class_) if is_dataclass else None,
     }
+    if "__slots__" in vars(class_) and not is_dataclass:
+        held = [name for name in ("__dict__", "__weakref__") if name in vars(class_)]
+        row["slots"] = sorted(slots_of(class_)) + held
+    parameters = vars(class_).get("__parameters__")
+    if parameters:
+        row["parameters"] = [one.__name__ for one in parameters]
     if inspect.isabstract(class_):
         row["abstract"] = sorted(getattr(class_, "__abstractmethods__"))  # noqa: B009
     return row
@@ -163,13 +178,33 @@ def _ordinary(writer: Writer, class_: type) -> Row:
 
 def _dataclass(writer: Writer, class_: Any) -> Row:
     params = class_.__dataclass_params__
-    if getattr(params, "slots", False) or "__slots__" in vars(class_):
-        raise SerializationError(f"cannot save {shown(class_)}: a dataclass with slots")
     own = vars(class_).get("__annotations__", {})
     fields = [one for one in _fields(class_) if one.name in own]
-    return {
+    row: Row = {
         "flags": {name: bool(getattr(params, name, name == "match_args")) for name in FLAGS},
         "fields": [_field(writer, one) for one in fields],
+    }
+    if "__slots__" in vars(class_):
+        inherited = {name for base in class_.__mro__[1:] for name in slots_of(base)}
+        if slots_of(class_).keys() != {one.name for one in fields} - inherited:
+            raise SerializationError(
+                f"cannot save {shown(class_)}: a dataclass with slots that are not its fields"
+            )
+        row["slots"] = {"weakref_slot": "__weakref__" in vars(class_)}
+    return row
+
+
+def slot_of(class_: type, name: str) -> MemberDescriptorType | None:
+    """The slot that objects of a class have for an attribute; None where there is none."""
+    return next((slots_of(one)[name] for one in class_.__mro__ if name in slots_of(one)), None)
+
+
+def slots_of(class_: type) -> dict[str, MemberDescriptorType]:
+    """The slots that a class of Python code adds to those of its bases."""
+    return {
+        name: one
+        for name, one in vars(class_).items()
+        if isinstance(one, MemberDescriptorType) and one.__objclass__ is class_
     }
 
 
@@ -203,12 +238,12 @@ def _field(writer: Writer, field: Any) -> Row:
 
 def _members(writer: Writer, class_: type, hidden: frozenset[str]) -> Iterator[list[Any]]:
     """Name, form and references of what a class defines; the form of what is left out says why."""
-    generated = _generated(class_)
+    hidden |= _generated(class_) | slots_of(class_).keys()
     for name, value in vars(class_).items():
-        if name in hidden or name in generated:
+        if name in hidden:
             continue
         if isinstance(value, MemberDescriptorType | GetSetDescriptorType):
-            raise SerializationError(f"cannot save {shown(class_)}: it has slots")
+            raise SerializationError(f"cannot save {shown(class_)}: '{name}' is Python's own")
         if not is_identifier(name) or method_problem(name):
             yield [name, "missing", str(method_problem(name))]
             continue
@@ -276,8 +311,19 @@ def describe_instance(writer: Writer, value: Any, number: int) -> Row:
     if outside is not None:
         return outside
     bases = [one for one in class_.__mro__ if not is_own_class(one)]
-    if any(one not in (object, abc.ABC) for one in bases) or issubclass(class_, Enum):
+    if any(one not in (object, abc.ABC, Generic) for one in bases) or issubclass(class_, Enum):
         raise SerializationError(f"cannot save {shown(value)}: it is more than its attributes")
     found = writer.number(class_)
-    state = [[name, writer.reference(held)] for name, held in vars(value).items()]
+    state = [[name, writer.reference(held)] for name, held in _attributes(value)]
     return {"kind": "instance", "class": found, "attributes": state}
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object has in its slots, and else."""
+    class_ = type(value)
+    names = dict.fromkeys(name for one in class_.__mro__ for name in slots_of(one))
+    for name in names:
+        with contextlib.suppress(AttributeError):  # nothing is in the slot
+            yield name, slot_of(class_, name).__get__(value)  # type: ignore[union-attr]
+    if class_.__dictoffset__:
+        yield from ((name, one) for name, one in vars(value).items() if name != "__orig_class__")

@@ -8,12 +8,12 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from jitcore.codegen.host.text import is_identifier
 from jitcore.errors import SerializationError
 from jitcore.serialization.attribute_names import attribute_problem, method_problem
-from jitcore.serialization.classes import ENUM_MIXINS, FLAGS, LeftOut, is_own_class
+from jitcore.serialization.classes import ENUM_MIXINS, FLAGS, LeftOut, is_own_class, slot_of
 from jitcore.serialization.fields import Fields
 from jitcore.serialization.literals import is_literal
 from jitcore.serialization.present import present_class
@@ -60,15 +60,43 @@ def _class(reader: Reader, row: Fields, number: int) -> type:
     if fields is not None:
         fields = Fields(fields, row.where)
         _add_fields(reader, fields, namespace)
+    if "slots" in row:
+        namespace["__slots__"] = tuple(_slot_name(row, one) for one in row.texts("slots"))
+    parameters = (
+        tuple(TypeVar(one) for one in row.texts("parameters")) if "parameters" in row else ()
+    )
     try:
-        made = type(checked_name(row, row.text("name")), bases or (object,), namespace)
+        if Generic in bases:
+            generic: Any = Generic
+            namespace["__orig_bases__"] = (generic[parameters],)
+        made: Any = type(checked_name(row, row.text("name")), bases or (object,), namespace)
         if fields is not None:
-            flags = Fields(fields.mapping("flags"), row.where)
-            made = dataclasses.dataclass(**{name: flags.boolean(name) for name in FLAGS})(made)
+            made = dataclasses.dataclass(**_dataclass_flags(fields))(made)
     except (TypeError, ValueError) as error:
         raise row.problem(f"is no valid class: {error}") from error
+    if parameters:
+        made.__parameters__ = parameters
     _finish(reader, row, made)
-    return made
+    found: type = made
+    return found
+
+
+def _dataclass_flags(row: Fields) -> dict[str, bool]:
+    """What ``dataclass`` is called with."""
+    flags = Fields(row.mapping("flags"), row.where)
+    given = {name: flags.boolean(name) for name in FLAGS}
+    if "slots" in row:
+        slots = Fields(row.mapping("slots"), row.where)
+        given |= {"slots": True, "weakref_slot": slots.boolean("weakref_slot")}
+    return given
+
+
+def _slot_name(row: Fields, name: str) -> str:
+    if name in ("__dict__", "__weakref__"):
+        return name
+    if attribute_problem(checked_name(row, name)):
+        raise row.problem(f"has a slot {name!r}")
+    return name
 
 
 def _not_yet(*_: Any) -> None:
@@ -215,15 +243,19 @@ def _instance(reader: Reader, row: Fields, number: int) -> Any:
         raise row.problem("is no object of a class")
     try:
         made: Any = object.__new__(class_)
-        state = made.__dict__
-    except (TypeError, AttributeError) as error:
+    except TypeError as error:
         raise row.problem(f"cannot be made: {error}") from error
 
     def fill() -> None:
         for name, value in row.rows("attributes", 2):
-            if attribute_problem(checked_name(row, name)):
+            slot = slot_of(class_, name)
+            is_held = slot is not None or class_.__dictoffset__ != 0
+            if attribute_problem(checked_name(row, name)) or not is_held:
                 raise row.problem(f"has an attribute {name!r}")
-            state[name] = reader.value(value)
+            if slot is not None:
+                slot.__set__(made, reader.value(value))
+            else:
+                vars(made)[name] = reader.value(value)
 
     if not is_own_class(class_):
         raise row.problem("is no object of a class of its own")

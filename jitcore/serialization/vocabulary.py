@@ -24,6 +24,7 @@ import sys
 import time
 import types
 import typing
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -96,7 +97,8 @@ _NAMED: tuple[tuple[ModuleType, str], ...] = (
     (np.random, "Generator MT19937 PCG64 Philox RandomState SFC64 SeedSequence"),
     (time, "monotonic perf_counter time"),
     (types, "CellType NoneType"),
-    (typing, "Any Callable Dict List Optional Set Tuple Union"),
+    (typing, "Any Callable Dict Generic List Optional Set Tuple Union"),
+    (warnings, "warn"),
 )
 """Objects that are named one by one."""
 
@@ -265,6 +267,6 @@ def is_base_class(value: Any) -> bool:
 
 
 _BASES = (
-    *(abc.ABC, object, list, dict, set, tuple, int, float, str),
+    *(abc.ABC, typing.Generic, object, list, dict, set, tuple, int, float, str),
     *(collections.OrderedDict, collections.deque, collections.Counter),
 )

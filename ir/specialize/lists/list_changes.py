@@ -8,13 +8,15 @@ import numpy as np
 
 from jitcore.ir.graph import Value
 from jitcore.ir.ops import list_functions
-from jitcore.ir.ops.op import Untypable
+from jitcore.ir.ops.elementwise import cast_to
+from jitcore.ir.ops.op import Untypable, tensor
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.lists.list_parts import (
     as_place,
     checked,
     close_gap,
     copied,
+    dtypes_of,
     element_of,
     elements_as_arrays,
     fill,
@@ -35,13 +37,15 @@ from jitcore.ir.specialize.lists.listed_arrays import common_element, has_refere
 from jitcore.ir.specialize.skeletons import FIRST_CAPACITY, ListsAreNotValues
 from jitcore.ir.types import BOOL, FLOAT, INT, NONE, TensorType, TupleType, Type
 
-__all__ = ["CHANGES", "found_in_list", "joined_lists", "new_list", "part_of"]
+__all__ = ["CHANGES", "found_in_list", "is_row", "joined_lists", "new_list", "part_of"]
 
 
 def new_list(worker: BranchBuilder, source: Value) -> Value:
-    """``list(source)`` of another list, of a tuple or of a range."""
+    """``list(source)`` of another list, of a tuple, of a range or of an array with one axis."""
     if is_list(source):
         return copied(worker, source)
+    if is_row(source):
+        return _of_array(worker, source, TensorType(tensor(source).dtype, (), True))
     node = source.node
     if isinstance(source.type, TupleType):
         return make_known(worker, worker.elements(source))
@@ -54,6 +58,31 @@ def new_list(worker: BranchBuilder, source: Value) -> Value:
         numbers = worker.op("np::arange", *node.inputs, dtype=np.dtype(np.int64))
         buffer = worker.op("np::copy", numbers)
         return make_state(worker, [buffer], worker.size(buffer, 0), INT)
+
+
+def is_row(value: Value) -> bool:
+    """Whether this is an array with one axis, of numbers that a list may have."""
+    type_ = value.type
+    if not isinstance(type_, TensorType) or type_.scalar or type_.dtype is None:
+        return False
+    return len(type_.dims or ()) == 1 and type_.dtype.kind in "biuf"
+
+
+def _numbers_of(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
+    """``x.tolist()`` of an array with one axis: a list of Python's numbers."""
+    (source,) = inputs
+    dtype = tensor(source).dtype if is_row(source) else None
+    if dtype is None or dtype == np.uint64:
+        raise ListsAreNotValues(f"a list of what is in {source.type}")
+    element = {"b": BOOL, "f": FLOAT}.get(dtype.kind, INT)
+    return _of_array(worker, source, element)
+
+
+def _of_array(worker: BranchBuilder, source: Value, element: Type) -> Value:
+    (dtype,) = dtypes_of(element)
+    buffer = worker.op("np::copy", cast_to(worker, source, dtype), order="C")
+    worker.keeps_ints = True
+    return make_state(worker, [buffer], worker.size(buffer, 0), element)
 
 
 def joined_lists(worker: BranchBuilder, first: Value, second: Value) -> Value:
@@ -315,5 +344,6 @@ CHANGES: dict[str, Callable[[BranchBuilder, Sequence[Value]], Value]] = {
     "prim::ListReverse": _reverse,
     "prim::ListSort": _sort,
     "prim::ListSorted": _sorted,
+    "prim::ListOfNumbers": _numbers_of,
 }
 """What changes a list, or makes one, by the kind of its node."""

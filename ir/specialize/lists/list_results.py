@@ -22,6 +22,7 @@ a list but return it, perhaps in a tuple.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,9 @@ _KINDS: dict[tuple[Any, Any], str] = {
 }
 """What compiled code makes of the elements of an array that is a column."""
 
+_LITERAL = re.compile(r":\d+")
+"""The first elements of an array, where it is known how many these are."""
+
 MOST_COLUMNS = 8
 """How many numbers a tuple may have; longer ones are Python's."""
 
@@ -108,15 +112,15 @@ def _make(call: Node) -> bool:
     convert = call.inputs[0].constant_value
     if convert is not reference.numbers_of and convert is not reference.scalars_of:
         return False
-    view = call.inputs[1].node
-    if view is None or view.kind != "np::view" or view.attributes["index"] != ":$0":
+    found, view = _first_elements(call.inputs[1]), call.inputs[1].node
+    if found is None or view is None:
         return False
-    type_ = view.inputs[0].type
+    type_ = found[0].type
     of = _ELEMENTS if convert is reference.numbers_of else _OBJECTS
     element = of.get(type_.dtype) if isinstance(type_, TensorType) else None
     if element is None:
         return False
-    _replace(call, "prim::ListMake", view.inputs, ListType(element))
+    _replace(call, "prim::ListMake", [*found], ListType(element))
     if not view.output.uses:
         view.destroy()
     return True
@@ -133,7 +137,7 @@ def _make_rows(call: Node) -> bool:
     if not 0 < len(columns) <= MOST_COLUMNS:
         return False
     kinds, arrays, counts = zip(*columns, strict=True)
-    if any(count is not counts[0] for count in counts[1:]):
+    if any(not _are_same(count, counts[0]) for count in counts[1:]):
         return False
     kinds = (rows.width, *kinds)
     _replace(call, "prim::ListMakeRows", [*arrays, counts[0]], ListType(ANY), kinds=kinds)
@@ -222,10 +226,22 @@ def _column(call: Node) -> tuple[str, Value, Value] | None:
 def _first_elements(value: Value) -> tuple[Value, Value] | None:
     """The array whose first elements a value is, and their number."""
     view = value.node
-    if view is None or view.kind != "np::view" or view.attributes["index"] != ":$0":
+    if view is None or view.kind != "np::view":
         return None
-    array, count = view.inputs
-    return array, count
+    index = view.attributes["index"]
+    if index == ":$0":
+        array, count = view.inputs
+        return array, count
+    if not _LITERAL.fullmatch(index):
+        return None
+    attributes = {"value": int(index[1:])}
+    known = view.insert_before("prim::Constant", [], attributes, outputs=(INT,))
+    return view.inputs[0], known.output
+
+
+def _are_same(count: Value, other: Value) -> bool:
+    known = count.constant_value
+    return count is other or (known is not None and known == other.constant_value)
 
 
 def _replace(

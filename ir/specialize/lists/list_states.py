@@ -22,6 +22,7 @@ from jitcore.ir.specialize.chosen_elements import (
 from jitcore.ir.specialize.lists.list_changes import (
     CHANGES,
     found_in_list,
+    is_row,
     joined_lists,
     new_list,
     part_of,
@@ -260,6 +261,8 @@ def _extend(worker: BranchBuilder, inputs: Sequence[Value]) -> Value:
     state, more = inputs
     if not is_list(state):
         raise ListsAreNotValues("a list that Python knows")
+    if is_row(more):
+        more = new_list(worker, more)
     if isinstance(more.type, LocalListType) and more.type.count is None:
         return _extended(worker, state, more)
     for item in worker.elements(more):

@@ -32,6 +32,7 @@ __all__ = [
     "kept_uses",
     "loop_sources",
     "makes_copy",
+    "may_copy_array",
     "owners",
     "place_of",
     "repeated_display",
@@ -79,6 +80,7 @@ _ARGUMENTS = {
     "insert": 2,
 }
 _COPYING = (list, sorted)
+_COPYING_METHODS = frozenset({"copy", "tolist"})
 _SEARCHES = frozenset({"index", "count"})
 
 
@@ -368,12 +370,22 @@ def _is_harmless(use: Use) -> bool:
 
 
 def makes_copy(node: Node) -> bool:
-    """Whether a node makes a new list where x is one: ``list(x)``, ``x.copy()``, ``x[i:j]``, …"""
+    """Whether a node makes a new list where x is one: ``list(x)``, ``x.copy()``, ``x[i:j]``, …
+
+    So do ``list(x)``, ``sorted(x)`` and ``x.tolist()`` of an array.
+    """
     if node.kind == "prim::CallMethod":
-        return node.attributes["name"] == "copy" and len(node.inputs) == 1
+        return node.attributes["name"] in _COPYING_METHODS and len(node.inputs) == 1
     if node.kind == "prim::Call":
         return _is_copying_call(node)
     return node.kind == "prim::add" or (node.kind == "prim::getitem" and is_slice(node))
+
+
+def may_copy_array(node: Node) -> bool:
+    """Whether a node makes a list of an array x: ``list(x)``, ``sorted(x)``, ``x.tolist()``."""
+    if node.kind == "prim::CallMethod" and node.attributes["name"] != "tolist":
+        return False
+    return node.kind in ("prim::Call", "prim::CallMethod") and makes_copy(node)
 
 
 def _is_copying_call(node: Node) -> bool:

@@ -81,13 +81,15 @@ class Promotion:
     def _fold_copy(self) -> None:
         """Make a copy of a list, or of a part, a value."""
         made = self.made
+        is_of_numbers = made.attributes.get("name") == "tolist"
         made.attributes, made.keywords = {}, ()
         if made.kind in ("prim::getitem", "prim::add"):
             made.kind = "prim::ListSlice" if made.kind == "prim::getitem" else "prim::ListJoin"
             return
         is_sorted = made.inputs[0].constant_value is sorted
         sources = made.inputs[1:] if made.kind == "prim::Call" else made.inputs
-        made.kind = "prim::ListSorted" if is_sorted else "prim::ListCopy"
+        of_all = "prim::ListOfNumbers" if is_of_numbers else "prim::ListCopy"
+        made.kind = "prim::ListSorted" if is_sorted else of_all
         made.drop_inputs()
         for source in sources:
             made.add_input(source)

@@ -54,6 +54,7 @@ from jitcore.ir.specialize.lists.list_uses import (
     is_local,
     kept_uses,
     makes_copy,
+    may_copy_array,
     repeated_display,
     sources_of,
 )
@@ -71,6 +72,7 @@ def with_local_lists(
     *,
     are_nested: bool = False,
     has_heap: bool = False,
+    copies_arrays: bool = False,
 ) -> Graph | None:
     """A copy of a generic graph in which such lists are values; None where it has none.
 
@@ -86,6 +88,8 @@ def with_local_lists(
         Some of these are lists of lists.
     has_heap : bool
         There may be shared lists beside these: objects have some, and their methods make some.
+    copies_arrays : bool
+        What ``list(x)`` and the like copy is taken for an array where it is no list.
     """
     is_sharing = mode == "shared"
     has_heap &= is_sharing
@@ -104,7 +108,8 @@ def with_local_lists(
     shared: list[Node] = []
     lists = {node.output for node in made}
     for node in twin.nodes():
-        if not _may_be_local(node, lists):
+        is_of_array = copies_arrays and may_copy_array(node)
+        if not (is_of_array or _may_be_local(node, lists)):
             continue
         is_value = is_local(node, only_written=mode == "written")
         if is_value and (is_kept_once(node) or not is_sharing):
@@ -195,7 +200,7 @@ def _concerns_lists(passed: Collection[Value], call: Node) -> bool:
 
 def _makes_list(node: Node) -> bool:
     """Whether a node surely makes a list: a display, a repeated one, or a copy by a call."""
-    if node.kind == "prim::ListConstruct" or _is_call(node):
+    if node.kind == "prim::ListConstruct" or may_copy_array(node):
         return True
     return repeated_display(node) is not None
 
@@ -203,9 +208,6 @@ def _makes_list(node: Node) -> bool:
 def _makes_lists(graph: Graph) -> bool:
     """Whether a function, or one that it calls, has a list display, or makes lists by calls."""
     return any(
-        node.kind == "prim::ListConstruct" or _is_call(node) for node in nodes_with_called(graph)
+        node.kind == "prim::ListConstruct" or may_copy_array(node)
+        for node in nodes_with_called(graph)
     )
-
-
-def _is_call(node: Node) -> bool:
-    return node.kind == "prim::Call" and makes_copy(node)

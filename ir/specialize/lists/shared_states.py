@@ -9,7 +9,13 @@ from jitcore.ir.ops import list_functions
 from jitcore.ir.ops.op import Untypable
 from jitcore.ir.specialize.branches import BranchBuilder
 from jitcore.ir.specialize.by_value import is_shared
-from jitcore.ir.specialize.lists.list_changes import found_in_list, joined_lists, new_list, part_of
+from jitcore.ir.specialize.lists.list_changes import (
+    found_in_list,
+    is_row,
+    joined_lists,
+    new_list,
+    part_of,
+)
 from jitcore.ir.specialize.lists.list_heap import (
     append_shared,
     close,
@@ -50,6 +56,7 @@ from jitcore.ir.types import (
     LocalListType,
     RecordType,
     SharedListType,
+    TensorType,
     TupleType,
     Type,
     UnionType,
@@ -217,17 +224,25 @@ def _is_for_object(worker: BranchBuilder, node: Node, inputs: Sequence[Value]) -
 
 
 def _copy(worker: BranchBuilder, node: Node, inputs: Sequence[Value]) -> Value | None:
-    """A new list that a local one is copied to, where it is not local itself; None of all else."""
+    """A new list that a local one, or an array, is copied to, where it is not local itself.
+
+    None of all else.
+    """
     sources = inputs[1:] if node.kind == "prim::Call" else inputs
     if not makes_copy(node):
         return None
-    is_tuple = node.kind == "prim::Call" and isinstance(sources[0].type, TupleType)
-    if not (is_tuple or is_list(sources[0])):
+    source, name = sources[0], node.attributes.get("name")
+    if name == "tolist":
+        if not is_row(source):
+            return None
+        return share(worker, apply_change(worker, "prim::ListOfNumbers", sources), node)
+    is_other = node.kind == "prim::Call" and (isinstance(source.type, TupleType) or is_row(source))
+    if not (is_other or is_list(source)):
         return None
     kinds = {"prim::getitem": "prim::ListSlice", "prim::add": "prim::ListJoin"}
     is_sorted = node.kind == "prim::Call" and inputs[0].constant_value is sorted
     kind = "prim::ListSorted" if is_sorted else kinds.get(node.kind, "prim::ListCopy")
-    sources = [new_list(worker, sources[0]), *sources[1:]] if is_tuple else sources
+    sources = [new_list(worker, source), *sources[1:]] if is_other else sources
     return share(worker, apply_change(worker, kind, sources), node)
 
 
@@ -325,6 +340,8 @@ def _add_in_place(worker: BranchBuilder, node: Node, inputs: list[Value]) -> Val
     reference, more = inputs
     if not is_shared(reference):
         raise ListsAreNotValues("what is no list is extended by one")
+    if isinstance(more.type, TensorType):
+        raise ListsAreNotValues("a list to which an array is added is an array")
     _extend(worker, reference, more)
     return reference
 

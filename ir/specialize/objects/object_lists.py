@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import FunctionType
 
+from jitcore.ir.classes import function_of
 from jitcore.ir.graph import ITERATORS, Node, Value
 from jitcore.ir.operator_methods import BINARY, UNARY
 from jitcore.ir.specialize.branches import BranchBuilder
@@ -137,8 +138,9 @@ def _get(worker: BranchBuilder, type_: ObjectElementType, name: str, element: Va
         number = worker.op("np::item", _place(worker, type_, name, element))
         return element_from(worker, objects.elements[objects.names.index(name)], iter([number]))
     held = worker.class_attribute(objects.class_, name)
-    if isinstance(held, property) and isinstance(held.fget, FunctionType):
-        return call_method(worker, held.fget, [element], ())
+    getter = function_of(held.fget) if isinstance(held, property) else None
+    if isinstance(getter, FunctionType):
+        return call_method(worker, getter, [element], ())
     if type(held) in _CONSTANTS:
         return worker.constant(held)
     raise RecordsAreNotValues(f"{name}, which is no number in all objects of a list")

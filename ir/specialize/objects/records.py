@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
-from jitcore.ir.classes import MISSING, bind_arguments
+from jitcore.ir.classes import MISSING, bind_arguments, function_of
 from jitcore.ir.graph import ITERATORS, Graph, Node, Value
 from jitcore.ir.operator_methods import BINARY, PROTOCOLS, UNARY
 from jitcore.ir.ops import list_functions
@@ -240,7 +240,7 @@ def setter_of(worker: BranchBuilder, class_: type, name: str) -> FunctionType | 
     if worker.class_attribute(class_, "__setattr__") is not vars(object)["__setattr__"]:
         raise RecordsAreNotValues(f"{name}, in an object whose class looks at what is set")
     held = worker.class_attribute(class_, name)
-    setter = held.fset if isinstance(held, property) else None
+    setter = function_of(held.fset) if isinstance(held, property) else None
     return setter if isinstance(setter, FunctionType) else None
 
 
@@ -265,8 +265,9 @@ def _get(worker: BranchBuilder, node: Node, record: Value) -> Value:
     assert isinstance(record.type, RecordType)
     name, class_ = node.attributes["name"], record.type.class_
     held = worker.class_attribute(class_, name)
-    if isinstance(held, property) and isinstance(held.fget, FunctionType):
-        return call_method(worker, held.fget, [record], ())
+    getter = function_of(held.fget) if isinstance(held, property) else None
+    if isinstance(getter, FunctionType):
+        return call_method(worker, getter, [record], ())
     fields = fields_of(worker, record)
     if name in fields:
         return fields[name]
