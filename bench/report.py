@@ -67,7 +67,7 @@ def _row_cells(row: Row) -> list[str]:
         row.workload,
         row.size,
         row.dtype,
-        time_text(row.seconds["jitcore"]) if "jitcore" in row.seconds else "wrong",
+        _own_time(row),
         best or "",
         time_text(row.seconds[best]) if best else "",
         _ratio_text(row.ratio()),
@@ -75,6 +75,12 @@ def _row_cells(row: Row) -> list[str]:
         f"{row.of_bound:.0%}" if row.of_bound is not None else "",
         row.bound_kind,
     ]
+
+
+def _own_time(row: Row) -> str:
+    if "jitcore" in row.wrong:
+        return "wrong"
+    return time_text(row.seconds["jitcore"]) if "jitcore" in row.seconds else ""
 
 
 def peer_table(rows: Sequence[Row], names: Iterable[str]) -> Table:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -24,6 +23,8 @@ from typing import Any, Final, Literal
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
+
+from jitcore.codegen.forks import hold_for_forks
 
 __all__ = ["OF_REGISTERS", "SPEED_LEVEL", "TUNING", "Effort", "Emission", "Linker", "optimize"]
 
@@ -297,8 +298,4 @@ class _Beside:
 _beside = _Beside()
 atexit.register(_beside.end)
 # The child of a fork finds LLVM whole, and no code half written.
-os.register_at_fork(
-    before=_beside.writing.acquire,
-    after_in_parent=_beside.writing.release,
-    after_in_child=_beside.writing.release,
-)
+hold_for_forks(_beside.writing)

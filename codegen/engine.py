@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import platform
 import re
 import threading
@@ -32,6 +31,7 @@ from jitcore.codegen.emission import (
     Linker,
     optimize,
 )
+from jitcore.codegen.forks import hold_for_forks
 from jitcore.codegen.printers.loop_metadata import MASKED, UNMASKED
 from jitcore.ir.dataclass import dataclass
 
@@ -474,9 +474,7 @@ def vector_bits() -> int:
 
 _LOCK = threading.RLock()
 # No thread is inside LLVM while the process forks, so the child finds it whole.
-os.register_at_fork(
-    before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
-)
+hold_for_forks(_LOCK)
 _SYMBOLS: dict[str, int] = {}
 _MAKERS: dict[str, Callable[[], object]] = {}
 _SOURCES: dict[str, Callable[[], Source]] = {}

@@ -125,3 +125,39 @@ def test_the_plain_function_may_change() -> None:
         args = (Own(9), _pairs())
         expected = of_the_caller(*copy.deepcopy(args))
         assert scripted(*args) == expected
+
+
+class Made:
+    shift = 2.0
+
+    @jitcore.script  # type: ignore[misc]
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    @classmethod
+    @jitcore.script
+    def shifted(cls, x):
+        return cls(x, cls.shift)
+
+    @jitcore.script
+    def times(self, s):
+        return self.a * s
+
+
+def with_too_few(x):
+    return Made(x[0], 2.0).times()
+
+
+def by_class_methods(x):
+    total = 0.0
+    for i in range(2):
+        total += Made(x[i], 1.0).a + Made.shifted(x[i]).b
+    return total
+
+
+def test_what_calls_compiled_classes_in_python():
+    x = np.arange(1.0, 4.0)
+    for function in (with_too_few, by_class_methods):
+        compiled = jitcore.script(function)
+        for _ in range(2):
+            assert observed(compiled, (x,)) == observed(function, (x,))

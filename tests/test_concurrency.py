@@ -253,3 +253,44 @@ def test_a_fork_waits_for_a_thread_that_imports_what_compiles(tmp_path: Path) ->
     (tmp_path / "program.py").write_text(IMPORTING)
     command = [sys.executable, str(tmp_path / "program.py")]
     subprocess.run(command, check=True, timeout=100, env=environment)
+
+
+WAITING = """
+import os, signal, sys, threading
+from jitcore.codegen.forks import hold_for_forks
+from jitcore.execution.collector import waiting_collector
+
+lock, is_compiling = threading.RLock(), threading.Event()
+hold_for_forks(lock)  # as what is imported by a compilation does
+
+def compiles():
+    with waiting_collector():
+        is_compiling.set()
+        threading.Event().wait(0.2)  # the other thread forks meanwhile
+        with lock:
+            pass
+
+def forks():
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if lock.acquire(timeout=5) else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+signal.alarm(60)  # it would wait for ever
+thread = threading.Thread(target=compiles)
+thread.start()
+is_compiling.wait()
+if sys.argv[1] == "inside":
+    with lock, waiting_collector():
+        status = forks()
+else:
+    status = forks()
+thread.join()
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize("place", ["inside", "outside"])
+def test_a_fork_has_no_lock_that_a_compilation_waits_for(place: str) -> None:
+    subprocess.run([sys.executable, "-c", WAITING, place], check=True, timeout=100)

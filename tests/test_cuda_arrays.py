@@ -21,7 +21,7 @@ import jitcore
 from jitcore import cuda
 from jitcore.codegen.cuda import driver
 from jitcore.cuda import numpy_calls
-from jitcore.cuda.pool import pool_of
+from jitcore.cuda.pool import pool_of, scratch_pool_of, zeros_pool_of
 
 
 @pytest.fixture
@@ -266,6 +266,15 @@ def test_out_of_memory(fake: FakeDriver) -> None:
     cuda.empty(fake.memory_bytes - (4 << 20), np.int8)
     with pytest.raises(MemoryError, match="CUDA error 2"):
         cuda.empty(fake.memory_bytes + 1, np.int8)
+
+
+@pytest.mark.parametrize("pools", [(pool_of, zeros_pool_of), (scratch_pool_of, pool_of)])
+def test_memory_that_one_pool_keeps_is_there_for_the_others(fake: FakeDriver, pools: Any) -> None:
+    keeps, asks = (pool(0) for pool in pools)
+    keeps.take(fake.memory_bytes)
+    assert keeps.kept_bytes() == fake.memory_bytes
+    assert asks.take(fake.memory_bytes).size == fake.memory_bytes
+    assert keeps.kept_bytes() == 0
 
 
 def test_streams_nest(fake: FakeDriver) -> None:

@@ -53,6 +53,24 @@ def test_columns(function, shape, dynamic):
     check_bits(function, (numbers(*shape),), dynamic=dynamic)
 
 
+def all_but_the_last(x):
+    return x[:, :-1].sum(axis=0), x[::2, 4:-3].max(axis=0)
+
+
+def all_but_the_first(x):
+    return x[:, 4:].sum(axis=0), x[:, 1:].max(axis=0)
+
+
+def added_in_place(x):
+    x[0, :-1] += x[1:, :-1].sum(axis=0) + x[0, :-1]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", [all_but_the_last, all_but_the_first, added_in_place])
+def test_columns_of_a_part_that_ends_elsewhere_than_vectors(function, dynamic):
+    check_bits(function, (numbers(37, 132),), dynamic=dynamic)
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i1", "u8", "?"])
 def test_dtypes(dtype):
     for dynamic in (False, True):

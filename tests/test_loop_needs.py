@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from checking import function_from_source
-from jitcore import script
+from jitcore import pipeline, script
 from jitcore.codegen import loop_passes, lower
 
 RANDOM = np.random.default_rng(3)
@@ -48,6 +48,7 @@ def test_what_needs_no_pass_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(loop_passes, "run_where", run_always)
     monkeypatch.setattr(lower, "run_where", run_always)
+    monkeypatch.setattr(pipeline, "gains_by_prefetches", lambda: True)
     for body, arguments in PROGRAMS.values():
         function = function_from_source(f"def f(x):\n    {body}\n")
         expected = function(*copy.deepcopy(arguments))

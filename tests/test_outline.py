@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -84,9 +85,10 @@ def test_nests_that_differ_in_more_than_names_are_not() -> None:
     unknown = For(PLACE, Const(0, "int64"), N, [Store(X, PLACE, Load(y, PLACE, "float64"))])
     single = For(PLACE, Const(0, "int64"), N, [Store(X, PLACE, Load(y, PLACE, "float32"))])
     shorter = For(PLACE, Const(0, "int64"), N, [Store(X, PLACE, _loaded(y), "x")], step=2)
-    nests: list[Stmt] = [_adding(0.0), _adding(-0.0), _crossed(X, y), _crossed(X, X)]
+    nests: list[Stmt] = [_adding(number) for number in (0.0, -0.0, math.nan, -math.nan)]
+    nests += [_crossed(X, y), _crossed(X, X)]
     made = outline(_large([*nests, unknown, single, shorter]))
-    assert len(made) == MIN_STATEMENTS + 7 + 1
+    assert len(made) == MIN_STATEMENTS + 9 + 1
 
 
 def test_no_loop_stays_that_changes_something_outside_or_leaves() -> None:
@@ -206,3 +208,14 @@ def test_a_function_that_is_called_several_times() -> None:
     assert together.count("\ndefine") < 2 * alone.count("\ndefine") + 8
     # Two threads write their code.
     assert sum("_nest" in one and "define i64 @program_0(" not in one for one in texts[1]) > 1
+
+
+@pytest.mark.parametrize("size", [5, 100_000])
+def test_loops_that_differ_in_the_sign_of_nan(size: int) -> None:
+    """The large ones have a function each for their parts."""
+
+    def signed(x: Any, y: Any) -> Any:
+        return np.copysign(x, np.nan), np.copysign(y, -np.nan)
+
+    x = np.linspace(-1.0, 1.0, size)
+    check(signed, x, x[1:].copy())

@@ -1,7 +1,7 @@
 """Columns: rows of memory that are reduced across, whose neighbours in memory are other columns.
 
 A warp's lanes take neighbouring columns, and the warps of a block share the rows.  Where all rows
-begin where vectors do, and there are enough columns, a lane takes as many as a vector has.
+begin and end where vectors do, and there are enough columns, a lane takes as many as a vector has.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _Wide:
     width : int
         How many columns that are.
     may : Expr
-        Whether all vectors begin at multiples of their size.
+        Whether all vectors begin at multiples of their size, the last ones too.
     """
 
     loads: set[Load]
@@ -162,7 +162,7 @@ def _wide_lanes(loops: Sequence[For], body: Sequence[Stmt]) -> _Wide | None:
     if any(stride_along(one.index, last.var.name) != ONE for one in body if isinstance(one, Store)):
         return None
     places: dict[Place, None] = {}
-    steps: dict[Expr, None] = {extent_of(last): None} if outer else {}
+    steps: dict[Expr, None] = {extent_of(last): None}
     found = set[Load]()
     for loop in inner:
         counters = [*outer, loop]

@@ -31,14 +31,19 @@ _without_module: dict[str, dict[str, Any]] = {}
 
 
 def warn(
-    message: Any, category: Any = None, stacklevel: Any = 1, source: Any = None, **options: Any
+    message: Any, category: Any = None, stacklevel: Any = 1, *sources: Any, **options: Any
 ) -> None:
     """``warnings.warn`` for a caller that is a host program."""
     kind = type(message) if isinstance(message, Warning) else category or UserWarning
-    if options or not (isinstance(kind, type) and issubclass(kind, Warning)):
-        warnings.warn(message, category, stacklevel + 1, source, **options)
+    is_kind = isinstance(kind, type) and issubclass(kind, Warning)
+    is_known = is_kind and len(sources) + len(options) <= 1 and options.keys() <= {"source"}
+    level = operator.index(stacklevel)
+    if not is_known or level > sys.maxsize:
+        # Python itself says what is wrong; of an option of its own the place is not exact.
+        warnings.warn(message, category, level + 1, *sources, **options)
         return
-    place = _place_of(sys._getframe(1), max(operator.index(stacklevel), 1))
+    source = next(iter((*sources, *options.values())), None)
+    place = _place_of(sys._getframe(1), max(level, 1))
     if place is None:
         # Python has a name for what is beyond the first call.
         warnings.warn(message, category, _BEYOND, source)

@@ -6,6 +6,7 @@ To write the code of a nest takes far longer than to find out that there is one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from typing import Any
 
@@ -25,6 +26,11 @@ def form_of(function: Function) -> Hashable:
     return tuple(form.parts)
 
 
+def _is_negative_nan(value: Any) -> bool:
+    """Whether a number is NaN with a sign, which its text does not show."""
+    return bool(value != value and math.copysign(1.0, value) < 0)
+
+
 class _Form:
     """The parts of a form, one after the other."""
 
@@ -41,7 +47,7 @@ class _Form:
             self.parts += (Var, number, x.dtype)
         elif kind is Const:
             # Not the value: 0.0 and -0.0 are equal, and so are 1 and True.
-            self.parts += (Const, repr(x.value), x.dtype)
+            self.parts += (Const, repr(x.value), _is_negative_nan(x.value), x.dtype)
         elif kind is list or kind is tuple:
             for one in x:
                 self.add(one)

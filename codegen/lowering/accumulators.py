@@ -19,7 +19,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from jitcore.codegen.engine import vector_bits
 from jitcore.codegen.loops import Binary, Expr, Var
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
@@ -185,15 +184,10 @@ class FloatSum(Accumulator):
             self.tail = SUM_TAIL
 
     def suited_to(self, count: int) -> Self:
-        """The same, without compensation where one block holds all elements.
-
-        Where nothing is left beside whole vectors, that is as many as a register has bits: each of
-        four vectors of partial sums takes 16 additions then, as NumPy's pairwise sums do.
-        """
-        is_whole = count % SUM_TAIL == 0
-        if count <= (vector_bits() if is_whole else SUM_BLOCK):
+        """The same, without compensation where one block holds all elements."""
+        if count <= SUM_BLOCK:
             self.is_compensated = False
-            if count < SUM_TAIL or is_whole:
+            if count < SUM_TAIL or count % SUM_TAIL == 0:
                 self.block, self.tail = None, 1
         return self
 

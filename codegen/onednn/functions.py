@@ -23,6 +23,7 @@ from dataclasses import field
 from typing import Any
 
 from jitcore.codegen.engine import add_symbol
+from jitcore.codegen.forks import hold_for_forks
 from jitcore.codegen.onednn import library as api
 from jitcore.codegen.onednn.constants import Known, known_among, when_gone
 from jitcore.codegen.onednn.planner import Refused
@@ -195,12 +196,10 @@ def _threads(library: api.Library, count: int) -> Iterator[None]:
 def _note_fork() -> None:
     global _is_child
     _is_child = True
-    _lock.release()
 
 
 when_gone(_forget)
+# No thread makes a plan while the process forks.
+hold_for_forks(_lock)
 if hasattr(os, "register_at_fork"):
-    # No thread makes a plan while the process forks, so the child finds the lock free.
-    os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_note_fork
-    )
+    os.register_at_fork(after_in_child=_note_fork)

@@ -173,7 +173,10 @@ class SourceModule:
         """Import infinity or NaN."""
         name = "nan" if math.isnan(value) else "inf"
         self._math.add(name)
-        return f"-{name}" if value < 0 else name
+        if math.copysign(1.0, value) > 0:
+            return name
+        # Numba negates by a multiplication, which leaves NaN its sign.
+        return f"{self.primitive('copysign')}(nan, -1.0)" if name == "nan" else f"-{name}"
 
     def external(self, name: str, result: str, params: Sequence[str]) -> str:
         """Bind a C function; gives the name it has in the source."""

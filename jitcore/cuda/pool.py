@@ -130,7 +130,8 @@ class Pool:
         except DriverError as error:
             if error.code != _OUT_OF_MEMORY:
                 raise
-        self.release()
+        for pool in _made_pools(self._driver, self.device):
+            pool.release()
         try:
             return self._driver.allocate(size, stream)
         except DriverError as error:
@@ -264,6 +265,13 @@ def scratch_pool_of(device: int) -> Pool:
 def zeros_pool_of(device: int) -> Pool:
     """The pool of a device for memory that is zeros."""
     return _pool(ZerosPool, device)
+
+
+def _made_pools(used: Driver, device: int) -> list[Pool]:
+    """Those of a device that there are so far."""
+    with _lock:
+        found = _pools.get(used, {}).items()
+        return [pool for (_, number), pool in found if number == device]
 
 
 def pools_of(device: int) -> tuple[Pool, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import jitcore.codegen.engine  # noqa: F401  # see below
+import jitcore.codegen.forks  # noqa: F401  # see below
 
 __all__ = ["waiting_collector"]
 
@@ -52,10 +52,14 @@ class _State:
             self.lock.notify_all()
 
     def begin_fork(self) -> None:
-        """Wait until no other thread compiles, and have none begin before `end_fork`."""
+        """Wait until no other thread compiles, and have none begin before `end_fork`.
+
+        Who forks in the middle of a compilation has locks for which the others may wait, and so
+        waits for nobody.
+        """
         self.lock.acquire()
         own = threading.get_ident()
-        self.lock.wait_for(lambda: all(one == own for one in self.threads))
+        self.lock.wait_for(lambda: not self.threads or own in self.threads)
 
     def end_fork(self) -> None:
         """Let others compile again."""
@@ -81,8 +85,8 @@ class _State:
 
 
 _state = _State()
-# What compiles takes the lock of LLVM, for which a fork waits as well: that one is registered
-# before, by the import above, and so taken later.
+# What compiles takes other locks for which a fork waits as well: those are registered before, by
+# the import above, and so taken later.
 os.register_at_fork(
     before=_state.begin_fork,
     after_in_parent=_state.end_fork,

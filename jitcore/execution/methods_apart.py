@@ -138,9 +138,9 @@ class MethodForms:
         if callee is None:
             return "__call__"
         value = callee.attributes["value"]
-        is_known = _is_class(value) and is_record_class(value)
+        init = _initializer(value) if _is_class(value) else None
         # Other classes may have an ``__init__`` that is worth it.
-        return "__init__" if is_known and self._may_gain(_constructor(value)) else None
+        return "__init__" if init is not None and self._may_gain(init) else None
 
     def _know_class(self, class_: type) -> None:
         waiting = [class_]
@@ -196,8 +196,8 @@ class MethodForms:
                     form = forms.get(function) or made_for(function, callee.__self__)
                     return form(callee.__self__, *args, **keywords)
             elif issubclass(kind, type):
-                if is_record_class(callee):
-                    return construct(callee, args, keywords)
+                if (init := _initializer(callee)) is not None:
+                    return construct(callee, init, args, keywords)
             elif kind is not FunctionType:
                 function = class_attribute(kind, "__call__")
                 if type(function) is FunctionType:
@@ -205,11 +205,12 @@ class MethodForms:
                     return form(callee, *args, **keywords)
             return callee(*args, **keywords)
 
-        def construct(class_: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        def construct(
+            class_: Any, function: FunctionType, args: tuple[Any, ...], keywords: dict[str, Any]
+        ) -> Any:
             """What ``type.__call__`` does for a class that has only an ``__init__`` of its own."""
             # With the arguments: where ``__new__`` was set and deleted, Python refuses them.
             made = object.__new__(class_, *args, **keywords)
-            function = class_.__init__
             form = forms.get(function) or made_for(function, made)
             result = form(made, *args, **keywords)
             if result is not None:
@@ -360,10 +361,12 @@ def _is_class(value: object) -> bool:
     return issubclass(type(value), type)
 
 
-def _constructor(class_: type) -> FunctionType:
-    found = class_.__init__  # type: ignore[misc]
-    assert isinstance(found, FunctionType)
-    return found
+def _initializer(class_: type) -> FunctionType | None:
+    """The ``__init__`` of a class of records; None where it is compiled already."""
+    if not is_record_class(class_):
+        return None
+    found = class_attribute(class_, "__init__")
+    return found if isinstance(found, FunctionType) else None
 
 
 def _is_of_user(function: FunctionType) -> bool:

@@ -13,6 +13,7 @@ from types import (
     GenericAlias,
     GetSetDescriptorType,
     MethodDescriptorType,
+    MethodType,
     ModuleType,
     NoneType,
     UnionType,
@@ -101,7 +102,8 @@ def wrapped_function(value: object) -> FunctionType | None:
     """A plain Python function, or the one inside a compiled function; None for all else."""
     if type(value) is FunctionType:
         return value
-    if issubclass(type(value), type | ModuleType):
+    # A bound method has the attributes of its function, but takes other arguments.
+    if issubclass(type(value), type | ModuleType | MethodType):
         return None
     inner = marker(value, "__wrapped_function__")
     return inner if type(inner) is FunctionType and final_graph(value) is None else None
