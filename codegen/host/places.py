@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from types import CodeType, TracebackType
 from typing import TypeVar
 
@@ -23,11 +24,14 @@ __all__ = [
     "forget_places",
     "in_user_code",
     "is_generated",
+    "is_internal",
     "place_in",
     "remember_places",
 ]
 
 AnyException = TypeVar("AnyException", bound=BaseException)
+
+_PACKAGE = Path(__file__).parents[2]
 
 _known: dict[str, dict[int, SourceRange]] = {}
 _NOTE = re.compile(r"  # @(\d+)$")
@@ -69,6 +73,14 @@ def is_generated(file: str) -> bool:
     return file in _known
 
 
+@lru_cache(maxsize=1024)
+def is_internal(file: str) -> bool:
+    """Whether a file is of the part of the package that runs compiled functions."""
+    parts = Path(file).parts
+    inside = parts[: len(_PACKAGE.parts)] == _PACKAGE.parts
+    return inside and parts[len(_PACKAGE.parts)] != "nn"
+
+
 def place_in(file: str, line: int) -> SourceRange | None:
     """The place of a line of a generated file, if it has one."""
     return _known[file].get(line)
@@ -79,14 +91,10 @@ def forget_places(file: str) -> None:
     _known.pop(file, None)
 
 
-def in_user_code(error: AnyException, internal: Callable[[str], bool]) -> AnyException:
+def in_user_code(error: AnyException) -> AnyException:
     """The exception with the user's lines in the place of generated code.
 
-    Parameters
-    ----------
-    error : Exception
-    internal : callable
-        Whether a file holds code that only runs compiled functions: its frames are left out.
+    Frames of what only runs compiled functions are left out.
     """
     kept: TracebackType | None = None
     inner: tuple[str, int] | None = None
@@ -99,7 +107,7 @@ def in_user_code(error: AnyException, internal: Callable[[str], bool]) -> AnyExc
             if where is not None and (where.file, where.line) != inner:
                 kept = _joined(_frame_at(where), kept)
                 inner = (where.file, where.line)
-        elif not internal(file):
+        elif not is_internal(file):
             kept = _joined(step, kept)
             made = step.tb_frame.f_globals.get("error") is _Marker
             inner = (file, step.tb_lineno) if made else None

@@ -9,16 +9,12 @@ from __future__ import annotations
 import operator
 import sys
 import warnings
-from functools import lru_cache
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jitcore.codegen.host.places import is_generated, place_in
+from jitcore.codegen.host.places import is_generated, is_internal, place_in
 
 __all__ = ["warn"]
-
-_PACKAGE = Path(__file__).parents[2]
 
 _BEYOND = 1 << 30
 """More calls than a stack has."""
@@ -62,18 +58,13 @@ def _place_of(frame: FrameType | None, level: int) -> tuple[str, int, dict[str, 
             where = place_in(file, line)
             if where is not None:
                 file, line, namespace = where.file, where.line, _globals_of(where.file)
-        elif not _is_internal(file):
+        elif not is_internal(file):
             namespace = frame.f_globals
         level -= namespace is not None
         if namespace is not None and level == 0:
             return file, line, namespace
         frame = frame.f_back
     return None
-
-
-@lru_cache(maxsize=1024)
-def _is_internal(file: str) -> bool:
-    return Path(file).is_relative_to(_PACKAGE)
 
 
 def _globals_of(file: str) -> dict[str, Any]:

@@ -84,13 +84,11 @@ def call_blas(lowering: Lowering, x: Matrix, y: Matrix, z: Matrix) -> None:
     rows, terms, columns = x.dims[0], x.dims[1], y.dims[1]
     dtype = x.dtype.name
     args: tuple[Expr, ...]
+    name = f"jc_gemv_{dtype}"
     if columns == ONE:
-        name, args = f"jc_gemv_{dtype}", (rows, terms, *x.parameters, *_vector(y))
+        args = (rows, terms, *x.parameters, *_vector(y))
     elif rows == ONE:
-        name, args = (
-            f"jc_gemv_{dtype}",
-            (columns, terms, *y.transposed.parameters, *_vector(x.transposed)),
-        )
+        args = (columns, terms, *y.transposed.parameters, *_vector(x.transposed))
     else:
         name = _matrix_product(dtype, rows, terms, columns)
         args = (rows, columns, terms, *x.parameters, *y.parameters)

@@ -54,7 +54,7 @@ class Definition:
 PrintFunction = Callable[["Module", Function, str, bool], Definition]
 
 _INTERNAL = "define internal"
-_NEST = "define"
+_EXTERNAL = "define"
 _UNLIKELY = '!{!"branch_weights", i32 1, i32 2000}'
 _ATTRIBUTES = """\
 attributes #0 = { nounwind "prefer-vector-width"="512" "frame-pointer"="all" }"""
@@ -137,7 +137,7 @@ class Module:
         text = self._text
         text.defined.add(function.name)
         is_nest = self._is_divided and function.internal
-        printed = self._print_function(self, function, _NEST if is_nest else linkage, contract)
+        printed = self._print_function(self, function, _EXTERNAL if is_nest else linkage, contract)
         if is_nest and printed.is_final:
             text.defined.remove(function.name)
             self._final.append(printed.text)
@@ -162,7 +162,7 @@ class Module:
             return name
         own = Module(self.vector_bits, self._print_function, starts_late=self._starts_late)
         own._inlined, own._most_beside = self._inlined, self._most_beside
-        own.add(function, "define", contract)
+        own.add(function, _EXTERNAL, contract)
         self._inlined, self._most_beside = own._inlined, own._most_beside
         self._beside.append((own.text(), own.effort))
         types = ", ".join(memory_type(param.dtype) for param in function.params)
@@ -285,7 +285,7 @@ class Module:
 
     def with_function(self, function: Function) -> str:
         """The text of the module, with a function that others may call."""
-        self.add(function, "define", contract=False)
+        self.add(function, _EXTERNAL, contract=False)
         return self.text()
 
     def declare_with_vectors(self, name: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 
 from jitcore.ir.graph import Graph, Node
+from jitcore.ir.nesting import nodes_with_called
 
 __all__ = ["names_callers"]
 
@@ -20,7 +21,7 @@ _ARGUMENTS = 3
 
 def names_callers(graph: Graph) -> bool:
     """Whether a graph, or what it calls, has a warning that is not of its own line."""
-    return any(_is_of_a_caller(one) or _calls_such(one) for one in graph.nodes())
+    return any(map(_is_of_a_caller, nodes_with_called(graph)))
 
 
 def _is_of_a_caller(node: Node) -> bool:
@@ -28,8 +29,3 @@ def _is_of_a_caller(node: Node) -> bool:
         return False
     called = node.inputs[0].node
     return called is not None and called.attributes.get("value") is warnings.warn
-
-
-def _calls_such(node: Node) -> bool:
-    inner = node.attributes.get("graph") if node.kind == "prim::CallFunction" else None
-    return isinstance(inner, Graph) and names_callers(inner)

@@ -137,35 +137,42 @@ class Lent:
 # jitcore's own
 
 
-class _Own:
-    """jitcore's pool."""
+class _WithZeros:
+    """Memory that is zeros, of jitcore's pools: no library has a form for that."""
 
-    __slots__ = ("_pool", "_stream")
+    __slots__ = ("_device", "_stream")
 
     def __init__(self, device: int, stream: int) -> None:
+        self._device, self._stream = device, stream
+
+    def scratch(self, size: int) -> tuple[int, Any]:
+        return self._taken(scratch_pool_of(self._device), size)
+
+    def zeros(self, size: int) -> tuple[int, Any]:
+        return self._taken(zeros_pool_of(self._device), size)
+
+    def _taken(self, pool: Pool, size: int) -> tuple[int, Any]:
+        made = pool.take(size, self._stream)
+        return made.address, made
+
+
+class _Own(_WithZeros):
+    """jitcore's pool."""
+
+    __slots__ = ("_pool",)
+
+    def __init__(self, device: int, stream: int) -> None:
+        super().__init__(device, stream)
         self._pool = pool_of(device)
-        self._stream = stream
 
     def empty(
         self, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None
     ) -> tuple[int, Any]:
         block = self._pool.take(prod(shape) * dtype.itemsize, self._stream)
-        return block.address, Array(block.address, shape, strides, dtype, block, self._pool.device)
+        return block.address, Array(block.address, shape, strides, dtype, block, self._device)
 
     def block(self, size: int) -> tuple[int, Any]:
-        made = self._pool.take(size, self._stream)
-        return made.address, made
-
-    def scratch(self, size: int) -> tuple[int, Any]:
-        return _taken(scratch_pool_of(self._pool.device), size, self._stream)
-
-    def zeros(self, size: int) -> tuple[int, Any]:
-        return _taken(zeros_pool_of(self._pool.device), size, self._stream)
-
-
-def _taken(pool: Pool, size: int, stream: int) -> tuple[int, Any]:
-    made = pool.take(size, stream)
-    return made.address, made
+        return self._taken(self._pool, size)
 
 
 def _own_stream(_: object, device: int) -> int:
@@ -273,13 +280,13 @@ def _c_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(steps)[::-1] if shape else ()
 
 
-class _TorchMemory:
+class _TorchMemory(_WithZeros):
     """PyTorch's own memory."""
 
-    __slots__ = ("_device", "_place", "_stream")
+    __slots__ = ("_place",)
 
     def __init__(self, device: int, stream: int) -> None:
-        self._device, self._stream = device, stream
+        super().__init__(device, stream)
         # Its name is looked through each time.
         self._place = _torch().device("cuda", device)
 
@@ -300,12 +307,6 @@ class _TorchMemory:
         torch = sys.modules["torch"]
         made = torch.empty(size, dtype=torch.uint8, device=self._place)
         return made.data_ptr(), made
-
-    def scratch(self, size: int) -> tuple[int, Any]:
-        return _taken(scratch_pool_of(self._device), size, self._stream)
-
-    def zeros(self, size: int) -> tuple[int, Any]:
-        return _taken(zeros_pool_of(self._device), size, self._stream)
 
 
 def _torch_adopt(array: Array) -> Any:
@@ -344,10 +345,10 @@ def _cupy_stream(_: object, device: int) -> int:
     return int(sys.modules["cupy"].cuda.get_current_stream(device).ptr)
 
 
-@dataclass(frozen=True, slots=True)
-class _CupyMemory:
-    device: int
-    used_stream: int
+class _CupyMemory(_WithZeros):
+    """CuPy's own memory."""
+
+    __slots__ = ()
 
     def empty(
         self, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...] | None
@@ -366,12 +367,6 @@ class _CupyMemory:
     def block(self, size: int) -> tuple[int, Any]:
         made = sys.modules["cupy"].cuda.alloc(size)
         return made.ptr, made
-
-    def scratch(self, size: int) -> tuple[int, Any]:
-        return _taken(scratch_pool_of(self.device), size, self.used_stream)
-
-    def zeros(self, size: int) -> tuple[int, Any]:
-        return _taken(zeros_pool_of(self.device), size, self.used_stream)
 
 
 def _cupy_adopt(array: Array) -> Any:

@@ -16,10 +16,12 @@ from jitcore.frontend import is_library
 from jitcore.frontend.constants import wrapped_function
 from jitcore.ir.dataclass import dataclass
 
-__all__ = ["FunctionState", "states_of"]
+__all__ = ["PARTS", "FunctionState", "states_of"]
 
-_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
-_parts_of = attrgetter(*_PARTS)
+PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+"""What may be set anew in a function, and makes it another one."""
+
+_parts_of = attrgetter(*PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class FunctionState:
 
     def guards(self) -> Iterator[CaptureGuard]:
         """The compiled checks of that."""
-        for name, value in zip(_PARTS, self.before, strict=True):
+        for name, value in zip(PARTS, self.before, strict=True):
             yield CaptureGuard(self.function, name, value)
 
 

@@ -33,7 +33,7 @@ from typing import Any, cast
 import numpy as np
 
 from jitcore.errors import CompilationError
-from jitcore.execution.function_states import FunctionState
+from jitcore.execution.function_states import PARTS, FunctionState
 from jitcore.frontend.assignments import KnownCode, is_among
 from jitcore.frontend.constants import wrapped_function
 from jitcore.frontend.libraries import is_library
@@ -404,10 +404,9 @@ def _questions(states: Sequence[FunctionState], places: Collection[_Place]) -> d
 
 @lru_cache(maxsize=64)
 def _making_questions(states: int, places: int) -> Callable[..., Any]:
-    parts = ("__code__", "__defaults__", "__kwdefaults__")
-    same = [f"f{n}.{part} is f{n}{part}" for n in range(states) for part in parts]
+    same = [f"f{n}.{part} is f{n}{part}" for n in range(states) for part in PARTS]
     bound = [f"in{n}.get(name{n}, missing) is value{n}" for n in range(places)]
-    parameters = [f"f{n}, f{n}" + f", f{n}".join(parts) for n in range(states)]
+    parameters = [f"f{n}, f{n}" + f", f{n}".join(PARTS) for n in range(states)]
     parameters += [f"in{n}, name{n}, value{n}" for n in range(places)]
     text = _QUESTIONS.format(
         parameters=", ".join(parameters),

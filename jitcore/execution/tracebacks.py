@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from pathlib import Path
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
-from jitcore.codegen.host.places import in_user_code, is_generated
+from jitcore.codegen.host.places import in_user_code, is_generated, is_internal
 from jitcore.errors import Error
 from jitcore.frontend.libraries import is_library
 
@@ -16,9 +14,6 @@ __all__ = ["for_user", "is_users", "speaks_for_python"]
 
 AnyException = TypeVar("AnyException", bound=BaseException)
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
-
-_PACKAGE = Path(__file__).parents[1]
-
 
 _SPEAKERS: set[CodeType] = set()
 
@@ -73,27 +68,19 @@ def _clean(error: BaseException) -> None:
     if last is None:
         return
     file = last.tb_frame.f_code.co_filename
-    is_ours = _is_internal(file) and not is_generated(file)
+    is_ours = is_internal(file) and not is_generated(file)
     if not is_ours or isinstance(error, Error) or last.tb_frame.f_code in _SPEAKERS:
-        in_user_code(error, _is_internal)
+        in_user_code(error)
 
 
 def _after_package(step: TracebackType | None) -> TracebackType | None:
     """A traceback without the package's frames, where they are its first ones only; else None."""
-    while step is not None and _is_internal(step.tb_frame.f_code.co_filename):
+    while step is not None and is_internal(step.tb_frame.f_code.co_filename):
         step = step.tb_next
     first = step
     while step is not None:
         file = step.tb_frame.f_code.co_filename
-        if _is_internal(file) or is_generated(file):
+        if is_internal(file) or is_generated(file):
             return None
         step = step.tb_next
     return first
-
-
-@lru_cache(maxsize=1024)
-def _is_internal(file: str) -> bool:
-    """Whether a file is of the part of the package that runs compiled functions."""
-    parts = Path(file).parts
-    inside = parts[: len(_PACKAGE.parts)] == _PACKAGE.parts
-    return inside and parts[len(_PACKAGE.parts)] != "nn"
