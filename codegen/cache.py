@@ -2,7 +2,8 @@
 
 A file holds one module and is named by a hash of all that its code depends on, so an entry is never
 out of date: text that would be compiled in another way has another name.  A file begins with a
-checksum of the rest.  Files are written under another name and then renamed, so that no reader
+checksum of its name and the rest, so that what belongs under another name counts as damaged.
+Files are written under another name and then renamed, so that no reader
 sees half of one; what is damaged all the same is compiled anew and replaced.  Beside the modules
 lie plans (``jitcore.execution.stored_plans``), which say what a module is the code of, in the same
 form.
@@ -18,6 +19,7 @@ import stat
 import struct
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +27,7 @@ from jitcore.ir.dataclass import dataclass
 
 __all__ = ["ObjectCache", "StoredObject", "current", "default_directory"]
 
-_MAGIC: Final = b"jitcore2"
+_MAGIC: Final = b"jitcore3"
 _CHECKSUM: Final = 32
 _COUNTS: Final = struct.Struct("<III")
 _LENGTH: Final = struct.Struct("<I")
@@ -61,43 +63,46 @@ class StoredObject:
     required: tuple[str, ...]
 
     def to_bytes(self) -> bytes:
-        """The contents of a file."""
+        """What a file holds."""
         symbols, required = ("\n".join(names).encode() for names in (self.symbols, self.required))
         counts = _COUNTS.pack(len(symbols), len(required), len(self.objects))
         lengths = [_LENGTH.pack(len(one)) for one in self.objects]
-        return _checked(b"".join([counts, *lengths, symbols, required, *self.objects]))
+        return b"".join([counts, *lengths, symbols, required, *self.objects])
 
     @staticmethod
-    def from_bytes(contents: bytes) -> StoredObject | None:
-        """What a file holds, or None where it is damaged."""
-        rest = _unchecked(contents)
-        if rest is None or len(rest) < _COUNTS.size:
+    def from_bytes(held: bytes) -> StoredObject | None:
+        """The module in a file that holds this, or None where that is none."""
+        if len(held) < _COUNTS.size:
             return None
-        *names, objects = _COUNTS.unpack_from(rest)
+        *names, objects = _COUNTS.unpack_from(held)
         start = _COUNTS.size + objects * _LENGTH.size
-        if len(rest) < start:
+        if len(held) < start:
             return None
-        lengths = [one for (one,) in _LENGTH.iter_unpack(rest[_COUNTS.size : start])]
+        lengths = [one for (one,) in _LENGTH.iter_unpack(held[_COUNTS.size : start])]
         parts: list[bytes] = []
         for length in (*names, *lengths):
-            parts.append(rest[start : start + length])
+            parts.append(held[start : start + length])
             start += length
         symbols, required, *found = parts
         return StoredObject(tuple(found), _names(symbols), _names(required))
 
 
-def _checked(rest: bytes) -> bytes:
-    """Contents of a file, with what shows damage before them."""
-    return b"".join([_MAGIC, hashlib.sha256(rest).digest(), rest])
+def _checked(name: str, held: bytes) -> bytes:
+    """The contents of the file of a name, with what shows damage before what it holds."""
+    return b"".join([_MAGIC, _checksum(name, held), held])
 
 
-def _unchecked(contents: bytes) -> bytes | None:
-    """What ``_checked`` was given, or None where a file is damaged."""
+def _unchecked(name: str, contents: bytes) -> bytes | None:
+    """What ``_checked`` was given, or None where a file is damaged, or another one's."""
     start = len(_MAGIC) + _CHECKSUM
-    rest = contents[start:]
+    held = contents[start:]
     if len(contents) < start or not contents.startswith(_MAGIC):
         return None
-    return rest if hashlib.sha256(rest).digest() == contents[len(_MAGIC) : start] else None
+    return held if _checksum(name, held) == contents[len(_MAGIC) : start] else None
+
+
+def _checksum(name: str, held: bytes) -> bytes:
+    return hashlib.sha256(b"\0".join([name.encode(), held])).digest()
 
 
 def _names(text: bytes) -> tuple[str, ...]:
@@ -125,8 +130,8 @@ class ObjectCache:
 
     def load(self, key: str) -> StoredObject | None:
         """The module of this key, or None."""
-        contents = self._read(self._path(key))
-        return None if contents is None else StoredObject.from_bytes(contents)
+        held = self._read(self._path(key))
+        return None if held is None else StoredObject.from_bytes(held)
 
     def store(self, key: str, module: StoredObject) -> None:
         """Keep a module under this key."""
@@ -134,25 +139,27 @@ class ObjectCache:
 
     def load_plan(self, key: str) -> bytes | None:
         """The plan of this key, or None."""
-        contents = self._read(self._path(key, _PLAN))
-        return None if contents is None else _unchecked(contents)
+        return self._read(self._path(key, _PLAN))
 
     def store_plan(self, key: str, plan: bytes) -> None:
         """Keep a plan under this key."""
-        self._write(self._path(key, _PLAN), _checked(plan))
+        self._write(self._path(key, _PLAN), plan)
 
     def _read(self, path: Path) -> bytes | None:
         try:
-            with path.open("rb") as file:
-                if not (self.is_private() and _is_own(os.fstat(file.fileno()))):
+            # Who opens a pipe would wait until somebody writes to it.
+            with open(path, "rb", opener=_opened_at_once) as file:
+                status = os.fstat(file.fileno())
+                if not (self.is_private() and _is_own(status) and stat.S_ISREG(status.st_mode)):
                     return None
                 contents = file.read()
-                _note_use(path, os.fstat(file.fileno()).st_mtime)
         except OSError:
             return None
-        return contents
+        _note_use(path, status.st_mtime)
+        return _unchecked(path.name, contents)
 
-    def _write(self, path: Path, contents: bytes) -> None:
+    def _write(self, path: Path, held: bytes) -> None:
+        contents = _checked(path.name, held)
         unfinished = path.with_name(f"{path.stem}.{os.urandom(8).hex()}{_UNFINISHED}")
         try:
             if not self.is_private():
@@ -214,7 +221,11 @@ class ObjectCache:
 
     def _keep_limit(self, added: int) -> None:
         """Remove the modules that were used least recently, where there are too many bytes."""
-        self._size = self.size() if self._size is None else self._size + added
+        if self._size is None:
+            self._size = self.size()
+            self._remove_unfinished(age=_HOUR)
+        else:
+            self._size += added
         if self._size <= self.limit:
             return
         files = self.files()
@@ -224,7 +235,6 @@ class ObjectCache:
                 break
             if _remove(path):
                 self._size -= status.st_size
-        self._remove_unfinished(age=_HOUR)
 
     def _remove_unfinished(self, age: float) -> None:
         for path, status in self._entries((_UNFINISHED,)):
@@ -254,10 +264,18 @@ def _is_own(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
+def _opened_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def _note_use(path: Path, noted: float) -> None:
-    """Note in a file's time that it was used, but not at each use."""
+    """Note in a file's time that it was used, but not at each use.
+
+    Where that cannot be written, what the file holds is right all the same.
+    """
     if time.time() - noted > _HOUR:
-        os.utime(path)
+        with suppress(OSError):
+            os.utime(path)
 
 
 def default_directory() -> Path:

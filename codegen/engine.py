@@ -9,7 +9,6 @@ reports a missing symbol where its predecessor ended the process.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import platform
 import re
 import threading
@@ -28,10 +27,10 @@ from jitcore.codegen.emission import (
     TUNING,
     Effort,
     Emission,
-    Linker,
     optimize,
 )
 from jitcore.codegen.forks import hold_for_forks
+from jitcore.codegen.linkers import Library, Linkers
 from jitcore.codegen.printers.loop_metadata import MASKED, UNMASKED
 from jitcore.ir.dataclass import dataclass
 
@@ -129,7 +128,7 @@ class CompiledModule:
         self._required = required
         self._source = source
         self._key = key
-        self._library: Any = None
+        self._library: Library | None = None
         self._objects: tuple[bytes, ...] = ()
         self._waiting: list[Callable[[Self], None]] = []
 
@@ -139,8 +138,8 @@ class CompiledModule:
     def address(self, symbol: str) -> int:
         """The address of a function or a global variable; KeyError where there is none."""
         self.load()
-        address: int = self._library[symbol]
-        return address
+        assert self._library is not None
+        return self._library[symbol]
 
     def load(self) -> Self:
         """Load the code, where that has not been done; EngineError where there is none."""
@@ -264,7 +263,7 @@ def foresee(source: Source, name: str) -> None:
         if source not in _FORESEEN:
             _FORESEEN[source] = _Compilation(source, name, is_foreseen=True)
             _target_machine()
-            _LINKER.begin()
+            _LINKERS.begin()
 
 
 class _Compilation:
@@ -478,10 +477,9 @@ hold_for_forks(_LOCK)
 _SYMBOLS: dict[str, int] = {}
 _MAKERS: dict[str, Callable[[], object]] = {}
 _SOURCES: dict[str, Callable[[], Source]] = {}
-_LINKER: Final = Linker()
+_LINKERS: Final = Linkers()
 _FORESEEN: dict[Source, _Compilation] = {}
 _LIBRARIES: dict[str, CompiledModule] = {}
-_SERIAL = itertools.count()
 _STATE: dict[Any, Any] = {}
 _TARGET: Final[dict[str, Any]] = {"reloc": "pic", "codemodel": "small"}
 _CODE_LEVELS: Final = {"none": 0, "best": 3}
@@ -539,11 +537,6 @@ def _code_level(effort: Effort) -> CodeLevel:
     return "none" if effort == "none" else "best"
 
 
-def _linker() -> Any:
-    _target_machine()
-    return _LINKER.made()
-
-
 def _parse(text: str, name: str, context: Any) -> Any:
     """The module of a text, for this machine; it ends with its context, which it keeps.
 
@@ -573,7 +566,7 @@ def _describe(message: str, text: str, name: str) -> str:
 
 def _link(
     name: str, objects: Sequence[bytes], symbols: Sequence[str], required: Sequence[str]
-) -> Any:
+) -> Library:
     """Load object code into the process; the result holds it there.
 
     To name all that it might refer to takes two thirds of the time.
@@ -587,7 +580,8 @@ def _link(
         if symbol in _SYMBOLS:
             builder.import_symbol(symbol, _SYMBOLS[symbol])
     try:
-        return builder.link(_linker(), f"jitcore.{next(_SERIAL)}")
+        _target_machine()
+        return _LINKERS.link(builder)
     except RuntimeError as error:
         raise EngineError(
             f"internal error: cannot link {name}, some symbol it calls is unknown: {error}"

@@ -10,6 +10,8 @@ __all__ = ["Writer", "one_line"]
 
 def one_line(text: str) -> str:
     """The text on one line without control characters, fit for a comment in any language."""
+    if text.isprintable():
+        return text.strip()
     return "".join(char if char.isprintable() else " " for char in text).strip()
 
 

@@ -129,27 +129,20 @@ class BlockClusters:
 
     def stays_convex(self, first: Cluster, second: Cluster) -> bool:
         """Whether nothing outside lies on a path from one cluster to the other."""
-        inside = {id(first), id(second)}
         start = min(first.first, second.first)
-        seen: set[int] = set()
-        before = map(self.cluster_of.__getitem__, first.predecessors | second.predecessors)
-        # What comes after nothing, as constants do, comes after neither cluster.
-        stack = [
-            one
-            for one in dict.fromkeys(before)
-            if one.predecessors and one.latest >= start and id(one) not in inside
-        ]
-        while stack:
-            cluster = stack.pop()
-            if id(cluster) in seen:
-                continue
-            seen.add(id(cluster))
-            for number in cluster.predecessors:
-                other = self.cluster_of[number]
-                if id(other) in inside:
+        seen = {id(first), id(second)}
+        waiting = [first.predecessors | second.predecessors]
+        is_outside = False
+        while waiting:
+            for number in waiting.pop():
+                one = self.cluster_of[number]
+                if is_outside and (one is first or one is second):
                     return False
-                if other.latest >= start:
-                    stack.append(other)
+                # What comes after nothing, as constants do, comes after neither cluster.
+                if one.latest >= start and one.predecessors and id(one) not in seen:
+                    seen.add(id(one))
+                    waiting.append(one.predecessors)
+            is_outside = True
         return True
 
     def merge(self, first: Cluster, second: Cluster) -> Cluster:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from jitcore.ir.bfloat16 import is_stored
 from jitcore.ir.graph import Node, Value
 from jitcore.ir.ops import REDUCTIONS, is_elementwise
-from jitcore.ir.reference import IndexOperand, parse_index
+from jitcore.ir.reference import IndexOperand, IndexSlice, parse_index
 from jitcore.ir.running import is_running
 from jitcore.ir.types import Dim, TensorType
 
@@ -25,6 +25,7 @@ __all__ = [
     "is_on_scalars",
     "iteration_dims",
     "refusal",
+    "takes_rows_of",
 ]
 
 PRODUCERS = frozenset({"np::full", "np::iota"})
@@ -36,11 +37,14 @@ _ON_SCALARS = "it works on single numbers"
 _COMPUTED_LOOKUPS = frozenset({"np::rolled", "np::narrow_product"})
 """They read at places that are known without looking."""
 
+_WHOLE = IndexSlice()
+"""All of an axis."""
+
 Refusal = tuple[str, Callable[[Node], bool]]
 
 
 def is_lookup(node: Node) -> bool:
-    """Whether a node reads an array at another place for each element of its result."""
+    """Whether a node reads an array at places that are looked up: of its elements, or of rows."""
     if node.kind in _COMPUTED_LOOKUPS:
         return True
     if node.kind != "np::gather":
@@ -52,8 +56,13 @@ def is_lookup(node: Node) -> bool:
         isinstance(one.type, TensorType) and not one.type.scalar and one.type.dims
         for one in operands
     )
-    is_full = all(isinstance(part, IndexOperand) for part in parts) and len(parts) == base_rank
-    return is_full and are_arrays
+    is_plain = all(isinstance(part, IndexOperand) or part == _WHOLE for part in parts)
+    return is_plain and len(parts) == base_rank and are_arrays
+
+
+def takes_rows_of(lookup: Node) -> bool:
+    """Whether what is looked up are rows, whose elements lie side by side."""
+    return lookup.kind == "np::gather" and parse_index(lookup.attributes["index"])[-1:] == (_WHOLE,)
 
 
 def iteration_dims(node: Node) -> tuple[Dim, ...] | None:

@@ -43,6 +43,7 @@ from jitcore.fusers.elementwise import (
     is_on_scalars,
     iteration_dims,
     refusal,
+    takes_rows_of,
 )
 from jitcore.fusers.rows import fits_one_nest
 from jitcore.ir.alias import AliasAnalysis
@@ -103,6 +104,9 @@ class _BlockFuser(BlockClusters):
             reason = refusal(node)
             self.refused[node] = reason
             fusible = reason is None or is_on_scalars(node) or is_respaced(node)
+            if self.on_device and takes_rows_of(node):
+                # Each kernel of a device copies rows by itself.
+                fusible = False
             has_space = is_elementwise(node) or is_lookup(node) or node in self.scans
             space = iteration_dims(node) if has_space else None
             cluster = self.add(node, fusible=fusible, space=space)
@@ -244,8 +248,11 @@ class _BlockFuser(BlockClusters):
             return True
         inside = set(nodes)
         may_reduce = all(node.kind == "np::rolled" for node in lookups)
+        takes_rows = all(map(takes_rows_of, lookups))
         is_plain = all(
-            is_elementwise(node) or is_lookup(node) or (may_reduce and node.kind in REDUCTIONS)
+            is_elementwise(node)
+            or is_lookup(node)
+            or (node.kind in REDUCTIONS and (may_reduce or (takes_rows and _reads_once(node))))
             for node in nodes
         )
         tables = (value for node in lookups for value in node.inputs[: 1 + _is_product(node)])
@@ -371,6 +378,13 @@ def _note(
             else f"prim::FusionGroup({group.outputs[0].name if group.outputs else ''})"
         )
         decisions.append(Decision(node.kind, str(node.source or ""), name, reason))
+
+
+def _reads_once(reduction: Node) -> bool:
+    """Whether rows come from memory once: a second walk over one finds it in the cache."""
+    dims = iteration_dims(reduction)
+    is_along_rows = dims is not None and len(dims) - 1 in reduction.attributes["axis"]
+    return is_along_rows or reduction.kind not in ("np::var", "np::std")
 
 
 def _scans_are_apart(nodes: Sequence[Node]) -> bool:

@@ -26,6 +26,7 @@ from jitcore.ir.graph import LOOPS, Block, Graph, Node, Value, copy_node
 from jitcore.ir.may_raise import may_raise
 from jitcore.ir.nesting import enclosing
 from jitcore.ir.ops import TABLE, is_elementwise
+from jitcore.ir.running import is_running
 from jitcore.ir.types import ANY, NONE, SLICE, ListType, TensorType, TupleType
 
 __all__ = [
@@ -76,6 +77,35 @@ def _deferrable(block: Block, parted: Collection[Value]) -> set[Node]:
         and _reads_unknown(node, parted if _is_of_loop(node) else ())
         and not _reads_python_s(node, parted)
     }
+
+
+def _leave_updates_whole(graph: Graph, parted: Collection[Value]) -> list[Node]:
+    """Leave all of ``x += y`` to Python where Python adds; gives what was left.
+
+    The host program writes it as one statement, since NumPy's errors name the target, too.
+    """
+    left: list[Node] = []
+    for store in graph.nodes():
+        if not store.attributes.get("in_place"):
+            continue
+        before, maker = _conversion(store.inputs[1])
+        if maker is None or maker.block is None or not native_refusal(maker):
+            continue
+        if maker in _deferrable(maker.block, parted):
+            continue
+        first = [one for value in maker.inputs[:1] for one in _conversion(value)[0]]
+        left += [store, *before, *(one for one in first if len(one.output.uses) == 1)]
+    for node in left:
+        node.host_reason = node.host_reason or "Python computes what it is for"
+    return left
+
+
+def _conversion(value: Value) -> tuple[list[Node], Node | None]:
+    """The cast that gives a value, if one does, and what gave the value that was cast."""
+    node = value.node
+    if node is None or node.kind != "np::cast":
+        return [], node
+    return [node], node.inputs[0].node
 
 
 def _is_of_loop(node: Node) -> bool:
@@ -176,6 +206,9 @@ def _weight(node: Node) -> float:
     if is_draw(node):
         return 1.0
     if isinstance(type_, TensorType) and not type_.scalar:
+        if is_running(node) and len(type_.dims or ()) > 1:
+            # Rows are walked side by side, which takes a third of NumPy's time.
+            return MIN_WEIGHT
         return 0.0 if _is_view(node) else 1.0
     if node.kind.startswith("math::"):
         return 0.5
@@ -237,7 +270,7 @@ def partition(
     ``given_up``.  Regions lighter than ``least_weight`` are left to the host program.  What is a
     region itself, and is not native as a whole, does not become one region once more.
     """
-    given_up = makers_of_compared(graph).union(given_up)
+    given_up = makers_of_compared(graph).union(given_up, _leave_updates_whole(graph, parted))
     options = _Options(defer, least_weight, parted, given_up)
     deferrable = options.deferrable(graph.block)
     apart: Collection[Node] = ()

@@ -247,7 +247,12 @@ class Node:
                 raise ValueError(f"cannot destroy {self!r}: %{value.name} is still used")
         self.drop_inputs()
         assert self.block is not None
-        self.block.nodes.remove(self)
+        nodes = self.block.nodes
+        if nodes[-1] is self:
+            # What has just been made goes again without a look at all before.
+            nodes.pop()
+        else:
+            nodes.remove(self)
         self.block = None
 
 

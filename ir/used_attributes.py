@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from types import FunctionType
 from typing import Any
+from weakref import WeakSet
 
 from jitcore.ir.classes import function_of, is_record_class
 from jitcore.ir.graph import Graph
@@ -33,10 +34,13 @@ class UsedAttributes:
     def __init__(self, graph: Graph, compile_function: Callable[[Any], Graph | None]) -> None:
         self._compile_function = compile_function
         self._names: set[str] = set()
-        self._classes: set[type] = set()
-        self._asked: set[type] = set()
+        self._asked: WeakSet[type] = WeakSet()
         self._sorted: tuple[str, ...] = ()
-        self._read: set[FunctionType] = set()
+        # Of these all methods were looked for that have these names; programs make classes, too.
+        self._classes: WeakSet[type] = WeakSet()
+        self._sought: set[str] = set(_OPERATORS)
+        self._new: list[type] = []
+        self._read: WeakSet[FunctionType] = WeakSet()
         self._read_graph(graph)
 
     def of(self, class_: type) -> tuple[str, ...]:
@@ -47,20 +51,23 @@ class UsedAttributes:
         """
         if class_ not in self._asked:
             self._asked.add(class_)
-            self._classes.add(class_)
-            while self._read_methods():
-                pass
+            self._new.append(class_)
+            self._read_methods()
             self._sorted = tuple(sorted(self._names))
         return self._sorted
 
-    def _read_methods(self) -> bool:
-        """Read the methods, so far as they are named; whether that named others."""
-        before = len(self._read)
-        for class_ in list(self._classes):
-            for name in [*self._names, *_OPERATORS]:
+    def _read_methods(self) -> None:
+        """Read the methods, so far as they are named, by themselves as well."""
+        while self._new or not self._names <= self._sought:
+            names = self._names - self._sought
+            self._sought |= names
+            new, self._new = self._new, []
+            known = [(class_, name) for class_ in self._classes for name in names]
+            others = [(class_, name) for class_ in new for name in self._sought]
+            self._classes.update(new)
+            for class_, name in (*known, *others):
                 for function in _functions(class_, name):
                     self._read_function(function)
-        return len(self._read) > before
 
     def _read_function(self, function: FunctionType) -> None:
         if function in self._read:
@@ -80,7 +87,8 @@ class UsedAttributes:
 
     def _take_class(self, class_: type) -> None:
         """Take a class that the program makes objects of, whose ``__init__`` runs."""
-        self._classes.add(class_)
+        if class_ not in self._classes:
+            self._new.append(class_)
         for function in _functions(class_, "__init__"):
             self._read_function(function)
 

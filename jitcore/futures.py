@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import FunctionType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from jitcore.codegen.runtime.threads import available_cores, checked_count
@@ -248,22 +248,49 @@ def _fork_traced(
 
 fork.__jitcore_scripted__ = _fork_compiled  # type: ignore[attr-defined]
 
-_scripted: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
+_MOST_ALIKE = 8
+"""So many functions of the same code are compiled to be forked.  What a program defines anew at
+each call would take thousands of times as long to compile as to run."""
+
+_FORM = "__jitcore_forked__"
+"""A function keeps its compiled form itself: that refers to it, so no table would let go of it."""
+
+_layers: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
+_alike: weakref.WeakKeyDictionary[CodeType, int] = weakref.WeakKeyDictionary()
 
 
 def _compiled(function: Callable[..., T]) -> Callable[..., T]:
     """A user's function or layer, scripted; all others as they are."""
     if not _is_compilable(function):
         return function
-    found = _scripted.get(function)
+    if isinstance(function, FunctionType):
+        return _compiled_function(function)
+    found = _layers.get(function)
     if found is None:
-        try:
-            found = script(function)
-        except CompilationError:
-            # Nobody asked for it to be compiled: Python runs it.
-            found = function
-        _scripted[function] = found
+        found = _layers[function] = _scripted(function)
     return found
+
+
+def _compiled_function(function: FunctionType) -> Callable[..., Any]:
+    held = vars(function).get(_FORM)
+    # Wrappers get what the functions that they wrap have in their namespaces.
+    if held is not None and held[0] is function:
+        found: Callable[..., Any] = held[1]
+        return found
+    number = _alike[function.__code__] = _alike.get(function.__code__, 0) + 1
+    if number > _MOST_ALIKE:
+        return function
+    found = _scripted(function)
+    vars(function)[_FORM] = function, found
+    return found
+
+
+def _scripted(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        return script(function)
+    except CompilationError:
+        # Nobody asked for it to be compiled: Python runs it.
+        return function
 
 
 def _is_compilable(function: Any) -> bool:

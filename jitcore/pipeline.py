@@ -33,6 +33,7 @@ from jitcore.codegen.loop_passes.needs import (
     has_choices,
     has_known_stores,
     has_loops_beside,
+    has_ordered_steps,
     has_quotients,
     has_roots,
     has_sums,
@@ -53,7 +54,7 @@ from jitcore.fusers.native_nodes import is_native_graph, refuse_bfloat16
 from jitcore.fusers.regions import MIN_WEIGHT, partition
 from jitcore.ir import log
 from jitcore.ir.graph import FieldWrite, Graph, Node
-from jitcore.ir.ops import REDUCTIONS
+from jitcore.ir.ops import REDUCTIONS, SCANS
 from jitcore.ir.passes import run_where
 from jitcore.ir.passes.cse import common_subexpression_elimination
 from jitcore.ir.passes.dce import dead_code_elimination
@@ -200,6 +201,8 @@ def _simplify_for_processors(graph: Graph) -> None:
         common_subexpression_elimination(graph)
     if run_where(graph, "computed_parts.compute_parts", "np::view"):
         common_subexpression_elimination(graph)
+    if run_where(graph, "last_of_scans.reduce_to_last", *SCANS):
+        common_subexpression_elimination(graph)
     if run_where(graph, "whole_sums.sum_whole_numbers", "np::sum", "np::mean"):
         dead_code_elimination(graph)
     if run_where(graph, "short_reductions.expand_short_reductions", *REDUCTIONS):
@@ -324,11 +327,14 @@ def _for_processors(function: Function) -> Function:
     of_registers = vector_bits(), computes_in_halves()
     function = run(roots, "buffered_sums.buffer_sums", function, *of_registers)
     function = run(has_sums(function.body), "lane_sums.add_by_lanes", function)
+    waits = has_ordered_steps(function.body)
+    function = run(waits, "rows_together.walk_rows_together", function)
     writes = has_known_stores(function.body)
     function = run(writes, "streaming.stream_results", function, largest_cache())
     function = run(has_loops_beside(function.body), "row_turns.let_rows_take_turns", function)
     divides = has_quotients(function.body)
     function = run(divides, "shared_divisors.share_divisors", function, vector_bits())
+    function = run(divides, "shared_divisor_rows.share_divisor_rows", function, vector_bits())
     function = run(roots, "estimated_roots.estimate_roots", function, *of_registers)
     is_asked = has_sums(function.body) and gains_by_prefetches()
     return run(is_asked, "prefetches.prefetch_blocks", function)

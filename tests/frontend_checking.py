@@ -1,4 +1,4 @@
-"""Defines functions from text, and compares their graphs with the functions themselves."""
+"""Defines functions from text, makes their graphs, and compares them with the functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from jitcore.frontend import compile_function
+from jitcore.ir.graph import Graph
 from jitcore.ir.interpreter import run
 from jitcore.ir.ops import kind_of
 from jitcore.ir.verifier import verify
@@ -27,6 +28,29 @@ def define(text: str, name: str = "f", **names: Any) -> FunctionType:
     return function
 
 
+def build(function: Callable[..., Any]) -> Graph:
+    """The graph of a function, verified."""
+    assert isinstance(function, FunctionType)
+    graph = compile_function(function, lookup_op=kind_of)
+    verify(graph)
+    return graph
+
+
+def build_text(text: str, **names: Any) -> Graph:
+    """The graph of a function that is given as text."""
+    return build(define(text, **names))
+
+
+def kinds(graph: Graph) -> list[str]:
+    """The kinds of a graph's nodes, in order."""
+    return [node.kind for node in graph.nodes()]
+
+
+def paths(graph: Graph) -> list[str]:
+    """What a graph captures, as the function's text would name it."""
+    return [capture.path for capture in graph.captures]
+
+
 def outcome(call: Callable[[], Any]) -> tuple[Any, ...]:
     """What a call gives: its result, or the type and text of its exception."""
     try:
@@ -41,8 +65,7 @@ def outcome(call: Callable[[], Any]) -> tuple[Any, ...]:
 
 def check(function: FunctionType, calls: Iterable[tuple[Any, ...]]) -> None:
     """Compare the function's graph with the function; lists among the arguments show effects."""
-    graph = compile_function(function, lookup_op=kind_of)
-    verify(graph)
+    graph = build(function)
     for args in calls:
         ours = [list(arg) if isinstance(arg, list) else arg for arg in args]
         theirs = [list(arg) if isinstance(arg, list) else arg for arg in args]

@@ -76,6 +76,9 @@ def _extremes_rows() -> Iterator[OpInfo]:
     for name in ("all", "any"):
         chosen = (f"np.{name}(x, where=mask)", f"x.{name}(axis=0, where=mask[:, :1])")
         texts = _forms(name, f"np.{name}(s)", f"np.{name}(x > 0, axis=1)", *chosen)
+        # The methods take a dtype before ``out``.
+        texts += (f"x.{name}(0, None, None, True)", f"x.{name}(-1, None, True)")
+        texts += (f"x.{name}(0, bool)", f"np.{name}(x, 0, None, True)")
         yield row(f"np::{name}", *texts, **_WIDE)
     for name in ("argmin", "argmax"):
         more = (f"np.{name}(a=x)", f"np.{name}(x, 0, None)", f"np.{name}(x, 0, places)")

@@ -15,7 +15,7 @@ from test_cuda_programs import assert_same
 
 import jitcore
 from jitcore import cuda
-from jitcore.codegen.cache import StoredObject
+from jitcore.codegen.cache import ObjectCache, StoredObject
 from jitcore.codegen.cuda.tuning import DEFAULT, PARAMETERS
 
 X = np.linspace(-2, 2, 1024, dtype=np.float32)
@@ -124,11 +124,12 @@ def test_what_lies_on_disk_is_checked(fake, clock, tmp_path):
     with cuda.autotune():
         jitcore.script(silu)(x)
     for path in tmp_path.rglob("*.object"):
-        stored = StoredObject.from_bytes(path.read_bytes())
+        files = ObjectCache(path.parent, 2**20)
+        stored = files.load(path.stem)
         assert stored is not None
         if b"element_threads" in stored.objects[0]:
             other = stored.objects[0].replace(b"512", b"513")
-            path.write_bytes(StoredObject((other,), (), ()).to_bytes())
+            files.store(path.stem, StoredObject((other,), (), ()))
     with cuda.autotune():
         _, threads = blocks(fake, jitcore.script(silu), x)
     assert threads[-1] == 512

@@ -105,6 +105,31 @@ def test_errors_of_definitions_are_numpys_own():
         check(after_a_write, np.zeros(3), places)
 
 
+def counted_with_weights(places, weights):
+    return np.bincount(places, weights)
+
+
+def counted_where_positive(places, weights):
+    return np.bincount(places[weights > 0], weights[weights > 0], minlength=2) * 2
+
+
+def counted_beside_python(places, weights):
+    return {"counts": np.bincount(places, weights), "sum": weights.sum() + 1}
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])
+@pytest.mark.parametrize(
+    "function", [counted_with_weights, counted_where_positive, counted_beside_python]
+)
+def test_counts_of_no_elements_are_ints_whatever_weights_they_have(function, dtype):
+    compiled = script(function)
+    for sizes in ((3, 3), (0, 0), (5, 5), (0, 2), (1, 1), (0, 0), (4, 3), (0, 0)):
+        for sign in (1.0, -1.0):
+            places = np.arange(sizes[0]).astype(dtype)
+            weights = sign * (np.arange(sizes[1]) + 0.5)
+            check(function, places, weights, script=lambda _: compiled)
+
+
 @pytest.mark.parametrize("bits", [8, 31, 52, 61, 62, 63, 64, 80, 333, 1200])
 def test_whole_roots_beside_squares_of_any_size(bits):
     def root(n):

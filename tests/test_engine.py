@@ -33,6 +33,7 @@ from jitcore.codegen.engine import (
     foresee,
     load_objects,
 )
+from jitcore.codegen.linkers import Linkers
 
 UNARY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
@@ -354,7 +355,7 @@ def test_who_was_interrupted_may_ask_again(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_linker_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside, or by who needs it, whatever is foreseen before and after."""
     monkeypatch.setenv("JITCORE_CACHE", "0")
-    monkeypatch.setattr(engine, "_LINKER", emission.Linker())
+    monkeypatch.setattr(engine, "_LINKERS", Linkers())
     made: list[object] = []
     create = llvm.create_lljit_compiler
 

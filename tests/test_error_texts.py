@@ -143,6 +143,57 @@ def test_the_error_comes_from_compiled_code() -> None:
     assert [one.kind for one in compiled.specializations] == ["DYNAMIC"]
 
 
+def updated(x, y, mask):
+    x -= y
+    return {"x": x}
+
+
+def updated_by_mask(x, y, mask):
+    x[mask] += y * 2
+    return {"x": x}
+
+
+def updated_by_places(x, y, mask):
+    x[np.arange(2, 4)] *= y
+    return {"x": x, "root": np.sqrt(x)}
+
+
+def updated_in_native_code(x, y, mask):
+    x[mask] -= np.where(y > 0, y, 1)
+    return x
+
+
+def updated_by_much(x, y, mask):
+    x[mask] -= np.sin(
+        (2 - (y + 1 - y * 2).astype(np.float16)[::-1][::-1].copy()).astype(np.float16)
+    )
+    return {"x": x}
+
+
+@pytest.mark.parametrize("y_dtype", [np.float64, np.float32, np.int8])
+@pytest.mark.parametrize("x_dtype", [np.float64, np.float32, np.int64, np.int8])
+@pytest.mark.parametrize(
+    "function",
+    [updated, updated_by_mask, updated_by_places, updated_by_much, updated_in_native_code],
+)
+def test_updates_that_do_not_fit(function: Callable[..., Any], x_dtype: Any, y_dtype: Any) -> None:
+    """NumPy names the target, too, and says first which dtypes do not go together."""
+    compiled = script(function)
+    mask = np.array([True, False, True, True, False])
+    for extent in (5, 3, 1, 4, 2, 0):
+        y = np.arange(1, extent + 1).astype(y_dtype)
+        check(function, np.arange(5).astype(x_dtype), y, mask, script=lambda _: compiled)
+
+
+def test_what_an_operation_had_computed_before_it_was_left_to_python_is_gone() -> None:
+    def program(x, y):
+        x += y
+        return x
+
+    graph = script(program).graph_for(np.arange(3), np.ones(3))
+    assert [node.kind for node in graph.nodes()] == ["prim::iadd"]
+
+
 def reshaped_after_a_write(mark, x, n):
     mark[0] = 1
     return x.reshape(n, -1), x.reshape(-1, 3), x.reshape(2, -1, 3)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -118,6 +121,63 @@ def test_forked_functions_are_compiled() -> None:
     assert isinstance(scripted, jitcore.ScriptFunction)
     scripted(np.arange(3.0), 2)
     assert scripted.kernels
+
+
+def forks_what_it_gets(function, x):
+    return wait(fork(function, x))
+
+
+def forks_what_it_defines(x, k):
+    def scaled(y):
+        return y * k + 1
+
+    return wait(fork(scaled, x))
+
+
+def test_forked_functions_live_as_long_as_the_program_keeps_them() -> None:
+    scripted, x = script(forks_what_it_gets), np.arange(3.0)
+    kept = []
+    for k in range(3):
+
+        def shifted(y, k=k):
+            return y + k
+
+        assert np.array_equal(scripted(shifted, x), x + k)
+        kept.append(weakref.ref(shifted))
+        del shifted
+    del scripted  # which knows the function that it was compiled for
+    gc.collect()
+    assert [one() for one in kept] == [None] * 3
+
+
+def test_a_wrapper_of_a_forked_function_is_another() -> None:
+    def doubled(y):
+        return y * 2
+
+    @functools.wraps(doubled)
+    def tripled(y):
+        return y * 3
+
+    scripted, x = script(forks_what_it_gets), np.arange(3.0)
+    assert np.array_equal(scripted(doubled, x), x * 2)
+    functools.update_wrapper(tripled, doubled)
+    assert np.array_equal(scripted(tripled, x), x * 3)
+
+
+def test_functions_that_each_call_defines_are_not_compiled_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled = []
+
+    def noted(function):
+        compiled.append(function)
+        return script(function)
+
+    monkeypatch.setattr(jitcore.futures, "script", noted)
+    scripted, x = script(forks_what_it_defines), np.arange(3.0)
+    for k in range(30):
+        assert np.array_equal(scripted(x, k), x * k + 1)
+    assert 0 < len(compiled) <= 10
 
 
 def fails(x):

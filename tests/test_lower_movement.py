@@ -73,6 +73,30 @@ def test_scatter_rows() -> None:
     check(scattered_rows, X, np.array([9]))
 
 
+def scattered_by_parts(x, i):
+    x[i, 0] = 1.0
+    x[i[:2]] = x[i[1:3]]
+    x[i[3:]] += x[i[:1]]
+    x[:, i[::2]] *= 2
+
+
+@pytest.mark.parametrize("i", [I % 5, I[:4], I[1:4], np.array([3, 1, 1, 9])])
+def test_scatters_of_several_extents(i: Any) -> None:
+    check(scattered_by_parts, X, i)
+
+
+def gathered_together(x, i, j):
+    x += 1
+    x *= x[0]
+    x[i, j] = x[0, 0]
+    return x[i, j]
+
+
+@pytest.mark.parametrize("j", [I % 3, I[:1], I[:0], I[:2], I[:4] + 99, I[:, None]])
+def test_index_arrays_that_may_not_fit(j: Any) -> None:
+    check(gathered_together, X, I, j)
+
+
 def selected(x):
     return x[x > 0], x[x.sum(axis=1) > 0], (x * 2)[x > 0.5]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_object_arguments import Body, Field, Pair, Rocket, Slotted, Vector, check
+from object_subjects import Body, Field, Pair, Rocket, Slotted, Vector, check
 
 from checking import outcome
 from jitcore import script

@@ -219,3 +219,41 @@ def test_loops_that_differ_in_the_sign_of_nan(size: int) -> None:
 
     x = np.linspace(-1.0, 1.0, size)
     check(signed, x, x[1:].copy())
+
+
+def _texts(kernel: Any) -> list[str]:
+    source = kernel.module._source
+    assert source is not None
+    return [source.text, *(text for text, _ in source.beside)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("parts", [1, 6])
+def test_small_bodies_of_parallel_loops_share_texts(dtype: type, parts: int) -> None:
+    """To begin with a text takes LLVM longer than to compile such a body."""
+    lines = [f"    a{place} = np.maximum(x[{place}:], {place}) - 1" for place in range(parts)]
+    results = ", ".join(f"a{place}" for place in range(parts))
+    function = function_from_source(
+        "\n".join(["def program(x):", *lines, f"    return ({results},)"]), "program"
+    )
+    x: Any = np.random.default_rng(4).integers(-9, 9, 100_000).astype(dtype)
+    if dtype is not np.int64:
+        x[[3, 50, -1]] = np.nan, -np.inf, -0.0
+    (kernel,) = check(function, x).kernels
+    with_bodies = [one for one in _texts(kernel) if "_part" in one and "define void" in one]
+    assert sum(one.count("define void") for one in with_bodies) == parts
+    assert len(with_bodies) < max(parts, 2)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_chains_are_several_texts(dtype: type, size: int) -> None:
+    """Two threads write their code."""
+    lines = [f"    x = x * {1 - place * 1e-5} + y" for place in range(300)]
+    function = function_from_source(
+        "\n".join(["def program(x, y):", *lines, "    return x"]), "program"
+    )
+    x, y = np.random.default_rng(5).normal(size=(2, size)).astype(dtype)
+    x[:2], y[-2:] = np.nan, -np.inf
+    (kernel,) = check(function, x, y).kernels
+    assert max(one.count("\n") for one in _texts(kernel)) < 1500

@@ -11,9 +11,21 @@ import pytest
 
 from checking import check
 from jitcore import script
+from jitcore.codegen.loop_passes.shared_divisor_rows import share_divisor_rows
 from jitcore.codegen.loop_passes.shared_divisors import share_divisors
 from jitcore.codegen.loop_passes.traversal import expressions, subexpressions, walk
-from jitcore.codegen.loops import Call
+from jitcore.codegen.loops import (
+    Binary,
+    Call,
+    Const,
+    Do,
+    For,
+    Function,
+    Load,
+    Stmt,
+    Store,
+    Var,
+)
 
 LENGTHS = (0, 1, 63, 64, 65, 127, 200, 1001)
 
@@ -166,4 +178,110 @@ def test_which_divisions_are_shared() -> None:
     assert not is_shared(by_other_array, x, x + 1)
     assert not is_shared(by_power_of_two, x)
     assert not is_shared(by_negative_constant, x)
-    assert not is_shared(by_row, x[:, :20].copy(), s)
+    assert is_shared(by_row, x[:, :20].copy(), s)
+    assert not is_shared(by_row, x[:, :7].copy(), s)
+    assert not is_shared(by_row, x[:, :20].astype(np.float32), s.astype(np.float32))
+
+
+# Rows of divisors -------------------------------------------------------------------------
+
+
+def by_shared_row(x, s):
+    return x / s, (x - 1) / s + s / x
+
+
+def by_own_row(x, s):
+    x /= x[3]
+    return x / s
+
+
+def by_computed_row(x, s):
+    return (x - x.min(axis=0)) / (np.abs(s) + 1)
+
+
+def with_rows_of_blocks(x, s):
+    blocks = x.reshape(2, -1, x.shape[1])
+    return blocks / (blocks[:, :1] * 2)
+
+
+@pytest.mark.parametrize("columns", [1, 63, 64, 65, 130, 300, 2048, 2049])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_all_bits_of_quotients_by_a_row(dtype: str, columns: int) -> None:
+    compiled = script(by_shared_row)
+    bits = f"u{np.dtype(dtype).itemsize}"
+    rows = 20
+    pairs = zip(numbers(dtype, rows * columns, 1), numbers(dtype, columns, 2), strict=True)
+    for x, s in pairs:
+        for row in (s, np.abs(s), np.full_like(s, 3), np.linspace(1, 9, columns).astype(dtype)):
+            table = x.reshape(rows, columns)
+            with np.errstate(all="ignore"):
+                expected = np.array(by_shared_row(table, row))
+            got = np.array(compiled(table, row))
+            is_same = got.view(bits) == expected.view(bits)
+            assert (is_same | (np.isnan(got) & np.isnan(expected))).all()
+
+
+@pytest.mark.parametrize("function", [by_own_row, by_computed_row, with_rows_of_blocks])
+@pytest.mark.parametrize("shape", [(20, 64), (32, 100), (34, 301), (16, 2048), (6, 70)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_divisors_of_all_kinds(
+    function: Callable[..., Any], shape: tuple[int, int], dtype: str
+) -> None:
+    random = np.random.default_rng(sum(shape))
+    x = random.uniform(0.5, 2, shape).astype(dtype)
+    s = random.uniform(1, 2, shape[1]).astype(dtype)
+    check(function, x, s)
+    check(function, x[:, ::-1], s[::-1])
+    check(function, x, x[4])
+
+
+def test_a_row_of_what_is_divided_in_place() -> None:
+    x = np.random.default_rng(5).uniform(1, 2, (40, 200))
+    compiled = script(in_place)
+    for row in (None, 0, 7, 39):
+        own, expected = x.copy(), x.copy()
+        compiled(own, x[0].copy() if row is None else own[row])
+        in_place(expected, x[0].copy() if row is None else expected[row])
+        np.testing.assert_array_equal(own, expected)
+
+
+def shares_rows(f: Callable[..., Any], *args: Any) -> bool:
+    compiled = script(f)
+    compiled(*args)
+    function = compiled.kernels[0].lowered.function
+    return share_divisor_rows(function, 512).body != function.body
+
+
+def test_which_rows_of_divisors_are_shared() -> None:
+    x, s = np.linspace(1, 2, 6000).reshape(20, 300), np.linspace(1, 2, 300)
+    assert shares_rows(by_shared_row, x, s)
+    assert shares_rows(by_computed_row, x, s)
+    assert shares_rows(by_other_array, x, s)
+    assert shares_rows(by_other_array, x.reshape(20, 3, 100), s[:100])
+    assert not shares_rows(by_other_array, x, x + 1)
+    assert not shares_rows(by_other_array, x, s.reshape(300)[:20, None])
+    assert not shares_rows(by_other_array, x[:15].copy(), s)
+    assert not shares_rows(by_other_array, x[:, :63].copy(), s[:63])
+    single = np.ones((1000, 300), np.float32)
+    assert not shares_rows(by_other_array, single, single[0] + 1)
+    assert shares_rows(by_other_array, single[:800].copy(), single[0] + 1)
+    assert shares_rows(by_other_array, single.astype(np.float64), np.full(300, 3.0))
+
+
+def test_rows_that_are_written_or_calls_that_write_keep_divisions() -> None:
+    i, j = Var("i", "int64"), Var("j", "int64")
+    x, y = Var("x", "ptr"), Var("y", "ptr")
+
+    def nest(root: str, *more: Stmt) -> Function:
+        divisor = Load(x, j, "float64", root)
+        place = Binary("add", Binary("mul", i, Const(64, "int64"), "int64"), j, "int64")
+        quotient = Binary("div", Load(y, place, "float64", "y"), divisor, "float64")
+        row = For(j, Const(0, "int64"), Const(64, "int64"), [Store(y, place, quotient, "y")])
+        rows = For(i, Const(0, "int64"), Const(64, "int64"), [row, *more])
+        return Function("f", (x, y), [rows], "void")
+
+    calls = Do(Call("f", (x,), "void", external=True))
+    assert share_divisor_rows(nest("x"), 512) != nest("x")
+    assert share_divisor_rows(nest("x"), 256) == nest("x")
+    for other in (nest("y"), nest(""), nest("x", calls)):
+        assert share_divisor_rows(other, 512) == other

@@ -16,8 +16,23 @@ import pytest
 
 import jitcore
 from jitcore import script
-from jitcore.codegen.loop_passes.parallel import work_of
-from jitcore.codegen.loops import Assign, Binary, Break, Const, For, If, Load, Return, Store, Var
+from jitcore.codegen.loop_passes.parallel import CALL_WORK, work_of
+from jitcore.codegen.loop_passes.traversal import variables
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Break,
+    Call,
+    Const,
+    For,
+    If,
+    Let,
+    Load,
+    Return,
+    Stmt,
+    Store,
+    Var,
+)
 
 N, X, PLACE, J = Var("n", "int64"), Var("x", "ptr"), Var("i", "int64"), Var("j", "int64")
 ZERO, HUNDRED = Const(0, "int64"), Const(100, "int64")
@@ -62,6 +77,47 @@ def test_loops_that_cannot_be_cut(body: Any) -> None:
 def test_a_break_of_an_inner_loop_does_not_matter() -> None:
     inner = For(J, ZERO, HUNDRED, [_store(J), Break()])
     assert work_of(For(PLACE, ZERO, HUNDRED, [inner], parallel=True)) is not None
+
+
+def _value(op: str, dtype: str) -> Any:
+    return Binary(op, Load(X, PLACE, dtype), Load(X, N, dtype), dtype)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("float64", 4), ("float32", 1)])
+def test_divisions_are_more_work_than_additions(dtype: str, least: int) -> None:
+    found = []
+    for value in (
+        _value("add", dtype),
+        Call("divide", (Load(X, PLACE, dtype), N, N), dtype),
+        _value("div", dtype),
+    ):
+        loop = For(PLACE, ZERO, HUNDRED, [Store(X, PLACE, value)], parallel=True)
+        work = work_of(loop)
+        assert isinstance(work, Const)
+        found.append(work.value)
+    assert found[2] - found[0] == 100 * least
+    assert found[1] < found[0] + 100 * CALL_WORK
+
+
+@pytest.mark.parametrize("length", [Const(64, "int64"), Var("length", "int64")])
+def test_what_is_left_beside_whole_steps_counts_as_what_it_is(length: Any) -> None:
+    start, stop = Var("start", "int64"), Var("stop", "int64")
+    steps = Binary("and", Binary("sub", stop, start, "int64"), Const(-4, "int64"), "int64")
+    whole = Binary("add", start, steps, "int64")
+    inner: list[Stmt] = [
+        Let(start, Binary("mul", PLACE, length, "int64")),
+        Let(stop, Binary("min", Binary("add", start, length, "int64"), N, "int64")),
+        For(J, start, whole, [_store(J)], 4),
+    ]
+    rest = For(J, whole, stop, [_store(J)])
+    work = work_of(For(PLACE, ZERO, HUNDRED, [*inner, rest], parallel=True))
+    assert work is not None
+    if isinstance(length, Const):
+        without = work_of(For(PLACE, ZERO, HUNDRED, inner, parallel=True))
+        assert isinstance(work, Const) and isinstance(without, Const)
+        assert work.value - without.value <= 300
+    else:
+        assert set(variables(work)) == {"length"}
 
 
 # Results ----------------------------------------------------------------------------------

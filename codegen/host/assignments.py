@@ -13,6 +13,12 @@ from jitcore.ir.types import TensorType
 __all__ = ["Assignments"]
 
 
+def _unconverted(value: Value) -> Value:
+    """What is converted to a value, or the value itself."""
+    node = value.node
+    return node.inputs[0] if node is not None and node.kind == "np::cast" else value
+
+
 class Assignments:
     """Writes statements without blocks.
 
@@ -84,12 +90,17 @@ class Assignments:
     def _augmented_operand(self, store: Node) -> tuple[str, Value] | None:
         """The sign and the operand of ``x += y``, whose errors name three shapes."""
         target, value = store.inputs
-        maker = value.node
-        if maker is None or not store.attributes.get("in_place") or target in self.plan.nested:
+        if not store.attributes.get("in_place") or target in self.plan.nested:
+            return None
+        # NumPy computes in the dtype that both operands have in common, and converts the result.
+        # The rules say ``in_place`` only where it does that in an augmented assignment as well.
+        computed = _unconverted(value)
+        maker = computed.node
+        if maker is None or not self.plan.nested.issuperset((value, computed)):
             return None
         sign = in_place_sign(maker.kind)
-        is_update = sign is not None and len(maker.inputs) == 2 and maker.inputs[0] is target
-        if sign is None or not is_update or value not in self.plan.nested:
+        is_update = len(maker.inputs) == 2 and _unconverted(maker.inputs[0]) is target
+        if sign is None or not is_update:
             return None
         return sign, maker.inputs[1]
 

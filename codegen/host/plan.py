@@ -232,7 +232,13 @@ class Plan:
 
 
 def _is_augmented_assignment(node: Node) -> bool:
-    """Whether this is the operator or the assignment of ``a[i] += y`` or ``a.b += y``."""
+    """Whether this is the operator or the assignment of ``a[i] += y`` or ``a.b += y``.
+
+    So are the write of ``x += y``, and the conversion of what it writes.
+    """
+    written = node.output.uses[0].user if node.kind == "np::cast" and node.output.uses else node
+    if isinstance(written, Node) and written.attributes.get("in_place"):
+        return True
     if augmented_sign(node) is not None:
         users = [use.user for use in node.output.uses]
         return len(users) == 1 and isinstance(users[0], Node) and _is_item_assignment(users[0])

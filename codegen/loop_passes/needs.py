@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from jitcore.codegen.loop_passes.traversal import (
     blocks,
+    children,
     expressions,
     known_trips,
-    subexpressions,
     walk,
 )
 from jitcore.codegen.loops import Assign, Binary, Do, Expr, For, Select, Stmt, Store, Unary
@@ -18,6 +18,7 @@ __all__ = [
     "has_known_stores",
     "has_loops_beside",
     "has_matrix_products",
+    "has_ordered_steps",
     "has_parallel_steps",
     "has_quotients",
     "has_roots",
@@ -64,6 +65,18 @@ def has_sums(statements: Sequence[Stmt]) -> bool:
     return any(isinstance(value, Binary) and value.reassoc for value in values)
 
 
+def has_ordered_steps(statements: Sequence[Stmt]) -> bool:
+    """Whether a loop within another one gives a variable new values in an order that counts."""
+    return any(
+        isinstance(step, Assign) and not (isinstance(step.value, Binary) and step.value.reassoc)
+        for outer in walk(statements)
+        if isinstance(outer, For)
+        for inner in outer.body
+        if isinstance(inner, For)
+        for step in inner.body
+    )
+
+
 def has_choices(statements: Sequence[Stmt]) -> bool:
     """Whether one of two values is chosen somewhere."""
     return any(isinstance(x, Select) for x in _all_expressions(statements))
@@ -80,6 +93,10 @@ def has_roots(statements: Sequence[Stmt]) -> bool:
 
 
 def _all_expressions(statements: Sequence[Stmt]) -> Iterator[Expr]:
+    """All expressions, in any order."""
     for one in walk(statements):
-        for expression in expressions(one):
-            yield from subexpressions(expression)
+        waiting = [*expressions(one)]
+        while waiting:
+            expression = waiting.pop()
+            yield expression
+            waiting += children(expression)

@@ -2,8 +2,8 @@
 
 Lowering marks the loops whose iterations are independent.  Such a loop can be cut into parts where
 nothing in it leaves the loop, changes a variable around it, or calls for memory.  No reduction is
-cut here (`lowering.walks` cuts long ones, by their lengths alone), so the number of threads never
-changes a result.
+cut here (`lowering.walks` and `lowering.leading_axes` cut long ones, by their extents alone), so
+the number of threads never changes a result.
 """
 
 from __future__ import annotations
@@ -40,15 +40,22 @@ from jitcore.codegen.loops import (
     Return,
     Stmt,
     Store,
+    Unary,
     Var,
     While,
 )
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, maximum, multiply, subtract
 
-__all__ = ["UNKNOWN_TRIPS", "part_function", "slot_index", "work_of"]
+__all__ = ["CALL_WORK", "UNKNOWN_TRIPS", "part_function", "slot_index", "work_of"]
 
 CALL_WORK = 8
 """A function of vector math takes about as long as so many additions."""
+
+_QUOTIENT_WORK = {"float32": 2, "float64": 5}
+"""Divisions and roots: a processor takes 10 or 16 cycles for a vector of 16 or 8 numbers."""
+
+_PRODUCT_WORK = 3
+"""A quotient by the divisor's inverse (`shared_divisors`)."""
 
 UNKNOWN_TRIPS = 16
 """What is assumed of loops whose number of iterations shows only inside of another loop."""
@@ -97,22 +104,22 @@ def _jumps_out(body: Sequence[Stmt]) -> bool:
     return False
 
 
-def _spans(statements: Sequence[Stmt]) -> dict[Expr, Const]:
+def _spans(statements: Sequence[Stmt]) -> dict[Expr, Expr]:
     """The lengths of blocks: how far their ends are from their starts, and counts of what is left.
 
     For ``stop = min(start + n, ...)`` that is n, and so it is for ``count = min(n, ...)``.
     """
-    found: dict[Expr, Const] = {}
+    found: dict[Expr, Expr] = {}
     for one in walk(statements):
         match one:
-            case Let(var, Binary("min", Binary("add", start, Const() as length), _)):
+            case Let(var, Binary("min", Binary("add", start, (Const() | Var()) as length), _)):
                 found[Binary("sub", var, start, "int64")] = length
             case Let(var, Binary("min", Const() as length, _)):
                 found[var] = length
     return found
 
 
-def _work(body: Sequence[Stmt], bound: set[str], spans: dict[Expr, Const]) -> Expr:
+def _work(body: Sequence[Stmt], bound: set[str], spans: dict[Expr, Expr]) -> Expr:
     """The work of one iteration, from what is known before the loop."""
     total: Expr = ZERO
     for statement in body:
@@ -135,19 +142,25 @@ def _work(body: Sequence[Stmt], bound: set[str], spans: dict[Expr, Const]) -> Ex
     return total
 
 
-def _trips(loop: For, spans: dict[Expr, Const]) -> Expr:
+def _trips(loop: For, spans: dict[Expr, Expr]) -> Expr:
     """The number of iterations, where that is not negative."""
-    match loop.stop:
-        case Binary("add", start, length) if start == loop.start:
-            pass
-        case stop:
-            length = subtract(stop, loop.start)
-    length = simplified(replaced(length, spans.get))
+    length = simplified(replaced(_length(loop, spans), spans.get))
     if loop.step == 1:
         return length
     if isinstance(length, Const):
         return integer(-(-length.value // loop.step))
     return Binary("quot", add(length, integer(loop.step - 1)), integer(loop.step), "int64")
+
+
+def _length(loop: For, spans: dict[Expr, Expr]) -> Expr:
+    length = subtract(loop.stop, loop.start)
+    match loop.start, loop.stop:
+        case _, Binary("add", start, added) if start == loop.start:
+            return added
+        case Binary("add", start, taken), stop if length not in spans:
+            # What is left beside whole steps.
+            return subtract(subtract(stop, start), taken)
+    return length
 
 
 def _operations(expression: Expr) -> int:
@@ -157,11 +170,21 @@ def _operations(expression: Expr) -> int:
             return 0
         case Load():
             return 1
-        case Call():
-            return CALL_WORK + sum(map(_operations, expression.args))
         case Binary(_, _, _, "int64"):
             return 1
-    return 1 + sum(map(_operations, children(expression)))
+    return _work_of_one(expression) + sum(map(_operations, children(expression)))
+
+
+def _work_of_one(expression: Expr) -> int:
+    """The work of an operation, beside that of its operands."""
+    match expression:
+        case Binary("div", dtype=dtype) | Unary("sqrt", dtype=dtype) | Call("root", dtype=dtype):
+            return _QUOTIENT_WORK.get(dtype, 1)
+        case Call("divide"):
+            return _PRODUCT_WORK
+        case Call():
+            return CALL_WORK
+    return 1
 
 
 def part_function(loop: For, name: str) -> tuple[Function, tuple[Var, ...]]:

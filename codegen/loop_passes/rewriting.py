@@ -10,6 +10,7 @@ from jitcore.codegen.loops import (
     Binary,
     Call,
     Cast,
+    Const,
     Do,
     Expr,
     For,
@@ -24,7 +25,7 @@ from jitcore.codegen.loops import (
     Var,
     While,
 )
-from jitcore.codegen.lowering.arithmetic import add, multiply, subtract
+from jitcore.codegen.lowering.arithmetic import add, integer, multiply, subtract
 
 __all__ = [
     "copied",
@@ -144,9 +145,21 @@ def simplified(x: Expr) -> Expr:
                 return subtract(simplified(x), simplified(y))
             case Binary("mul", x, y, "int64"):
                 return multiply(simplified(x), simplified(y))
+            case Binary("and" | "quot", x, y, "int64"):
+                return _folded(replace(one, x=simplified(x), y=simplified(y)))
         return None
 
     return replaced(x, change)
+
+
+def _folded(x: Binary) -> Expr:
+    if not isinstance(x.x, Const) or not isinstance(x.y, Const):
+        return x
+    first, second = x.x.value, x.y.value
+    if x.op == "and":
+        return integer(first & second)
+    # A quotient is rounded towards zero.
+    return integer(first // second) if first >= 0 and second > 0 else x
 
 
 def with_expressions(statement: Stmt, change: Callable[[Expr], Expr]) -> Stmt:

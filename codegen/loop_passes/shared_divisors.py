@@ -43,7 +43,7 @@ from jitcore.codegen.loops import Binary, Call, Const, Expr, For, Function, Let,
 from jitcore.codegen.printers.vector_calls import REGISTERS
 from jitcore.codegen.printers.vector_forms import is_vector_loop
 
-__all__ = ["share_divisors"]
+__all__ = ["is_quotient", "share_divisors"]
 
 
 def share_divisors(function: Function, vector_bits: int) -> Function:
@@ -68,16 +68,25 @@ class _Sharing:
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
         found: list[Stmt] = []
         for one in statements:
-            if isinstance(one, For) and any(map(_is_quotient, _parts(one))) and is_vector_loop(one):
+            if isinstance(one, For) and any(map(is_quotient, _parts(one))) and is_vector_loop(one):
                 found += self.shared(one)
             else:
                 found.append(with_blocks(one, self.block))
         return found
 
+    def least_trips(self, loop: For) -> int:
+        """How many iterations repay the test for moderate numbers.
+
+        A register of float64 takes 16 cycles to divide, the root of a norm waits for that, and the
+        products take 3: norms of rows of 8 to 63 take half to three quarters of the time.
+        """
+        is_double = any(is_quotient(part) and part.dtype == "float64" for part in _parts(loop))
+        return self.vector_bits // 64 if is_double else REGISTERS * self.vector_bits // 32
+
     def shared(self, loop: For) -> list[Stmt]:
         """The loop, and before it what is the same in all iterations of the divisors."""
         trips = known_trips(loop)
-        if trips is not None and trips < REGISTERS * self.vector_bits // 32:
+        if trips is not None and trips < self.least_trips(loop):
             return [loop]
         before, loop = _hoisted(loop) if trips else ([], loop)
         inside = bound_names([loop])
@@ -92,7 +101,7 @@ class _Sharing:
             return inverses[divisor]
 
         def by_inverse(x: Expr) -> Expr | None:
-            if not isinstance(x, Binary) or not _is_quotient(x):
+            if not isinstance(x, Binary) or not is_quotient(x):
                 return None
             if x.y not in inverses and not _is_shared(x.y, inside):
                 return None
@@ -115,7 +124,8 @@ def _parts(loop: For) -> Iterator[Expr]:
     return (part for one in loop.body for x in expressions(one) for part in subexpressions(x))
 
 
-def _is_quotient(x: Expr) -> bool:
+def is_quotient(x: Expr) -> bool:
+    """Whether an expression divides floats."""
     return isinstance(x, Binary) and x.op == "div" and x.dtype in ("float32", "float64")
 
 
@@ -130,7 +140,7 @@ def _is_shared(divisor: Expr, inside: set[str]) -> bool:
 
 def _divided_by_often(loop: For) -> set[Expr]:
     """The variables of a loop that several numbers are divided by."""
-    divisors = Counter(x.y for x in _parts(loop) if isinstance(x, Binary) and _is_quotient(x))
+    divisors = Counter(x.y for x in _parts(loop) if isinstance(x, Binary) and is_quotient(x))
     return {divisor for divisor, count in divisors.items() if count > 1}
 
 

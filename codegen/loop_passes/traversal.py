@@ -187,19 +187,24 @@ _WITHOUT_BLOCKS: Final = frozenset({Assign, Comment, Do, Let, Return, Store})
 
 def expressions(statement: Stmt) -> tuple[Expr, ...]:
     """The expressions of a statement itself, without those of its blocks."""
-    match statement:
-        case Let() | Assign() | Return():
-            return (statement.value,)
-        case Store():
-            return statement.pointer, statement.index, statement.value
-        case For():
-            return statement.start, statement.stop
-        case While() | If():
-            return (statement.condition,)
-        case Do():
-            return (statement.call,)
-        case _:
-            return ()
+    own = _EXPRESSIONS.get(type(statement))
+    if own is not None:
+        return own(statement)
+    # A device's loops are of a kind of their own.
+    return (statement.start, statement.stop) if isinstance(statement, For) else ()
+
+
+# A table as well, for the same reason.
+_EXPRESSIONS: Final[dict[type[Stmt], Callable[[Any], tuple[Expr, ...]]]] = {
+    Let: lambda one: (one.value,),
+    Assign: lambda one: (one.value,),
+    Return: lambda one: (one.value,),
+    Store: attrgetter("pointer", "index", "value"),
+    For: attrgetter("start", "stop"),
+    While: lambda one: (one.condition,),
+    If: lambda one: (one.condition,),
+    Do: lambda one: (one.call,),
+}
 
 
 def loads_in(statements: Sequence[Stmt]) -> Iterator[Load]:

@@ -103,12 +103,14 @@ def broadcast(
 def broadcast_extents(
     lowering: Lowering,
     operands: Sequence[Sequence[Expr]],
-    types: Sequence[Dim],
+    types: Sequence[Dim | None],
     message: str = "operands could not be broadcast together with shapes ",
     named: Sequence[Sequence[Expr]] = (),
+    exception: type[BaseException] = ValueError,
 ) -> tuple[tuple[Expr, ...], tuple[Modes, ...]]:
     """Extents broadcast together, under the symbols of ``types``, and how each meets them.
 
+    Extents that no type names have None there.
     ``named`` are the shapes that the error names, by default those of the operands.
     """
     dims = []
@@ -119,7 +121,7 @@ def broadcast_extents(
             if position >= 0 and operand[position] not in (ONE, *found):
                 found.append(operand[position])
         extent = lowering.emitter.shared("extent", _common_extent(lowering, found))
-        dims.append(lowering.define(dim, extent))
+        dims.append(extent if dim is None else lowering.define(dim, extent))
     modes = []
     wrong: Expr = FALSE
     for operand in operands:
@@ -130,7 +132,7 @@ def broadcast_extents(
             wrong = either(wrong, mismatch)
         modes.append(tuple(own_modes))
     payload = [extent for shape in named or operands for extent in shape]
-    lowering.fail(wrong, ValueError, f"{message}{_shapes(named or operands)} ", payload)
+    lowering.fail(wrong, exception, f"{message}{_shapes(named or operands)} ", payload)
     return tuple(dims), tuple(modes)
 
 

@@ -69,6 +69,8 @@ class DelayedStores:
 
     def before(self, node: Node) -> None:
         """Write what waits where a node reads the same memory by another name."""
+        if not self.waiting:
+            return
         operands = [self.lowering.operand(value) for value in node.inputs]
         arrays = [one for one in operands if isinstance(one, ArrayRef)]
         targets = self.waiting.values()

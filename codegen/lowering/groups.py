@@ -65,6 +65,8 @@ def _lazily(lowering: Lowering, graph: Graph) -> dict[Value, ArrayRef]:
             stores.position = position
             if inner.kind != "np::store":
                 stores.before(inner)
+            if inner.kind == "np::gather":
+                _keep_dear_indices(lowering, inner)
             lowering.node(inner)
     finally:
         lowering.reduces_lazily = False

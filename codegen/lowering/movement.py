@@ -176,9 +176,16 @@ class Indexing:
 
 
 def _indexing(
-    lowering: Lowering, node: Node, base: ArrayRef, operands: Sequence[Value], dims: Sequence[Dim]
+    lowering: Lowering,
+    node: Node,
+    base: ArrayRef,
+    operands: Sequence[Value],
+    dims: Sequence[Dim | None],
 ) -> Indexing:
-    """Understand an index and check its numbers; ``dims`` are those of what is selected."""
+    """Understand an index and check its numbers.
+
+    ``dims`` are those of what is selected, None where no value has that shape.
+    """
     parts = parse_index(node.attributes["index"])
     values = [
         lowering.operand(operands[part.number]) if isinstance(part, IndexOperand) else part
@@ -192,7 +199,8 @@ def _indexing(
     together = advanced[-1] - advanced[0] + 1 == len(advanced)
     first = advanced[0] if together else 0
     message = "shape mismatch: indexing arrays could not be broadcast together with shapes "
-    common, modes = broadcast_extents(lowering, arrays, dims[first : first + shared], message)
+    own = dims[first : first + shared]
+    common, modes = broadcast_extents(lowering, arrays, own, message, exception=IndexError)
     # NumPy does not look at arrays of places where none of these is read.
     is_read = compare("ne", product(common), ZERO) if len(advanced) > 1 else TRUE
     by_part = dict(zip(advanced, modes, strict=True))
@@ -303,7 +311,7 @@ def _scatter(lowering: Lowering, node: Node) -> Operand:
         if any(array.may_overlap(base) for array in arrays_in(lowering.operand(operand))):
             raise NotNative("index arrays that share memory with what they index")
     rank = _selected_rank(lowering, node, operands)
-    indexing = _indexing(lowering, node, base, operands, [f"{node.kind} {n}" for n in range(rank)])
+    indexing = _indexing(lowering, node, base, operands, [None] * rank)
     source = lowering.operand(value)
     if any(array.may_overlap(base) for array in arrays_in(source)):
         source = _temporary(lowering, node, source)

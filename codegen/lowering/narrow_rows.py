@@ -27,7 +27,7 @@ from jitcore.codegen.lowering.nest import collapse
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["join_by_lanes"]
+__all__ = ["are_lanes", "join_by_lanes"]
 
 VECTOR_BYTES = 64
 
@@ -41,6 +41,14 @@ PART_BYTES = 2**16
 """What one of several threads takes at a time: some microseconds of work."""
 
 Join = Callable[[Element, Element], Element]
+
+
+def are_lanes(
+    lowering: Lowering, operand: ArrayRef | Lazy, extents: Sequence[Expr], dtype: np.dtype[Any]
+) -> bool:
+    """Whether `join_by_lanes` takes the rows of a matrix that is walked as such extents."""
+    has_lanes = _lanes(extents[1], dtype) is not None
+    return has_lanes and len(collapse(lowering, operand.dims, [operand])) == 1
 
 
 def join_by_lanes(
@@ -71,8 +79,7 @@ def join_by_lanes(
     rows, columns = extents
     count = _lanes(columns, target.dtype)
     walked = collapse(lowering, operand.dims, [operand])
-    if not isinstance(columns, Const) or count is None or len(walked) > 1:
-        return ZERO
+    assert isinstance(columns, Const) and count is not None and len(walked) == 1
     step = count // int(columns.value)
     whole = _multiple(rows, step)
     if whole == ZERO:

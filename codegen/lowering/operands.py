@@ -304,8 +304,13 @@ Operand = Any
 tuple of them."""
 
 
-def values_in(operand: Operand) -> Iterator[ArrayRef | Lazy]:
-    """The arrays and lazy values that an operand is made of, each once, itself before its parts."""
+def values_in(
+    operand: Operand, ends: Callable[[Lazy], bool] | None = None
+) -> Iterator[ArrayRef | Lazy]:
+    """The arrays and lazy values that an operand is made of, each once, itself before its parts.
+
+    Those that ``ends`` holds of are not looked into.
+    """
     seen: set[int] = set()
     # No recursion: chains are long, and a value that is read twice is two ways to all below it.
     waiting = [operand]
@@ -316,7 +321,7 @@ def values_in(operand: Operand) -> Iterator[ArrayRef | Lazy]:
         elif isinstance(one, (ArrayRef, Lazy)) and id(one) not in seen:
             seen.add(id(one))
             yield one
-            if isinstance(one, Lazy):
+            if isinstance(one, Lazy) and (ends is None or not ends(one)):
                 waiting.extend(reversed(one.operands))
 
 

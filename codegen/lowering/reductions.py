@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
-
-import numpy as np
 
 from jitcore.codegen.loops import Binary, Expr, Unary
-from jitcore.codegen.lowering.accumulators import combine, identity, is_better
+from jitcore.codegen.lowering.accumulators import is_better
 from jitcore.codegen.lowering.arithmetic import (
     ONE,
     ZERO,
-    add,
     cast,
     compare,
-    constant,
     expression_dtype,
-    integer,
-    product,
     select,
-    subtract,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims
 from jitcore.codegen.lowering.elements import Elements, Index, load, scans_in, store
 from jitcore.codegen.lowering.evaluation import Evaluation, Reduction, Walk, divided, freedom_of
-from jitcore.codegen.lowering.kinds import JOINS, POSITIONS
+from jitcore.codegen.lowering.kinds import POSITIONS
 from jitcore.codegen.lowering.known_means import known_means
-from jitcore.codegen.lowering.narrow_rows import join_by_lanes
-from jitcore.codegen.lowering.nest import INDEX_NAMES, blocks_of_columns, collapse, nest
+from jitcore.codegen.lowering.leading_axes import reduce_leading
+from jitcore.codegen.lowering.nest import INDEX_NAMES, collapse, nest
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
     Element,
@@ -38,71 +29,16 @@ from jitcore.codegen.lowering.operands import (
     NotNative,
     Operand,
     Order,
-    Pair,
 )
 from jitcore.codegen.lowering.orders import Rearranger, preferred_axes, reduced_order
-from jitcore.codegen.lowering.pairs import combined
+from jitcore.codegen.lowering.reduced_axes import group_axes
 from jitcore.codegen.lowering.state import Lowering, Rule
-from jitcore.codegen.lowering.walks import are_divided, multiple_of, reduce_elements
-from jitcore.ir.dataclass import dataclass
+from jitcore.codegen.lowering.walks import are_divided, reduce_elements
 from jitcore.ir.graph import Node
 from jitcore.ir.ops import REDUCTIONS
 from jitcore.ir.types import TensorType
 
-__all__ = ["RULES", "Axes", "group_axes"]
-
-
-@dataclass(frozen=True, slots=True)
-class Axes:
-    """The axes of a reduction's operand, in groups that are walked as one."""
-
-    groups: tuple[int, ...]
-    extents: tuple[Expr, ...]
-    is_reduced: tuple[bool, ...]
-
-    def entries(self, kept: Sequence[Expr], reduced: Sequence[Expr]) -> Index:
-        """The index of an element, from the entries of the kept and of the reduced groups."""
-        kept_entries, reduced_entries = iter(kept), iter(reduced)
-        found = (next(reduced_entries if one else kept_entries) for one in self.is_reduced)
-        return Index(tuple(found), self.groups)
-
-    def of(self, *, reduced: bool) -> tuple[Expr, ...]:
-        """The extents of the reduced groups, or of the others."""
-        pairs = zip(self.extents, self.is_reduced, strict=True)
-        return tuple(extent for extent, one in pairs if one == reduced)
-
-
-def group_axes(
-    lowering: Lowering,
-    operand: ArrayRef | Lazy,
-    reduced: frozenset[int],
-    results: ArrayRef | None = None,
-    *,
-    apart: int = 0,
-) -> Axes:
-    """Group adjacent axes that are all kept or all reduced, where operand and results allow it.
-
-    ``results`` have the kept axes.  The first axes, ``apart`` of them, are not grouped.
-    """
-    dims = operand.dims
-    borders = {
-        axis
-        for axis in range(len(dims) - 1)
-        if axis < apart or (axis in reduced) != (axis + 1 in reduced)
-    }
-    if results is not None:
-        kept = [axis for axis in range(len(dims)) if axis not in reduced]
-        ends = itertools.accumulate(collapse(lowering, results.dims, [results]))
-        borders.update(kept[end - 1] for end in ends)
-    groups = collapse(lowering, dims, [operand], frozenset(borders))
-    extents: list[Expr] = []
-    flags: list[bool] = []
-    axis = 0
-    for size in groups:
-        extents.append(lowering.emitter.shared("size", product(dims[axis : axis + size])))
-        flags.append(axis in reduced)
-        axis += size
-    return Axes(groups, tuple(extents), tuple(flags))
+__all__ = ["RULES"]
 
 
 # Over trailing axes -----------------------------------------------------------------------
@@ -138,95 +74,11 @@ def _reduce_inner(
         value = Evaluation(lowering, reduction).value(walk)
         if target is None:
             return value
-        store(lowering, target, Index(tuple(entries), _kept_groups(axes)), value)
+        store(lowering, target, Index(tuple(entries), axes.kept_groups), value)
     return None
 
 
-def _kept_groups(axes: Axes) -> tuple[int, ...]:
-    return tuple(size for size, one in zip(axes.groups, axes.is_reduced, strict=True) if not one)
-
-
 # Over leading axes ------------------------------------------------------------------------
-
-ROWS_AT_ONCE = 4
-
-
-def _reduce_rows(
-    lowering: Lowering,
-    reduction: Reduction,
-    target: ArrayRef,
-    change: Callable[[Elements, Index, Element], Element],
-) -> None:
-    """Rows of the result take one row of the operand after the other.
-
-    That is NumPy's own order of additions, so even float sums are equal to the last bit.  Some rows
-    are taken at once, so that the result's row is read and written less often.  Blocks of columns
-    are independent, and stay in the cache.
-    """
-    op = JOINS[reduction.kind]
-    emitter = lowering.emitter
-    axes = group_axes(lowering, reduction.operand, reduction.reduced, target)
-    last = max(number for number, one in enumerate(axes.is_reduced) if one)
-    row = axes.extents[last + 1 :]
-    before = [axes.extents[n] for n in range(last) if not axes.is_reduced[n]]
-    elements = Elements(lowering)
-    groups = _kept_groups(axes)
-    blocks = blocks_of_columns(lowering, before, row, target.dtype.itemsize)
-    with nest(lowering, before, parallel=True) as outer, blocks as along:
-        with along() as inner:
-            index = Index((*outer.entries, *inner.entries), groups)
-            store(lowering, target, index, _start(op, target.dtype))
-
-        def take(places: Sequence[Expr], first: Expr, count: int) -> None:
-            with along() as inner:
-                kept = (*outer.entries, *inner.entries)
-                index = Index(kept, groups)
-                joined = load(target, index)
-                for number in range(count):
-                    reduced = (*places, add(first, integer(number)))
-                    element = elements(reduction.operand, axes.entries(kept, reduced))
-                    element = change(elements, index, element)
-                    joined = _joined(op, joined, element, target.dtype)
-                store(lowering, target, index, joined)
-
-        *slower, rows = axes.of(reduced=True)
-        taken: Expr = ZERO
-        if axes.is_reduced == (True, False) and _is_in_any_order(op, target.dtype):
-            taken = join_by_lanes(
-                lowering,
-                reduction.operand,
-                axes.extents,
-                target,
-                groups,
-                _start(op, target.dtype),
-                lambda x, y: _joined(op, x, y, target.dtype),
-            )
-        with nest(lowering, slower) as places:
-            whole = add(taken, multiple_of(subtract(rows, taken), ROWS_AT_ONCE))
-            for start, stop, count in ((taken, whole, ROWS_AT_ONCE), (whole, rows, 1)):
-                if start != stop:
-                    with emitter.loop("k", start, stop, step=count) as first:
-                        take(places.entries, first, count)
-
-
-def _is_in_any_order(op: str, dtype: np.dtype[Any]) -> bool:
-    """Whether the order in which elements are joined changes no more than the sign of a zero."""
-    return dtype.kind != "c" and (op in ("min", "max", "or", "and") or dtype.kind != "f")
-
-
-def _start(op: str, dtype: np.dtype[Any]) -> Element:
-    if dtype.kind == "c":
-        part = expression_dtype(dtype)
-        return Pair(constant(int(op == "mul"), part), constant(0, part))
-    return identity(op, dtype)
-
-
-def _joined(op: str, x: Element, y: Element, dtype: np.dtype[Any]) -> Element:
-    if not isinstance(x, Pair):
-        if x.dtype != y.dtype:  # count_nonzero
-            y = cast(cast(y, "bool"), x.dtype)
-        return combine(op, x, y, dtype, reassoc=op in ("min", "max"))
-    return combined(op, x, y, dtype)
 
 
 def _places_in_rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
@@ -236,7 +88,7 @@ def _places_in_rows(lowering: Lowering, reduction: Reduction, target: ArrayRef) 
         raise NotNative("the place of an extremum of complex numbers")
     axes = group_axes(lowering, reduction.operand, reduction.reduced, target)
     number = axes.is_reduced.index(True)
-    groups = _kept_groups(axes)
+    groups = axes.kept_groups
     extrema = lowering.allocate("extrema", target.dims, dtype, escapes=False)
     comparison = "gt" if reduction.kind == "np::argmax" else "lt"
     row = axes.extents[number + 1 :]
@@ -267,7 +119,7 @@ def _rows(
     elif reduction.kind == "np::mean":
         _write_means(lowering, reduction, target)
     else:
-        _reduce_rows(lowering, reduction, target, _unchanged_in_rows)
+        reduce_leading(lowering, reduction, target, _unchanged_in_rows)
 
 
 def _unchanged_in_rows(elements: Elements, index: Index, element: Element) -> Element:
@@ -276,7 +128,7 @@ def _unchanged_in_rows(elements: Elements, index: Index, element: Element) -> El
 
 def _write_means(lowering: Lowering, reduction: Reduction, target: ArrayRef) -> None:
     count = cast(reduction.reduced_size(lowering), expression_dtype(target.dtype))
-    _reduce_rows(lowering, reduction, target, _unchanged_in_rows)
+    reduce_leading(lowering, reduction, target, _unchanged_in_rows)
     _finish_all(lowering, target, lambda element: divided(element, count, target.dtype))
 
 
@@ -301,7 +153,7 @@ def _variance_rows(
         variance = Binary("div", element, divisor, name)
         return Unary("sqrt", variance, name) if reduction.kind == "np::std" else variance
 
-    _reduce_rows(lowering, reduction, target, squared)
+    reduce_leading(lowering, reduction, target, squared)
     freedom = freedom_of(lowering, reduction, "float64")
     divisor = lowering.emitter.copy("divisor", cast(freedom, name))
     _finish_all(lowering, target, finished)

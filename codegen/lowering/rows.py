@@ -29,7 +29,7 @@ from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand, values_in
 from jitcore.codegen.lowering.orders import is_row_major, order_of
-from jitcore.codegen.lowering.reductions import Axes, group_axes
+from jitcore.codegen.lowering.reduced_axes import Axes, group_axes
 from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.lowering.walks import are_divided, reduce_elements
 from jitcore.ir.dataclass import dataclass
@@ -45,6 +45,7 @@ _PLAIN = frozenset(
         "np::full",
         "np::iota",
         "np::broadcast_to",
+        "np::gather",
         "np::rolled",
         "np::view",
         "prim::Constant",
@@ -357,10 +358,13 @@ class _Rows:
         )
 
     def is_needed_again(self, operand: Lazy, later: Sequence[Reduction]) -> bool:
-        """Whether a later reduction or an output reads the operand."""
+        """Whether a later reduction, or an output, reads the operand's elements.
+
+        An output that only reads their sum does not; other reductions than such walk twice.
+        """
         roots = [one.operand for one in later]
         roots += [self.lowering.operand(value) for value in self.targets]
-        return any(one is operand for one in values_in(tuple(roots)))
+        return any(one is operand for one in values_in(tuple(roots), _is_reduced_once))
 
     def write(self, value: Value, target: ArrayRef, dims: Sequence[Expr]) -> None:
         """The row of one output."""
@@ -394,6 +398,11 @@ _FUNCTIONS = frozenset(kind for kind in SCALARS if _calls(kind))
 
 
 _ONE_WALK = frozenset({"np::sum", "np::mean", "np::prod", "np::min", "np::max"})
+
+
+def _is_reduced_once(lazy: Lazy) -> bool:
+    """Whether a value is a reduction that one walk makes."""
+    return lazy.is_reduction and lazy.node.kind in _ONE_WALK
 
 
 def _takes_one_walk(evaluation: Evaluation) -> bool:

@@ -34,7 +34,15 @@ from jitcore.codegen.lowering.nest import INDEX_NAMES
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["ElementAt", "are_divided", "multiple_of", "reduce_elements"]
+__all__ = [
+    "FEW_ROWS",
+    "PART",
+    "ElementAt",
+    "are_divided",
+    "multiple_of",
+    "quotient_above",
+    "reduce_elements",
+]
 
 ElementAt = Callable[[Sequence[Expr]], Element]
 """Gives the element at an entry for each reduced axis."""
@@ -145,7 +153,7 @@ class _Parts:
         length = emitter.let("length", _rows_of_a_part(rest))
         # What is left beside whole vectors is no part.
         whole = first if rest else emitter.let("whole", multiple_of(first, self.taker.tail))
-        count = emitter.let("parts", _quotient_above(whole, length))
+        count = emitter.let("parts", quotient_above(whole, length))
         names = [var.name for var in self.taker.taken()]
         dtypes = [np.dtype(var.dtype) for var in self.taker.taken()]
         found = [
@@ -176,7 +184,8 @@ def _rows_of_a_part(rest: Sequence[Expr]) -> Expr:
     return maximum(Binary("quot", integer(PART), inner, "int64"), ONE)
 
 
-def _quotient_above(x: Expr, y: Expr) -> Expr:
+def quotient_above(x: Expr, y: Expr) -> Expr:
+    """``x / y``, rounded up."""
     if isinstance(x, Const) and isinstance(y, Const):
         return integer(-(-x.value // y.value))
     return Binary("quot", add(x, subtract(y, ONE)), y, "int64")

@@ -70,6 +70,10 @@ _MAX_INLINED = 1000
 _MAX_LINES = 500
 """A text of nests with more lines is closed, so that two threads have something to compile."""
 
+_MAX_LINES_OF_BODIES = 150
+"""So is one of bodies of parallel loops.  LLVM takes as long to begin with a text as for 20 lines.
+"""
+
 
 @dataclass(slots=True)
 class _Text:
@@ -94,6 +98,8 @@ class Module:
         contracted.
     is_divided : bool
         Nests are texts of their own, and so are functions that need few passes.
+    max_lines : int
+        Such a text with more lines is closed.
     starts_late : bool
         The code of worker threads may be made by the first loop that turns out to be large enough.
     """
@@ -104,12 +110,15 @@ class Module:
         print_function: PrintFunction,
         *,
         is_divided: bool = False,
+        max_lines: int = _MAX_LINES,
         starts_late: bool = False,
     ) -> None:
         self._is_divided = is_divided
+        self._max_lines = max_lines
         self._starts_late = starts_late
         self._text = _Text()
         self._final: list[str] = []
+        self._bodies: Module | None = None
         self._beside: list[tuple[str, Effort]] = []
         self.vector_bits = vector_bits
         self._print_function = print_function
@@ -141,15 +150,17 @@ class Module:
         if is_nest and printed.is_final:
             text.defined.remove(function.name)
             self._final.append(printed.text)
+            if sum(one.count("\n") for one in self._final) > self._max_lines:
+                self._close_final()
             return
         text.definitions.append(printed.text)
         text.lines[function.name] = printed.text.count("\n")
-        if is_nest and sum(text.lines.values()) > _MAX_LINES:
+        if is_nest and sum(text.lines.values()) > self._max_lines:
             self._beside.append((self.text(), text.effort))
             self._text = _Text()
 
     def add_beside(self, function: Function, contract: bool) -> str:
-        """Print a function of which only the address is used, as a text of its own.
+        """Print a function of which only the address is used, in a text of such functions.
 
         That is compiled beside this one, which would gain nothing from seeing it.  Gives its name,
         or that of one that has been printed before and does the same.
@@ -160,14 +171,22 @@ class Module:
         if not self._is_divided:
             self.add(function, _INTERNAL, contract)
             return name
-        own = Module(self.vector_bits, self._print_function, starts_late=self._starts_late)
+        own = self._bodies = self._bodies or self._for_bodies()
         own._inlined, own._most_beside = self._inlined, self._most_beside
         own.add(function, _EXTERNAL, contract)
         self._inlined, self._most_beside = own._inlined, own._most_beside
-        self._beside.append((own.text(), own.effort))
         types = ", ".join(memory_type(param.dtype) for param in function.params)
         self.declarations[name] = f"declare void @{name}({types})"
         return name
+
+    def _for_bodies(self) -> Module:
+        return Module(
+            self.vector_bits,
+            self._print_function,
+            is_divided=True,
+            max_lines=_MAX_LINES_OF_BODIES,
+            starts_late=self._starts_late,
+        )
 
     def metadata(self, text: str) -> str:
         """Append a metadata node, in which ``{self}`` stands for itself; gives its name."""
@@ -307,16 +326,26 @@ class Module:
 
     def texts_beside(self) -> list[tuple[str, Effort]]:
         """The other texts of the module, each with what is to be optimized in it."""
+        self._close_final()
+        return [*self._beside, *([] if self._bodies is None else self._bodies._all_texts())]
+
+    def _all_texts(self) -> list[tuple[str, Effort]]:
+        beside = self.texts_beside()
+        return [(self.text(), self.effort), *beside] if self._text.definitions else beside
+
+    def _close_final(self) -> None:
+        """Make a text of the functions that need few passes, where there are some."""
         if not self._final:
-            return self._beside
+            return
         code = "\n".join(self._final)
+        self._final.clear()
         declarations = [
             text
             for symbol, text in self.declarations.items()
             if f"@{symbol}(" in code and f"define void @{symbol}(" not in code
         ]
         text = "\n".join([*declarations, code, _ATTRIBUTES, *self._metadata]) + "\n"
-        return [*self._beside, (text, "registers")]
+        self._beside.append((text, "registers"))
 
 
 def inlining(function: Function, linkage: str) -> str:

@@ -417,7 +417,7 @@ def _is_mostly_float32(loop: For, vector_bits: int) -> bool:
     if any(load.dtype != "float32" for load in loads_in(loop.body)):
         return False
     is_much = sum(map(_float32_work, values)) >= LONG_STEP
-    return is_much and (trips is None or trips >= 2 * vector_bits // 32)
+    return is_much and (trips is None or trips >= vector_bits // 32)
 
 
 def _float32_work(x: Expr) -> int:

@@ -21,7 +21,13 @@ from jitcore.codegen.scalar.vocabulary import (
     select,
 )
 from jitcore.codegen.vecmath.coefficients import ERF, ERFC, ERFC_LOG2, EXP2
-from jitcore.codegen.vecmath.exponential import clamp, expm1_reduced, reduce_exp, scale
+from jitcore.codegen.vecmath.exponential import (
+    clamp,
+    expm1_reduced,
+    reduce_exp,
+    scale,
+    scale_quietly,
+)
 from jitcore.codegen.vecmath.formats import FORMATS
 from jitcore.codegen.vecmath.logarithm import log, log1p
 from jitcore.codegen.vecmath.pairs import quotient
@@ -56,7 +62,7 @@ def erfc_positive(x: Scalar, dtype: str) -> Scalar:
     r, n = reduce_exp(-square, dtype)
     e = expm1_reduced(r - fma(bounded, bounded, -square), dtype)
     g = erfc_numerator(bounded, dtype)
-    return scale(fma(g, e, g) / fma(2, bounded, 1), n, dtype)
+    return scale_quietly(fma(g, e, g) / fma(2, bounded, 1), n, dtype)
 
 
 def erfc_rough_float32(x: Scalar) -> Scalar:
@@ -128,7 +134,7 @@ def normal_tail(x: Scalar, dtype: str) -> Scalar:
     g = erfc_numerator(bounded * SQRT_HALF, dtype)
     above, below = fma(g, e, g), fma(SQRT_2, bounded, 1)
     value = quotient(above, fma(g, e, g - above), below, fma(SQRT_2, bounded, 1 - below))
-    return scale(value, n - 1, dtype)
+    return scale_quietly(value, n - 1, dtype)
 
 
 def ndtr(x: Scalar, dtype: str) -> Scalar:

@@ -26,6 +26,8 @@ class FloatFormat:
         bits, in two's complement (Muller, Elementary Functions, 3rd ed., section 11.1).
     exp_max, exp_min : float
         Where ``exp`` has certainly overflowed, or gives zero.
+    exp_finite : float
+        The last number whose ``exp`` is finite.
     expm1_min, tanh_max : float
         Where ``expm1`` is -1, and ``tanh`` is 1, to the last bit.
     expm1_max : float
@@ -44,6 +46,7 @@ class FloatFormat:
     shifter: float
     exp_max: float
     exp_min: float
+    exp_finite: float
     expm1_min: float
     expm1_max: float
     tanh_max: float
@@ -98,6 +101,11 @@ class FloatFormat:
         """A factor that makes every subnormal number normal."""
         return 2.0**self.mantissa
 
+    @property
+    def two_mantissa_bits(self) -> int:
+        """``two_mantissa`` as an integer."""
+        return (self.bias + self.mantissa) << self.mantissa
+
 
 FORMATS: Final = {
     "float32": FloatFormat(
@@ -107,6 +115,7 @@ FORMATS: Final = {
         shifter=1.5 * 2.0**23,
         exp_max=90.0,
         exp_min=-105.0,
+        exp_finite=88.72283172607422,
         expm1_min=-18.0,
         expm1_max=89.0,
         tanh_max=10.0,
@@ -133,6 +142,7 @@ FORMATS: Final = {
         shifter=1.5 * 2.0**52,
         exp_max=711.0,
         exp_min=-746.0,
+        exp_finite=709.782712893384,
         expm1_min=-38.0,
         expm1_max=710.0,
         tanh_max=20.0,

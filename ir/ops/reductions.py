@@ -28,6 +28,8 @@ __all__ = ["OPS"]
 _COMMON = "axis=None, dtype=None, out!=None, keepdims=False, initial=NOVALUE, where=NOVALUE"
 _NO_DTYPE = "axis=None, out!=None, keepdims=False, initial=NOVALUE, where=NOVALUE"
 _LOGICAL = "axis=None, out!=None, keepdims=False, *, where=NOVALUE"
+_LOGICAL_METHOD = "axis=None, dtype!=None, out!=None, keepdims=False, *, where=NOVALUE"
+"""The methods take a dtype as well, in the place where the functions take ``out``."""
 _MEAN = "axis=None, dtype=None, out!=None, keepdims=False, *, where=NOVALUE"
 _VARIANCE = "axis=None, dtype=None, out!=None, ddof=0, keepdims=False, *, where=NOVALUE"
 _NAN_SUM = "axis=None, dtype=None, out!=None, keepdims=False, initial!=NOVALUE, where!=NOVALUE"
@@ -485,10 +487,20 @@ OPS: tuple[Op, ...] = (
         joins="np::maximum",
     ),
     _reduction(
-        "all", _LOGICAL, _logical_rule("all"), "Whether all are true.", joins="np::logical_and"
+        "all",
+        _LOGICAL,
+        _logical_rule("all"),
+        "Whether all are true.",
+        method={"all": _LOGICAL_METHOD},
+        joins="np::logical_and",
     ),
     _reduction(
-        "any", _LOGICAL, _logical_rule("any"), "Whether one is true.", joins="np::logical_or"
+        "any",
+        _LOGICAL,
+        _logical_rule("any"),
+        "Whether one is true.",
+        method={"any": _LOGICAL_METHOD},
+        joins="np::logical_or",
     ),
     _reduction(
         "argmin",

@@ -255,6 +255,11 @@ def summed_by_place(places: Any, weights: Any, count: Any) -> Any:
     return np.where(places == numbers[:, None], weights, 0.0).sum(axis=1)
 
 
+def _require_elements(x: Any) -> None:
+    """Leave what has no elements to NumPy: it does not look at weights then, and counts ints."""
+    require(x.size > 0, "NotImplementedError", "counts of no elements, whatever weights they have")
+
+
 def _weighted_counts_on_device(x: Any, weights: Any, minlength: Any) -> Any:
     size = _extent_of_counts(x, minlength)
     require(
@@ -283,11 +288,16 @@ def _bincount_rule(b: Builder, call: Call) -> Value:
     minlength = call.bound.get("minlength", 0)
     if isinstance(minlength, Value) and minlength.type != INT:
         raise Untypable("np.bincount with a minlength that is no int")
-    if weights is None:
+    (extent,) = tensor(x).dims or (None,)
+    if weights is None or extent == 0:
         return b.define(_counts, x, minlength)
     kind = tensor(array_operand(weights)).dtype
     if rank_of(weights) != 1 or kind is None or not np.can_cast(kind, _DOUBLE, "safe"):
         raise Untypable("np.bincount with weights that are no vector of floats")
+    if not isinstance(extent, int):
+        if not b.is_native:
+            raise Untypable("np.bincount with weights of what may have no elements")
+        b.define(_require_elements, x)
     definition = _weighted_counts_on_device if b.is_for_device else _weighted_counts
     return b.define(definition, x, cast_to(b, weights, _DOUBLE), minlength)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,19 @@ class _Elimination:
         self.met_at: dict[Node, int] = {}
         self.written_at: dict[Location, int] = {}
         self.now = 0
-        self.leaving_memory = _leaving_memory(graph, self.analysis)
-        self.leaving_objects = {
-            value for node in graph.nodes() for value in node.outputs if _leaves(value)
-        }
         self.changed = False
+
+    # Few graphs compute the same array twice.  Where a number or another value without memory
+    # is replaced before that, neither of these becomes another one.
+
+    @cached_property
+    def leaving_memory(self) -> set[Value]:
+        return _leaving_memory(self.graph, self.analysis)
+
+    @cached_property
+    def leaving_objects(self) -> set[Value]:
+        values = (value for node in self.graph.nodes() for value in node.outputs)
+        return set(filter(_leaves, values))
 
     def run(self) -> bool:
         self._block(self.graph.block)
@@ -127,9 +136,10 @@ class _Elimination:
 
     def _replace(self, node: Node, earlier: Node) -> None:
         self.changed = True
-        for leaving in (self.leaving_memory, self.leaving_objects):
-            if node.output in leaving:
-                leaving.add(earlier.output)
+        if not is_immutable(node.output.type):
+            for leaving in (self.leaving_memory, self.leaving_objects):
+                if node.output in leaving:
+                    leaving.add(earlier.output)
         node.output.replace_all_uses_with(earlier.output)
         node.drop_inputs()
         node.block = None

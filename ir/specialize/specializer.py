@@ -254,9 +254,11 @@ class Specializer(BranchBuilder):
         call = Call(node.kind, bound, op.signature, node.source)
         if op.definition is not None:
             return self.layer_function(op, call, node.attributes.get("layers", ()))
+        position = len(self.block.nodes)
         try:
             result = op.rule(self, call)
         except Untypable:
+            self.take_back(position)
             if not op.sampled:
                 raise
             return call_foreign(self, without_row(node), inputs)

@@ -354,6 +354,21 @@ class TypedBuilder:
         for node in reversed(self.block.nodes[mark.position :]):
             node.destroy()
 
+    def take_back(self, position: int) -> None:
+        """Remove what a rule has emitted before it gave up: it would run, and raise errors.
+
+        Where lists or objects are values, others may know of it.
+        """
+        made = set(self.block.nodes[position:])
+        if not made or self.heap or self.object_states.now:
+            return
+        scope = self.scopes[-1]
+        for key in [key for key, one in scope.items() if isinstance(one, Value)]:
+            if scope[key].node in made:
+                del scope[key]
+        for node in reversed(self.block.nodes[position:]):
+            node.destroy()
+
     def fold(self, op: Op, inputs: list[Value], attributes: Mapping[str, Any]) -> Value | None:
         """Compute an op of Python constants now; None where that is not possible."""
         if not op.pure or not op.kind.startswith(("prim::", "math::")):

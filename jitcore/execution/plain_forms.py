@@ -18,11 +18,9 @@ where no code could bind it anew, of the functions or of what the arguments brin
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
 import copy
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
@@ -41,6 +39,7 @@ from jitcore.frontend.names import variable_key
 from jitcore.frontend.reached import namespaces_of
 from jitcore.frontend.source import FunctionSource, read_source
 from jitcore.frontend.unsupported import BUILTINS
+from jitcore.frontend.written import FEATURES, codes, compiled_quietly, is_as_written
 from jitcore.ir.classes import MISSING
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Capture
@@ -51,7 +50,6 @@ _PLAIN, _KNOWN = "_jitcore_plain_{}", "_jitcore_known_{}"
 _CHANGED, _FUNCTION = "_jitcore_changed", "_jitcore_function"
 _UNSURE, _CAREFUL = "_jitcore_unsure", "_jitcore_careful"
 _DATA = frozenset({int, float, complex, bool, str, bytes, type(None)})
-_FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
 def calling_itself(
@@ -293,7 +291,7 @@ class _Forms:
     def make(self) -> FunctionType | None:
         """The form of the first function; None without."""
         for one, cell in self._made.items():
-            is_known = _is_as_written(one, self._calls.sources[one])
+            is_known = is_as_written(one, "".join(self._calls.sources[one].lines))
             made = _made(one, self.written(one), self.cells(one)) if is_known else None
             if made is None:
                 return None
@@ -462,9 +460,9 @@ def _made(
         body.insert(0, ast.Global([node.name]))
     factory = _bare_definition("factory", around, body)
     module = ast.fix_missing_locations(ast.Module([factory], []))
-    compiled = _compiled_quietly(module, old.co_filename, old.co_flags & _FEATURES)
-    found = next((one for one in _codes(compiled) if one.co_name == "factory"), None)
-    code = next(_codes(found), None) if found is not None else None
+    compiled = compiled_quietly(module, old.co_filename, old.co_flags & FEATURES)
+    found = next((one for one in codes(compiled) if one.co_name == "factory"), None)
+    code = next(codes(found), None) if found is not None else None
     if code is None:
         return None
     code = code.replace(co_qualname=old.co_qualname)
@@ -475,47 +473,10 @@ def _made(
     return made
 
 
-def _is_as_written(function: FunctionType, source: FunctionSource) -> bool:
-    """Whether a function still is what its file says, which may have been edited since."""
-    text, flags = "".join(source.lines), function.__code__.co_flags & _FEATURES
-    return _fresh(function.__code__) in _codes_of_text(text, source.file, flags)
-
-
-@lru_cache(maxsize=8)
-def _codes_of_text(text: str, file: str, flags: int) -> frozenset[CodeType]:
-    # Cells of notebooks may wait for something outside of functions.
-    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    return frozenset(map(_fresh, _codes_within(_compiled_quietly(text, file, flags))))
-
-
-def _compiled_quietly(text: str | ast.Module, file: str, flags: int) -> CodeType:
-    """What Python makes of this; it has warned of it before, where there was something to say."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        code: CodeType = compile(text, file, "exec", flags, dont_inherit=True)
-    return code
-
-
-def _codes_within(code: CodeType) -> Iterator[CodeType]:
-    for one in _codes(code):
-        yield one
-        yield from _codes_within(one)
-
-
-def _fresh(code: CodeType) -> CodeType:
-    """The same code as if it had never run: CPython notes in it what it has met."""
-    parts = (_fresh(one) if isinstance(one, CodeType) else one for one in code.co_consts)
-    return code.replace(co_consts=tuple(parts))
-
-
 def _bound_inside(code: CodeType) -> Iterator[str]:
     """Names of variables of a function, and of what is defined in it; a class may bind all its."""
     yield from (*code.co_varnames, *code.co_cellvars)
-    for one in _codes(code):
+    for one in codes(code):
         yield from _bound_inside(one)
         if not one.co_flags & CO_OPTIMIZED:
             yield from one.co_names
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    return (one for one in code.co_consts if isinstance(one, CodeType))

@@ -69,6 +69,10 @@ _MAKERS: Final = (
 )
 """Modules that know how to make functions which machine code calls; all that there are."""
 
+_VARIABLES: Final = ("JITCORE_", "OPENBLAS_CORETYPE")
+"""What the names of variables begin with that change what is compiled: which kernels OpenBLAS has
+tells which products are ours."""
+
 _OTHER_VARIABLES: Final = ("JITCORE_CACHE", "JITCORE_NUM_THREADS")
 """What the names of variables begin with that do not change what is compiled."""
 
@@ -138,7 +142,7 @@ def _environment() -> str:
     variables = sorted(
         f"{name}={value}"
         for name, value in os.environ.items()
-        if name.startswith("JITCORE_") and not name.startswith(_OTHER_VARIABLES)
+        if name.startswith(_VARIABLES) and not name.startswith(_OTHER_VARIABLES)
     )
     return "\0".join([_installed(), *variables])
 

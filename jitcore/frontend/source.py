@@ -16,6 +16,7 @@ from typing import Final
 
 from jitcore.errors import CompilationError, UnsupportedError
 from jitcore.frontend.syntax import child_nodes, inner_statements
+from jitcore.frontend.written import is_as_written, is_older_than_process
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import SourceRange
 
@@ -88,8 +89,8 @@ def read_source(function: FunctionType) -> FunctionSource:
     several = len(candidates) > 1
     if several:
         candidates = [found for found in candidates if _shares_a_place(found[0], code)]
-    if len(candidates) != 1:
-        raise _not_found(function, several)
+    if len(candidates) != 1 or not _is_unedited(function, lines):
+        raise _not_found(function, len(candidates) != 1 and several)
     node, owner = candidates[0]
     if isinstance(node, ast.AsyncFunctionDef):
         raise UnsupportedError(
@@ -126,6 +127,11 @@ def _source_lines(function: FunctionType) -> list[str]:
     file = function.__code__.co_filename
     linecache.checkcache(file)
     return linecache.getlines(file, function.__globals__)
+
+
+def _is_unedited(function: FunctionType, lines: list[str]) -> bool:
+    file = function.__code__.co_filename
+    return is_older_than_process(file) or is_as_written(function, "".join(lines))
 
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
