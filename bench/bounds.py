@@ -1,15 +1,18 @@
 """What the machine can do: memory bandwidth and arithmetic, measured with the same threads.
 
-The bandwidth is that of STREAM's triad (McCalpin, "Memory Bandwidth and Machine Balance", 1995) on
-as many bytes as a row of the benchmark moves, so that what fits a cache is held to the cache.
-Rows that write next to nothing are held to reading.
+The bandwidth is that of STREAM's triad or scale (McCalpin, "Memory Bandwidth and Machine Balance",
+1995) on as many bytes as a row of the benchmark moves, so that what fits a cache is held to the
+cache.  A line that is written is read before, so that writing takes longer: rows that write as much
+as they read are held to scale, which does so too, and those that write next to nothing to reading.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="untyped-decorator"
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import njit, prange
@@ -27,6 +30,14 @@ def triad(a, b, c, repeats):
         scale = 0.5 + repeat
         for i in prange(a.size):
             a[i] = b[i] + scale * c[i]
+    return a[0]
+
+
+def scale(a, b, repeats):
+    for repeat in range(repeats):
+        factor = 0.5 + repeat
+        for i in prange(a.size):
+            a[i] = factor * b[i]
     return a[0]
 
 
@@ -83,28 +94,33 @@ def _seconds(function, parallel, arguments):
     return best
 
 
+WRITTEN = {read: 0.0, triad: 1 / 3, scale: 1 / 2}
+"""The part of its bytes that each of them writes."""
+
+
 @cache
-def _rate(work_bytes: int, reads_only: bool, threads: int) -> float:
-    arrays = tuple(np.ones(max(work_bytes // 24, 8)) for _ in range(3))
+def _rate(function: Callable[..., Any], work_bytes: int, threads: int) -> float:
+    count = 2 if function is scale else 3
+    arrays = tuple(np.ones(max(work_bytes // (8 * count), 8)) for _ in range(count))
     ways = (False, True) if threads > 1 else (False,)
-    function = read if reads_only else triad
     moved = sum(array.nbytes for array in arrays)
     return float(max(moved / _seconds(function, parallel, arrays) for parallel in ways))
 
 
-def bandwidth(work_bytes: int, reads_only: bool, threads: int) -> float:
-    """Bytes a second that three arrays of so many bytes together are moved at.
+def bandwidth(work_bytes: int, written: float, threads: int) -> float:
+    """Bytes a second that two or three arrays of so many bytes together are moved at.
 
     Parameters
     ----------
     work_bytes : int
         Bytes of all arrays; rounded to a power of two, so that rows share measurements.
-    reads_only : bool
-        Whether the arrays are only read; otherwise one in three is written.
+    written : float
+        Which part of the bytes is written; the loop that comes closest to it is measured.
     threads : int
         How many threads may be used.
     """
-    return _rate(1 << max(work_bytes - 1, 255).bit_length(), reads_only, threads)
+    function = min(WRITTEN, key=lambda one: abs(WRITTEN[one] - written))
+    return _rate(function, 1 << max(work_bytes - 1, 255).bit_length(), threads)
 
 
 @cache

@@ -25,9 +25,6 @@ Call = Callable[[], Any]
 OURS = "jitcore"
 OURS_CONTRACTED = "jitcore contract"
 
-READS_ONLY = 0.05
-"""Below this part of all bytes, those written do not count."""
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -269,8 +266,10 @@ def _set_bound(
     """The longer of the times for the bytes and for the operations."""
     results = expected if isinstance(expected, tuple) else (expected,)
     written = sum(np.asarray(result).nbytes for result in results)
-    moved = written + sum(array.nbytes for array in arguments)
-    memory = moved / bandwidth(moved, written < READS_ONLY * moved, threads)
+    read = sum(array.nbytes for array in arguments)
+    there = written + read
+    moved = written + workload.reads * read
+    memory = moved / bandwidth(there, written / moved, threads)
     operations = workload.operations * workload.work(arguments, expected)
     arithmetic = operations / arithmetic_rate(row.dtype, threads)
     row.bound_seconds = max(memory, arithmetic)

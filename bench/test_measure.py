@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench import bounds
 from bench.measure import Row, Settings, differences, measure_row
 from bench.peers import PEERS, Peer
 from bench.report import row_table, summary
@@ -17,6 +18,8 @@ CHAIN, BLACK_SCHOLES, MANDELBROT = (
     next(workload for workload in WORKLOADS if workload.name == name)
     for name in ("pointwise_chain", "black_scholes", "mandelbrot")
 )
+
+LOOPS: tuple[tuple[Any, int], ...] = ((bounds.triad, 3), (bounds.scale, 2), (bounds.read, 3))
 
 QUICK = Settings(threads=1, rounds=2, sample_seconds=1e-5, pause_seconds=0.0, compile_seconds=1)
 
@@ -97,3 +100,27 @@ def test_rows_that_are_lost_come_first() -> None:
     assert "1.50 times as fast in the geometric mean, 0.75 times in the worst" in summary(
         [won, lost]
     )
+
+
+def test_bounds_write_what_rows_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rate(function: Any, work_bytes: int, threads: int) -> float:
+        return {"read": 1e9, "triad": 2e9, "scale": 4e9}[function.__name__] * threads
+
+    monkeypatch.setattr(bounds, "_rate", rate)
+    parts = {0.0: 1e9, 0.01: 1e9, 0.25: 2e9, 0.4: 2e9, 0.45: 4e9, 0.9: 4e9}
+    for written, expected in parts.items():
+        assert bounds.bandwidth(1000, written, 3) == 3 * expected
+    assert [loop(*(np.ones(2) for _ in range(count)), 2) for loop, count in LOOPS] == [
+        2.5,
+        1.5,
+        2.0,
+    ]
+
+
+def test_what_is_read_again_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.measure.bandwidth", lambda there, written, threads: 1.0)
+    monkeypatch.setattr("bench.measure.arithmetic_rate", lambda dtype, threads: 1e30)
+    peers = [peer for peer in PEERS if peer.name == "NumPy"]
+    columns = next(each for each in WORKLOADS if each.name == "normalized_columns")
+    row = measure_row(columns, ("64", 64), "float32", peers, QUICK)
+    assert (row.bound_seconds, row.bound_kind) == (3 * 64 * 4, "memory")

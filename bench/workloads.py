@@ -63,6 +63,9 @@ class Workload:
         Error allowed to results, in units of the epsilon of the largest of them.
     differing : float
         Part of the results that may differ by more, where rounding decides about branches.
+    reads : int
+        How often the arguments are read at least, from where all of them lie: twice where each
+        result needs a reduction over all rows first.
     work : callable
         How often the operations are done, from the arguments and NumPy's results.
     """
@@ -72,6 +75,7 @@ class Workload:
     operations: int
     tolerance: float = 200.0
     differing: float = 0.0
+    reads: int = 1
     work: Callable[[Arguments, Any], int] = field(default=_elements)
 
     @property
@@ -160,12 +164,12 @@ WORKLOADS = (
     Workload(programs.rms_norm, _matrix_and_vectors(1), 4),
     Workload(programs.squared_distance, _uniform(-1.0, 1.0, 2), 3, 5000.0),
     Workload(programs.logsumexp, _matrix, 3 + EXPONENTIAL),
-    Workload(programs.normalized_columns, _matrix, 6, 2000.0),
+    Workload(programs.normalized_columns, _matrix, 6, 2000.0, reads=2),
     Workload(programs.stencil, _matrix, 7, 1000.0),
     Workload(programs.hillshade, _heights, 16 + 5 * EXPONENTIAL, 4000.0),
     Workload(programs.haversine, _uniform(-1.2, 1.2, 4), 12 + 5 * EXPONENTIAL, 20000.0),
     Workload(programs.polynomial, _uniform(-1.0, 1.0, 1), 18, 5000.0),
-    Workload(programs.mandelbrot, _plane, 10, 0.0, 0.002, _steps_until_escape),
+    Workload(programs.mandelbrot, _plane, 10, 0.0, 0.002, work=_steps_until_escape),
     Workload(programs.n_body, _bodies, 20, 20000.0, work=_pairs),
     Workload(programs.masked_statistics, _uniform(0.0, 1.0, 1), 5, 20000.0),
     Workload(programs.integer_chain, _integers, 10, 0.0),

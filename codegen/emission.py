@@ -26,13 +26,26 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from jitcore.codegen.forks import hold_for_forks
 
-__all__ = ["OF_REGISTERS", "SPEED_LEVEL", "TUNING", "Effort", "Emission", "Linker", "optimize"]
+__all__ = [
+    "OF_REGISTERS",
+    "SPEED_LEVEL",
+    "TUNING",
+    "Effort",
+    "Emission",
+    "InvalidCode",
+    "Linker",
+    "optimize",
+]
 
-Effort = Literal["none", "code", "registers", "loops"]
+Effort = Literal["none", "code", "registers", "loops", "loops only"]
 """What is optimized: nothing, machine code only, straight lines before that, or loops as well.
 
-The last is LLVM's O3 pipeline.  To choose and schedule machine code well takes five to eight times
-as long as to translate line by line, which does for what mostly calls other functions.
+The last but one is LLVM's O3 pipeline.  The last is the same without vectors of what is no loop: of
+long straight lines LLVM 20 now and then makes code in which a vector is read before it is there,
+and writing machine code of that ends the process.  So what comes of the pipeline is verified, which
+takes a fiftieth of its time, and such code is made anew.  To choose and schedule machine code well
+takes five to eight times as long as to translate line by line, which does for what mostly calls
+other functions.
 """
 
 SPEED_LEVEL: Final = 3
@@ -60,9 +73,9 @@ class _Passes:
     def __init__(self, effort: Effort, machine: Any) -> None:
         options = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
         for option in TUNING:
-            setattr(options, option, True)
+            setattr(options, option, option != "slp_vectorization" or effort != "loops only")
         self.builder = llvm.create_pass_builder(machine, options)
-        if effort == "loops":
+        if effort != "registers":
             self.manager = self.builder.getModulePassManager()
             return
         self.manager = llvm.create_new_module_pass_manager()
@@ -78,15 +91,30 @@ class _Passes:
 
 def _passes(effort: Effort, machine: Any) -> _Passes | None:
     """The passes for a module, where it gets any."""
-    return _Passes(effort, machine) if effort in ("registers", "loops") else None
+    return _Passes(effort, machine) if effort not in ("none", "code") else None
+
+
+class InvalidCode(RuntimeError):
+    """LLVM's passes made code that is none."""
 
 
 def optimize(module: Any, effort: Effort, machine: Any) -> None:
-    """Optimize a module, in llvmlite's own way."""
+    """Optimize a module, in llvmlite's own way.
+
+    Raises
+    ------
+    InvalidCode
+        It has to be made anew, as ``"loops only"``.
+    """
     passes = _passes(effort, machine)
     if passes is not None:
         passes.manager.run(module, passes.builder)
         passes.dispose()
+    if effort == "loops":
+        try:
+            module.verify()
+        except RuntimeError as error:
+            raise InvalidCode(str(error)) from error
 
 
 class _Library:
@@ -96,6 +124,8 @@ class _Library:
         slow, pointer = ctypes.CDLL(name), ctypes.c_void_p
         self.run_passes = slow.LLVMPY_RunNewModulePassManager
         self.run_passes.restype, self.run_passes.argtypes = None, [pointer] * 3
+        self.verify = slow.LLVMPY_VerifyModule
+        self.verify.restype, self.verify.argtypes = ctypes.c_bool, [pointer, pointer]
         self.emit = slow.LLVMPY_TargetMachineEmitToMemory
         self.emit.restype = pointer
         self.emit.argtypes = [pointer, pointer, ctypes.c_int, pointer]
@@ -118,6 +148,25 @@ def _find_library(lib: Any) -> _Library | None:
 
 
 _library = _find_library(ffi.lib)
+
+
+class _LockOfLLVM:
+    """The lock of llvmlite, which lets one thread into LLVM at a time."""
+
+    def __init__(self, held: Any) -> None:
+        self._held = held
+
+    def acquire(self) -> None:
+        self._held.__enter__()
+
+    def release(self) -> None:
+        self._held.__exit__(None, None, None)
+
+
+# A library ends in any thread, and other users of llvmlite compile in theirs.  Who forks takes this
+# lock last, since all that compiles takes it within its own.
+with suppress(AttributeError):  # another version may keep it elsewhere
+    hold_for_forks(_LockOfLLVM(ffi.lib._lock))
 
 
 Doer = Literal["beside", "who needs it"]
@@ -190,6 +239,7 @@ class Emission(Work):
         self._passes_beside: _Passes | None = None
         self._code: bytes | None = None
         self._message = ""
+        self._is_invalid = False
 
     def begin(self) -> None:
         """Have it written beside; nothing in the module's context may be read or changed then."""
@@ -200,12 +250,14 @@ class Emission(Work):
             super().begin()
 
     def code(self) -> bytes:
-        """The object code; RuntimeError where LLVM refuses to write it."""
+        """The object code; RuntimeError where LLVM refuses to write it, or `InvalidCode`."""
         self.finish()
         # Never twice, also where an interrupt comes in between.
         passes, self._passes_beside = self._passes_beside, None
         if passes is not None:
             passes.dispose()
+        if self._is_invalid:
+            raise InvalidCode(self._message)
         if self._code is None:
             raise RuntimeError(self._message)
         return self._code
@@ -213,7 +265,11 @@ class Emission(Work):
     def write(self) -> None:
         """Write the code, in llvmlite's own way."""
         machine = self._machine(False)
-        optimize(self._module, self._effort, machine)
+        try:
+            optimize(self._module, self._effort, machine)
+        except InvalidCode as error:
+            self._is_invalid, self._message = True, str(error)
+            return
         self._code = machine.emit_object(self._module)
 
     def write_beside(self) -> None:
@@ -223,14 +279,26 @@ class Emission(Work):
         if passes is not None:
             library.run_passes(passes.manager, module, passes.builder)
         message = ctypes.c_void_p()
+        if self._effort == "loops" and library.verify(module, ctypes.byref(message)):
+            self._is_invalid = True
+            self._take(message)
+            return
+        self._take(message)
         buffer = library.emit(self._machine_beside, module, True, ctypes.byref(message))
         if buffer:
             start, size = library.start_of(buffer), library.size_of(buffer)
             self._code = ctypes.string_at(start, size)
             library.dispose(buffer)
-        elif message.value is not None:
+        else:
+            self._take(message)
+
+    def _take(self, message: ctypes.c_void_p) -> None:
+        """Keep LLVM's message, where there is one, and give its memory back."""
+        if message.value is not None:
+            assert _library is not None
             self._message = ctypes.string_at(message.value).decode(errors="replace")
-            library.dispose_message(message)
+            _library.dispose_message(message)
+            message.value = None
 
 
 class Linker(Work):

@@ -27,6 +27,7 @@ from jitcore.codegen.emission import (
     TUNING,
     Effort,
     Emission,
+    InvalidCode,
     optimize,
 )
 from jitcore.codegen.forks import hold_for_forks
@@ -189,16 +190,15 @@ class CompiledModule:
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with _LOCK:
-            return "\n".join(
-                _target_machine(_code_level(effort)).emit_assembly(module)
-                for module, effort in self._modules()
-            )
+            return "\n".join(machine.emit_assembly(module) for module, machine in self._modules())
 
-    def _modules(self) -> Iterator[tuple[Any, Effort]]:
-        """The optimized modules of all parts."""
-        for module, effort in self._known_source().modules(self.name):
-            optimize(module, effort, _target_machine())
-            yield module, effort
+    def _modules(self) -> list[tuple[Any, Any]]:
+        """The optimized modules of all parts, and their machines."""
+        source = self._known_source()
+        try:
+            return [*_optimized(source, self.name)]
+        except InvalidCode:
+            return [*_optimized(source, self.name, loops_only=True)]
 
     def _known_source(self) -> Source:
         if self._source is None:
@@ -322,6 +322,9 @@ class _Compilation:
             return self._stored.objects
         try:
             objects = tuple(one.code() for one in reversed(self._emissions))
+        except InvalidCode:
+            made = _optimized(self._source, self.name, loops_only=True)
+            objects = tuple(machine.emit_object(module) for module, machine in made)[::-1]
         except RuntimeError as error:
             raise EngineError(f"internal error: no code of {self.name}: {error}") from error
         # Who is interrupted from here on finds the code when he asks again.
@@ -331,6 +334,14 @@ class _Compilation:
         if self._files is not None and self._key is not None:
             self._files.store(self._key, self._stored)
         return objects
+
+
+def _optimized(source: Source, name: str, *, loops_only: bool = False) -> Iterator[tuple[Any, Any]]:
+    """The modules of all parts, optimized, each with the machine that its code is for."""
+    for module, effort in source.modules(name):
+        machine = _target_machine(_code_level(effort))
+        optimize(module, "loops only" if loops_only and effort == "loops" else effort, machine)
+        yield module, machine
 
 
 def _foresee_libraries(symbols: Iterable[str]) -> None:

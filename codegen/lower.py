@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from jitcore.codegen.entries.error_sites import ErrorSite
@@ -12,6 +12,7 @@ from jitcore.codegen.loop_passes.needs import has_choices, has_matrix_products, 
 from jitcore.codegen.loops import Function, Stmt
 from jitcore.codegen.lowering import attributes, elementwise, lists
 from jitcore.codegen.lowering.caught_errors import check_caught
+from jitcore.codegen.lowering.copied_arrays import OtherOrder
 from jitcore.codegen.lowering.families import rule_of
 from jitcore.codegen.lowering.negative_extents import leave_negative_extents
 from jitcore.codegen.lowering.operands import NotNative, UnknownOrder
@@ -21,7 +22,7 @@ from jitcore.codegen.lowering.state import RESULTS, Lowering
 from jitcore.codegen.lowering.tidy import tidy
 from jitcore.codegen.targets import CPU, Target
 from jitcore.ir.dataclass import dataclass
-from jitcore.ir.graph import FieldWrite, Graph
+from jitcore.ir.graph import FieldWrite, Graph, Value
 
 __all__ = ["Lowered", "NotNative", "UnknownOrder", "lower"]
 
@@ -90,7 +91,22 @@ def lower(
     AttributesNotNoted
         The graph has to note what attributes of arguments become on the way.
     """
-    lowering = Lowering(graph, rule_of, elementwise.materialize, target)
+    refused = set[Value]()
+    while True:
+        try:
+            return _lower(graph, layouts, name, target, refused)
+        except OtherOrder as found:
+            refused.add(found.param)
+
+
+def _lower(
+    graph: Graph,
+    layouts: Sequence[Layout | None],
+    name: str,
+    target: Target,
+    refused: Collection[Value],
+) -> Lowered:
+    lowering = Lowering(graph, rule_of, elementwise.materialize, target, refused)
     parameters = Parameters(lowering, layouts)
     for value in graph.inputs:
         parameters.add(value)

@@ -19,6 +19,8 @@ from jitcore.ir.types import Dim, is_ndarray
 
 __all__ = ["BlockClusters", "Cluster", "Decision", "inner_first", "make_group"]
 
+_NOTHING: Locations = frozenset()
+
 
 @dataclass(slots=True)
 class Decision:
@@ -89,10 +91,11 @@ class BlockClusters:
         readers: dict[object, set[int]] = {}
         last_effect: int | None = None
         raising = _Raising()
+        has_writes = self.analysis.has_writes
         for number, node in enumerate(self.block.nodes):
             before = {self.order[d] for d in self._producers(node)}
-            reads = self._places(self.analysis.reads(node))
-            writes = self._places(self.analysis.writes(node))
+            reads = self._places(self.analysis.reads(node)) if has_writes else _NOTHING
+            writes = self._places(self.analysis.writes(node)) if has_writes else _NOTHING
             for place in reads:
                 if place in last_write:
                     before.add(last_write[place])
@@ -212,7 +215,8 @@ class _Raising:
             # Where a node raises, nothing that comes after it is written yet.
             before.update(self.checks)
         is_late = not self.after_writes.isdisjoint(before)
-        if may_raise(node) and (is_late or (escapes and node.blocks)):
+        raises = may_raise(node)
+        if raises and (is_late or (escapes and node.blocks)):
             # Where something may be written by then, all is that comes before it.
             before.update(self.written)
             self.written = [number]
@@ -220,7 +224,7 @@ class _Raising:
             self.written.append(number)
         if escapes or is_late:
             self.after_writes.add(number)
-        if may_raise(node):
+        if raises:
             self.checks = [one for one in self.checks if one not in before]
             self.checks.append(number)
 

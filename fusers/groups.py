@@ -252,6 +252,7 @@ class _BlockFuser(BlockClusters):
         is_plain = all(
             is_elementwise(node)
             or is_lookup(node)
+            or node.kind in PRODUCERS
             or (node.kind in REDUCTIONS and (may_reduce or (takes_rows and _reads_once(node))))
             for node in nodes
         )

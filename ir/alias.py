@@ -145,6 +145,11 @@ class AliasAnalysis:
                 found.update(dict.fromkeys(self._writers.get(alias, ())))
         return list(found)
 
+    @property
+    def has_writes(self) -> bool:
+        """Whether any node may write to memory."""
+        return bool(self._writers)
+
     def has_writers(self, value: Value) -> bool:
         """Whether any node may write to a value's memory or to what is kept in it."""
         return bool(self.writers(value))
@@ -322,6 +327,9 @@ class AliasAnalysis:
         without_memory = all(is_immutable(output.type) for output in node.outputs)
         if without_memory and not (effects.wildcard or effects.stores or effects.moves):
             return
+        if _gives_new_memory(node, effects):
+            self._point(node.output, {self._own_location(node.output)})
+            return
         if effects.wildcard:
             for value in node.inputs:
                 self._escape(self._points.get(value, ()))
@@ -448,6 +456,13 @@ class AliasAnalysis:
 def _is_leaf(node: Node) -> bool:
     """Whether there are no nodes inside."""
     return not node.blocks and "graph" not in node.attributes
+
+
+def _gives_new_memory(node: Node, effects: Effects) -> bool:
+    """Whether a node does no more to memory than read some and make its output's."""
+    joins = effects.aliases or effects.keeps or effects.passes or effects.stores or effects.moves
+    is_known = effects.fresh and not joins and not effects.wildcard
+    return is_known and len(node.outputs) == 1 and not _is_outside(node)
 
 
 def _is_outside(node: Node) -> bool:

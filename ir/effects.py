@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -435,8 +435,7 @@ def _numpy(node: Node, name: str) -> Effects:
     return _numpy_function(name, _arguments(node), _are_plain(node.outputs))
 
 
-@dataclass(frozen=True, slots=True)
-class _Arguments:
+class _Arguments(NamedTuple):
     """How arguments are passed; what they are does not count."""
 
     every: tuple[int, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,13 @@ class SourceRange:
     @property
     def place(self) -> str:
         """The file's name and the line, as comments and saved texts may show them."""
-        name = os.path.basename(self.file)
-        return f"{''.join(c if c.isprintable() else '?' for c in name)}:{self.line}"
+        return f"{_shown_name(self.file)}:{self.line}"
+
+
+@cache
+def _shown_name(file: str) -> str:
+    """The name of a file without its folder, and without what is no text."""
+    return "".join(c if c.isprintable() else "?" for c in os.path.basename(file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ class Node:
     ) -> None:
         self.block = block
         self.kind = kind
-        self.inputs: list[Value] = []
+        self.inputs = list(inputs)
         self.attributes: dict[str, Any] = dict(attributes or {})
         self.keywords = tuple(keywords)
         self.outputs: list[Value] = []
@@ -144,8 +150,8 @@ class Node:
         self.source = source
         self.origin: Node = self
         self.host_reason: str | None = None
-        for value in inputs:
-            self.add_input(value)
+        for index, value in enumerate(self.inputs):
+            value.uses.append(Use(self, index))
 
     def __repr__(self) -> str:
         names = ", ".join(f"%{value.name}" for value in self.inputs)
@@ -347,8 +353,10 @@ class Block:
         """Insert a node so that it becomes number ``position`` of this block."""
         node = Node(self, kind, inputs, attributes, keywords, source)
         self.nodes.insert(position, node)
+        unique_name, given = self.graph.unique_name, len(names)
         for number, type_ in enumerate(outputs):
-            node.add_output(type_, names[number] if number < len(names) else "")
+            name = unique_name(names[number] if number < given else "")
+            node.outputs.append(Value(name, type_, node, None))
         return node
 
     def constant(self, value: Any, type_: Type, source: SourceRange | None = None) -> Value:
@@ -451,12 +459,14 @@ class Graph:
 
     def unique_name(self, name: str) -> str:
         """A name no value has yet: ``x``, then ``x.1``, ``x.2``; a number for an empty name."""
-        base = name.split(".")[0]
-        if base.isdigit():
-            base = ""
-        if base and name not in self._names:
-            self._names.add(name)
-            return name
+        base = ""
+        if name:
+            base = name.partition(".")[0]
+            if base.isdigit():
+                base = ""
+            if base and name not in self._names:
+                self._names.add(name)
+                return name
         while True:
             count = self._counts.get(base, 0 if not base else 1)
             self._counts[base] = count + 1

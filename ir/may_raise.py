@@ -360,6 +360,7 @@ _RULES: dict[str, Callable[[Node], bool]] = {
     "prim::Unpack": _unpack,
     "prim::size": _always,
     "prim::range_length": _always,
+    "prim::slice_length": _always,
     "np::power": _power,
     "np::cast": _always,
     "np::copy": _always,

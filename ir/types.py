@@ -509,7 +509,7 @@ def symbols_in(type_: Type) -> Iterator[Dim]:
 
 def is_number(type_: Type) -> bool:
     """Whether this is one of Python's own numbers (``bool`` among them)."""
-    return type_ in (INT, FLOAT, BOOL, COMPLEX)
+    return type(type_) is PrimType and type_ in (INT, FLOAT, BOOL, COMPLEX)
 
 
 def is_array(type_: Type | None) -> bool:

@@ -30,13 +30,13 @@ from jitcore.codegen.entries.signature import (
 from jitcore.codegen.host import build_host
 from jitcore.codegen.loop_passes.library_copies import copy_by_library
 from jitcore.codegen.loop_passes.needs import (
-    has_choices,
+    Operations,
     has_known_stores,
     has_loops_beside,
     has_ordered_steps,
-    has_quotients,
-    has_roots,
+    has_parallel_loops,
     has_sums,
+    has_temporaries,
 )
 from jitcore.codegen.loop_passes.outline import outline
 from jitcore.codegen.loop_passes.traversal import has_loops
@@ -53,6 +53,7 @@ from jitcore.fusers.groups import Decision, fuse_groups
 from jitcore.fusers.native_nodes import is_native_graph, refuse_bfloat16
 from jitcore.fusers.regions import MIN_WEIGHT, partition
 from jitcore.ir import log
+from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import FieldWrite, Graph, Node
 from jitcore.ir.ops import REDUCTIONS, SCANS
 from jitcore.ir.passes import run_where
@@ -85,8 +86,11 @@ _numbers = itertools.count()
 
 def optimize(graph: Graph) -> None:
     """The passes every typed graph goes through before anything is grouped."""
-    common_subexpression_elimination(graph)
-    dead_code_elimination(graph)
+    analysis = AliasAnalysis(graph)
+    if common_subexpression_elimination(graph, analysis):
+        # What is known of the graph that there was holds no longer.
+        analysis = AliasAnalysis(graph)
+    dead_code_elimination(graph, analysis)
 
 
 def compile_native(
@@ -96,12 +100,15 @@ def compile_native(
     *,
     name: str,
     contract: bool,
+    assumes: bool = True,
     backend: Backend | None = None,
 ) -> NativePlan | None:
     """Compile a typed graph to one native function; None where parts of it are not native.
 
     A node that turns out not to be is marked (``host_reason``) with the reason.  The name should be
-    the same in each process, because object code on disk is found by its text.
+    the same in each process, because object code on disk is found by its text.  With ``assumes``
+    extents are taken for equal that have to be as a rule, and calls in which they are not are left
+    to Python.
 
     Raises
     ------
@@ -125,6 +132,10 @@ def compile_native(
         run_where(fused, "loop_products.multiply_before_loops", "np::matmul")
         run_where(fused, "summed_products.sum_computed_products", "np::matmul")
     join_equal_extents(fused)
+    if assumes and not backend.target.is_device:
+        run_where(
+            fused, "assumed_extents.assume_equal_extents", "np::view", "np::full", "np::empty"
+        )
     run_where(fused, "spread_scalars.use_spread_scalars", "np::broadcast_to")
     run_where(fused, "whole_powers.multiply_whole_powers", "np::power")
     use_whole_arrays(fused)
@@ -197,6 +208,7 @@ def _signature(
 
 def _simplify_for_processors(graph: Graph) -> None:
     """Parts, reductions and shifts in forms that a processor computes in fewer steps."""
+    run_where(graph, "late_copies.read_copied_arrays", "np::copy")
     if run_where(graph, "sunk_stacks.sink_stacks", "np::concatenate"):
         common_subexpression_elimination(graph)
     if run_where(graph, "computed_parts.compute_parts", "np::view"):
@@ -210,6 +222,7 @@ def _simplify_for_processors(graph: Graph) -> None:
     run_where(graph, "narrow_products.multiply_where_read", "np::matmul")
     if run_where(graph, "rolls.read_rolled_arrays", "np::concatenate"):
         dead_code_elimination(graph)
+    run_where(graph, "updated_values.use_updated_values", "np::store")
     if run_where(graph, "computed_rolls.roll_operands", "np::rolled"):
         common_subexpression_elimination(graph)
 
@@ -319,11 +332,13 @@ def _compile(lowered: Lowered, entry: Entry, name: str, contract: bool) -> Kerne
 
 def _for_processors(function: Function) -> Function:
     """The same loop nests, in forms in which a processor takes less time for them."""
-    run = loop_passes.run_where
+    run, found = loop_passes.run_where, Operations()
+    has_memory = has_temporaries(function.body)
+    function = run(has_memory, "stack_memory.put_on_stack", function)
     function = run(has_loops_beside(function.body), "merged_nests.merge_nests", function)
     function = copy_by_library(function)
-    function = run(has_choices(function.body), "range_cuts.cut_ranges", function)
-    roots = has_roots(function.body)
+    function = run(found.has_choices(function.body), "range_cuts.cut_ranges", function)
+    roots = found.has_roots(function.body)
     of_registers = vector_bits(), computes_in_halves()
     function = run(roots, "buffered_sums.buffer_sums", function, *of_registers)
     function = run(has_sums(function.body), "lane_sums.add_by_lanes", function)
@@ -331,13 +346,15 @@ def _for_processors(function: Function) -> Function:
     function = run(waits, "rows_together.walk_rows_together", function)
     writes = has_known_stores(function.body)
     function = run(writes, "streaming.stream_results", function, largest_cache())
+    function = run(writes, "shared_rows.share_rows", function)
     function = run(has_loops_beside(function.body), "row_turns.let_rows_take_turns", function)
-    divides = has_quotients(function.body)
+    divides = found.has_quotients(function.body)
     function = run(divides, "shared_divisors.share_divisors", function, vector_bits())
     function = run(divides, "shared_divisor_rows.share_divisor_rows", function, vector_bits())
     function = run(roots, "estimated_roots.estimate_roots", function, *of_registers)
     is_asked = has_sums(function.body) and gains_by_prefetches()
-    return run(is_asked, "prefetches.prefetch_blocks", function)
+    function = run(is_asked, "prefetches.prefetch_blocks", function)
+    return run(has_parallel_loops(function.body), "near_values.compute_near_values", function)
 
 
 def _layouts(params: Sequence[Param]) -> list[Layout | None]:

@@ -146,6 +146,19 @@ def _loops_rows() -> Iterator[OpInfo]:
         "len(range(j, i, -2))",
         numbers=((0, 10), (10, 0), (5, 5), (-7, 8)),
     )
+    yield row(
+        "prim::slice_length",
+        "v[::2] + v[1::2]",
+        "v[i:j] - w[i + 1:j + 1]",
+        "x[::2] * x[1::2]",
+        dtypes="lfd",
+    )
+    yield row(
+        "prim::assume_equal",
+        "v[1::2] * v[::2]",
+        "n = v[::2].copy()\nn += v[1::2]\nreturn n",
+        dtypes="lfd",
+    )
     loop = "n = 0\nfor {} in {}:\n    n = n + {}\nreturn n"
     yield row(
         "prim::zip",

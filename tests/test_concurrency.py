@@ -294,3 +294,49 @@ sys.exit(status)
 @pytest.mark.parametrize("place", ["inside", "outside"])
 def test_a_fork_has_no_lock_that_a_compilation_waits_for(place: str) -> None:
     subprocess.run([sys.executable, "-c", WAITING, place], check=True, timeout=100)
+
+
+IN_LLVM = """
+import os, signal, sys, threading
+import llvmlite.binding as llvm
+import numpy as np
+from jitcore import script
+
+def chain(x):
+    return np.sqrt(abs(x * x + 1)) - x
+
+scripted, x = script(chain), np.linspace(-1, 1, 7)
+scripted(x)
+text = "define double @f{0}(double %x) {{ %y = fadd double %x, 1.0\\n ret double %y }}\\n"
+module = "".join(text.format(number) for number in range(3000))
+has_begun, may_end = threading.Event(), threading.Event()
+
+def compiles():
+    while not may_end.is_set():  # as another user of llvmlite does
+        has_begun.set()
+        llvm.parse_assembly(module)
+
+signal.alarm(60)  # it would wait for ever
+thread = threading.Thread(target=compiles, daemon=True)
+thread.start()
+has_begun.wait()
+statuses = set()
+for number in range(5):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        y = x.reshape((1,) * number + (7,)).astype(np.float32)
+        os._exit(0 if np.array_equal(scripted(y), chain(y)) else 1)
+    statuses.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+may_end.set()
+thread.join()
+sys.exit(statuses != {0})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_the_child_of_a_fork_finds_nobody_in_llvm(tmp_path: Path) -> None:
+    environment = os.environ | {"JITCORE_CACHE": "0"}
+    (tmp_path / "program.py").write_text(IN_LLVM)
+    command = [sys.executable, str(tmp_path / "program.py")]
+    subprocess.run(command, check=True, timeout=100, env=environment)

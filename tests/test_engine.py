@@ -468,3 +468,27 @@ def test_a_fork_waits_for_the_runtime() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_code_that_the_passes_spoil_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    verify, verified = llvm.ModuleRef.verify, list[Any]()
+
+    def find_fault(module: Any) -> None:
+        verified.append(module)
+        verify(module)
+        if len(verified) == 2:  # the first time it was parsed
+            raise RuntimeError("Instruction does not dominate all uses!")
+
+    monkeypatch.setattr(llvm.ModuleRef, "verify", find_fault)
+    monkeypatch.setattr(emission, "_library", None)
+    assert called(compile_module(add_constant(41), name="spoilt"), 1) == 42
+    assert len(verified) == 3
+
+
+def test_code_that_the_passes_spoil_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = emission._library
+    if library is None:
+        pytest.skip("another version of llvmlite")
+    monkeypatch.setattr(library, "verify", lambda *_: True)
+    module = begin_module(add_constant(43), name="spoilt_beside", effort="loops", beside=[])
+    assert called(module.load(), 1) == 44

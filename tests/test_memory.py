@@ -41,6 +41,21 @@ def test_dropped_results_are_used_again() -> None:
         np.testing.assert_equal(one, 1.0)
 
 
+def test_large_results_begin_far_from_the_border_of_a_page() -> None:
+    """Where others are: loads wait for stores to places a little further in a page."""
+    function = script(plus_one)
+    for size in (16 * 1024, 100_001, LARGE, 3 * LARGE + 5):
+        kept = [function(np.zeros(size)) for _ in range(7)]
+        assert {address(one) % 4096 for one in kept} <= {1024, 2048, 3072}
+        for one in kept:
+            np.testing.assert_equal(one, 1.0)
+
+
+def test_fresh_blocks_take_turns() -> None:
+    kept = [script(plus_one)(np.zeros(LARGE + place)) for place in range(7)]
+    assert len({address(one) % 4096 for one in kept}) == 3
+
+
 def test_results_are_arrays_like_others() -> None:
     result = script(plus_one)(np.arange(float(LARGE)))
     expected = plus_one(np.arange(float(LARGE)))

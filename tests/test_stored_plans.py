@@ -58,6 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JITCORE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(stored_plans, "_installed", lambda: "installed")
     monkeypatch.setattr(stored_plans, "_imported_sources", dict)
+    monkeypatch.setattr(stored_plans, "_FOUND_STATES", {})
     return tmp_path / "objects"
 
 
@@ -242,13 +243,42 @@ def test_a_source_of_the_package_that_changes(
     monkeypatch.setattr(stored_plans, "_imported_sources", lambda: {path.name: state})
     compiled(function, *arguments)
     assert is_stored(compiled(function, *arguments))
-    # Another process has imported what is there now, which this one may have imported as it was.
     path.write_text("x = 12")
+    # This process goes on with what it has found.
+    assert is_stored(compiled(function, *arguments))
+    # Another process has imported what is there now, which this one may have imported as it was.
+    monkeypatch.setattr(stored_plans, "_FOUND_STATES", {})
     assert not is_stored(compiled(function, *arguments))
     monkeypatch.setattr(stored_plans, "_IMPORTED", time.time_ns())
     assert not is_stored(compiled(function, *arguments))
+    monkeypatch.setattr(stored_plans, "_FOUND_STATES", {})
     path.unlink()
     assert not is_stored(compiled(function, *arguments))
+
+
+def test_sources_are_asked_for_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    paths = [tmp_path / f"imported_{number}.py" for number in range(3)]
+    for path in paths:
+        path.write_text("x = 1")
+    monkeypatch.setattr(stored_plans, "_FOLDER", f"{tmp_path}{os.sep}")
+    monkeypatch.setattr(stored_plans, "_IMPORTED", time.time_ns())
+    states = {path.name: stored_plans._state(str(path)) for path in paths}
+    programs = [plain(f"return x * y + {number}") for number in range(3)]
+    for number, function in enumerate(programs):
+        sources = dict([*states.items()][: 3 - number])
+        monkeypatch.setattr(stored_plans, "_imported_sources", lambda known=sources: known)
+        compiled(function, np.ones(4), np.ones(4))
+    asked, state = list[str](), stored_plans._state
+
+    def ask(path: str) -> tuple[int, int] | None:
+        asked.append(path)
+        return state(path)
+
+    monkeypatch.setattr(stored_plans, "_state", ask)
+    # The second plan has fewer sources than the first, and the last one more than the second.
+    for function in (programs[1], programs[2], programs[0]):
+        assert is_stored(compiled(function, np.ones(4), np.ones(4)))
+    assert asked == [str(path) for path in paths]
 
 
 def test_sources_that_are_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

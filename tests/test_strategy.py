@@ -209,11 +209,44 @@ def test_dynamic_kernels_know_short_extents_that_never_varied():
     assert keys(f)[4:] == [(None, None)]
 
 
-def test_dynamic_kernels_do_not_know_long_extents():
+def test_dynamic_kernels_know_long_extents_once_others_have_changed():
     f = script(shares)
-    for count in (4, 5, 6):
-        f(rows(count, 65))
-    assert keys(f)[2:] == [(None, None)]
+    for count in (4, 5, 6, 7, 1000):
+        np.testing.assert_allclose(f(rows(count, 500)), shares(rows(count, 500)), rtol=1e-14)
+    assert keys(f)[2:] == [(None, 500)]
+    g = script(shares)
+    for dtype in (np.float64, np.float32, np.float16):
+        g(rows(90, 500, dtype))  # nothing shows which extent will change
+    assert keys(g)[2:] == [(None, None)]
+
+
+def copies(x, y):
+    return x + 1, y * 2
+
+
+def test_what_knows_extents_leaves_room_for_what_knows_none():
+    """As many dtypes and layouts run compiled as if no kernel knew an extent."""
+    f, g = script(copies), script(copies)
+    forms = [np.float64, np.float32, np.int64, np.int32, np.int16, np.uint8]
+    with fusion_strategy([("STATIC", 1), ("DYNAMIC", 6)]):
+        for columns in (3, 70, 4, 71):
+            for dtype in forms:
+                for count in (5, 6):
+                    args = rows(count, columns), rows(count, columns, dtype)
+                    for one, other in zip(f(*args), copies(*args), strict=True):
+                        np.testing.assert_array_equal(one, other, strict=True)
+                    assert len(f.specializations) <= 7
+    # All that is left knows no extent but those of the first call.
+    assert kinds(f) == ["STATIC"] + ["DYNAMIC"] * 6
+    assert {one.key[1][1] for one in f.specializations} == {np.dtype(one) for one in forms}
+    assert keys(f)[1:] == [(None, None)] * 6
+    with fusion_strategy([("DYNAMIC", 2), ("STATIC", 1)]):
+        for columns, count in [(3, 5), (3, 6), (4, 6), (5, 7)]:
+            for dtype in forms[:2]:
+                args = rows(count, columns), rows(count, columns, dtype)
+                for one, other in zip(g(*args), copies(*args), strict=True):
+                    np.testing.assert_array_equal(one, other, strict=True)
+    assert len(g.specializations) <= 3
 
 
 def test_the_last_dynamic_kernel_knows_no_extents_but_one():

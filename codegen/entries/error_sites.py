@@ -12,7 +12,10 @@ from typing import Final
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import SourceRange
 
-__all__ = ["MAX_PAYLOAD", "ErrorSite"]
+__all__ = ["ASSUMED", "MAX_PAYLOAD", "ErrorSite"]
+
+ASSUMED: Final = "extents that were taken for equal and are not"
+"""What sites of calls say that other code, which takes less for granted, may be compiled for."""
 
 MAX_PAYLOAD: Final = 16
 """How many numbers a payload has at most: the result slots every entry has."""
@@ -46,6 +49,11 @@ class ErrorSite:
     source: SourceRange | None = None
     after_write: bool = True
     repeats: bool = False
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether other code that takes less for granted could go on."""
+        return self.message == ASSUMED
 
     def make(self, payload: Sequence[int]) -> BaseException:
         """The exception to raise, given the site's payload."""

@@ -68,7 +68,7 @@ class Accesses:
         match statement:
             case Let(var, value, mutable):
                 is_known = var.dtype == "int64" and not mutable
-                self._forms[var.name] = self._linear(value) if is_known else None
+                self._forms[var.name] = self.linear(value) if is_known else None
             case Store(pointer, index, value, root):
                 self._note(root, pointer, value.dtype, index, is_write=True)
             case For():
@@ -78,7 +78,7 @@ class Accesses:
 
     def _count(self, loop: For) -> None:
         name = loop.var.name
-        start, stop = self._linear(loop.start), self._linear(loop.stop)
+        start, stop = self.linear(loop.start), self.linear(loop.stop)
         self._forms[name] = None
         if start is None or stop is None or stop.plus(start, -1).terms:
             return
@@ -88,7 +88,7 @@ class Accesses:
     def _note(
         self, root: str, pointer: Expr, dtype: str, index: Expr, *, is_write: bool = False
     ) -> None:
-        form = self._linear(index)
+        form = self.linear(index)
         if form is None:
             self.found.append(Access(root, pointer, dtype, is_write, None))
             return
@@ -99,14 +99,15 @@ class Accesses:
         place = Linear(outer, form.constant)
         self.found.append(Access(root, pointer, dtype, is_write, place, reach))
 
-    def _linear(self, x: Expr) -> Linear | None:
+    def linear(self, x: Expr) -> Linear | None:
+        """A number as a linear form, where it is one."""
         match x:
             case Const():
                 return Linear((), int(x.value))
             case Var():
                 return self._forms.get(x.name, Linear(((x.name, 1),)))
             case Binary("add" | "sub" | "mul", left, right, "int64"):
-                one, two = self._linear(left), self._linear(right)
+                one, two = self.linear(left), self.linear(right)
                 return None if one is None or two is None else _combined(x.op, one, two)
         return None
 

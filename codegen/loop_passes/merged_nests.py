@@ -36,6 +36,7 @@ from jitcore.codegen.loop_passes.rewriting import (
     with_expressions,
 )
 from jitcore.codegen.loop_passes.traversal import (
+    STACK,
     bound_names,
     calls_c,
     expressions,
@@ -68,7 +69,7 @@ MOST_STATEMENTS = 48
 """Of both nests: those of the first one are there up to five times then."""
 
 
-_ALLOCATORS = frozenset({"jc_empty", "jc_malloc", "malloc"})
+_ALLOCATORS = frozenset({"jc_empty", "jc_malloc", "malloc", STACK})
 
 
 def merge_nests(function: Function) -> Function:
@@ -92,11 +93,13 @@ class Nest:
 class _Merging:
     def __init__(self, function: Function) -> None:
         self.names = bound_names(function.body) | {param.name for param in function.params}
+        self.addresses = _Addresses()
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
         found: list[Stmt] = []
         pieces: list[Nest] = []
         for one in statements:
+            self.addresses.note(one)
             nest = _nest(one)
             merged = self.merged(pieces, nest) if pieces and nest else None
             if merged is not None:
@@ -119,7 +122,7 @@ class _Merging:
         """
         if len(pieces) == 1 and len(pieces[0].loops) == 1 and len(second.loops) == 2:
             pieces = [self.in_rows(pieces[0], second)]
-        found = {_shifts(first, second) for first in pieces}
+        found = {_shifts(first, second, self.addresses) for first in pieces}
         shifts = found.pop()
         statements = sum(len(first.body) + len(second.body) for first in pieces)
         if shifts is None or found or statements > MOST_STATEMENTS:
@@ -250,7 +253,7 @@ def _nest(statement: Stmt) -> Nest | None:
         if inner and one.body[-1] is not inner[0]:
             return None
         one = inner[0] if inner else None
-    if not loops or not all(map(_is_plain, walk(loops))):
+    if not loops or len(loops[-1].body) > MOST_STATEMENTS or not all(map(_is_plain, walk(loops))):
         return None
     collected = Accesses()
     for loop in loops:
@@ -270,16 +273,48 @@ def _bounds(loop: For) -> tuple[int, int]:
     return int(loop.start.value), int(loop.stop.value)
 
 
-def _shifts(first: Nest, second: Nest) -> tuple[int, ...] | None:
+class _Addresses:
+    """When addresses were known first, and memory was taken, along the way through a function.
+
+    In each iteration of a loop that is so again: what was there before memory was taken is apart
+    from it.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+        self.taken: dict[str, int] = {}
+
+    def note(self, one: Stmt) -> None:
+        """Note what a statement binds."""
+        if not isinstance(one, Let) or one.var.dtype != "ptr" or one.mutable:
+            return
+        name = one.var.name
+        self.known[name] = moment = len(self.known)
+        match one.value:
+            case Call(name=function) if function in _ALLOCATORS:
+                self.taken[name] = moment
+            case Load(Var(name=array), index=Const(value=2)) if array in self.taken:
+                # The data of an ndarray.
+                self.taken[name] = self.taken[array]
+
+    def are_apart(self, read: Expr, root: str) -> bool:
+        """Whether the memory at an address was there before that of a root was taken."""
+        known = self.known.get(read.name) if isinstance(read, Var) else None
+        return known is not None and known < self.taken.get(root, -1)
+
+
+def _shifts(first: Nest, second: Nest, addresses: _Addresses) -> tuple[int, ...] | None:
     """How far the counters of the first nest are ahead where both touch an element.
 
     None where that is not the same for all elements of arrays that one of them changes.
     """
-    if len(first.loops) != len(second.loops) or any(
-        not one.root for one in (*first.accesses, *second.accesses)
-    ):
+    if len(first.loops) != len(second.loops):
         return None
-    changed = {one.root for one in (*first.accesses, *second.accesses) if one.is_write}
+    accesses = (*first.accesses, *second.accesses)
+    changed = {one.root for one in accesses if one.is_write}
+    for one in accesses:
+        if not one.root and not all(addresses.are_apart(one.pointer, root) for root in changed):
+            return None
     shared = changed & _roots(first.accesses) & _roots(second.accesses)
     written = {one.root for one in first.accesses if one.is_write}
     read = {one.root for one in first.accesses if not one.is_write}

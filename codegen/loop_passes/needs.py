@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from jitcore.codegen.loop_passes.traversal import (
     blocks,
@@ -11,18 +11,30 @@ from jitcore.codegen.loop_passes.traversal import (
     known_trips,
     walk,
 )
-from jitcore.codegen.loops import Assign, Binary, Do, Expr, For, Select, Stmt, Store, Unary
+from jitcore.codegen.loops import (
+    Assign,
+    Binary,
+    Call,
+    Do,
+    For,
+    Let,
+    Select,
+    Stmt,
+    Store,
+    Unary,
+)
 
 __all__ = [
+    "Operations",
     "has_choices",
     "has_known_stores",
     "has_loops_beside",
     "has_matrix_products",
     "has_ordered_steps",
+    "has_parallel_loops",
     "has_parallel_steps",
-    "has_quotients",
-    "has_roots",
     "has_sums",
+    "has_temporaries",
 ]
 
 
@@ -42,12 +54,25 @@ def has_parallel_steps(statements: Sequence[Stmt]) -> bool:
     )
 
 
+def has_parallel_loops(statements: Sequence[Stmt]) -> bool:
+    """Whether threads share a loop."""
+    return any(isinstance(one, For) and one.parallel for one in walk(statements))
+
+
 def has_known_stores(statements: Sequence[Stmt]) -> bool:
     """Whether a loop with a known number of iterations writes to memory."""
     return any(
         isinstance(one, For)
         and known_trips(one) is not None
         and any(isinstance(step, Store) for step in one.body)
+        for one in walk(statements)
+    )
+
+
+def has_temporaries(statements: Sequence[Stmt]) -> bool:
+    """Whether there are arrays in memory that ``malloc`` gives."""
+    return any(
+        isinstance(one, Let) and isinstance(one.value, Call) and one.value.name == "malloc"
         for one in walk(statements)
     )
 
@@ -79,24 +104,47 @@ def has_ordered_steps(statements: Sequence[Stmt]) -> bool:
 
 def has_choices(statements: Sequence[Stmt]) -> bool:
     """Whether one of two values is chosen somewhere."""
-    return any(isinstance(x, Select) for x in _all_expressions(statements))
+    return _CHOICE in _operations_in(statements)
 
 
-def has_quotients(statements: Sequence[Stmt]) -> bool:
-    """Whether there is a division of floats."""
-    return any(isinstance(x, Binary) and x.op == "div" for x in _all_expressions(statements))
+class Operations:
+    """Which operations there are, looked for once in the same statements."""
+
+    def __init__(self) -> None:
+        self._statements: Sequence[Stmt] | None = None
+        self._found: set[str] = set()
+
+    def has_choices(self, statements: Sequence[Stmt]) -> bool:
+        """Whether one of two values is chosen somewhere."""
+        return _CHOICE in self._among(statements)
+
+    def has_quotients(self, statements: Sequence[Stmt]) -> bool:
+        """Whether there is a division of floats."""
+        return "div" in self._among(statements)
+
+    def has_roots(self, statements: Sequence[Stmt]) -> bool:
+        """Whether there is a square root."""
+        return "sqrt" in self._among(statements)
+
+    def _among(self, statements: Sequence[Stmt]) -> set[str]:
+        if statements is not self._statements:
+            self._statements, self._found = statements, _operations_in(statements)
+        return self._found
 
 
-def has_roots(statements: Sequence[Stmt]) -> bool:
-    """Whether there is a square root."""
-    return any(isinstance(x, Unary) and x.op == "sqrt" for x in _all_expressions(statements))
+_CHOICE = "select"
 
 
-def _all_expressions(statements: Sequence[Stmt]) -> Iterator[Expr]:
-    """All expressions, in any order."""
+def _operations_in(statements: Sequence[Stmt]) -> set[str]:
+    """The operations of all expressions with one or two operands, and whether any chooses."""
+    found: set[str] = set()
     for one in walk(statements):
         waiting = [*expressions(one)]
         while waiting:
             expression = waiting.pop()
-            yield expression
+            if isinstance(expression, Binary | Unary):
+                found.add(expression.op)
+            elif isinstance(expression, Select):
+                found.add(_CHOICE)
             waiting += children(expression)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from jitcore.codegen.loop_passes.traversal import WITHOUT_BLOCKS
 from jitcore.codegen.loops import (
     Assign,
     Binary,
@@ -41,6 +42,8 @@ __all__ = [
 
 def with_blocks(statement: Stmt, change: Callable[[Sequence[Stmt]], list[Stmt]]) -> Stmt:
     """The statement with each of the blocks it holds changed."""
+    if type(statement) in WITHOUT_BLOCKS:
+        return statement
     match statement:
         case For():
             return replace(statement, body=change(statement.body))

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from jitcore.codegen.loop_passes.accesses import Accesses
 from jitcore.codegen.loop_passes.independence import writes_apart
@@ -48,7 +49,9 @@ from jitcore.codegen.loop_passes.traversal import (
     STACK,
     bound_names,
     expressions,
+    known_trips,
     names_in,
+    subexpressions,
     variables,
     walk,
 )
@@ -65,12 +68,14 @@ from jitcore.codegen.loops import (
     If,
     Let,
     Load,
+    Select,
     Stmt,
     Store,
     Var,
     While,
 )
 from jitcore.codegen.lowering.arithmetic import (
+    ONE,
     TRUE,
     ZERO,
     add,
@@ -89,6 +94,13 @@ LEAST_ROW, MOST_ROW = 128, 8 * 1024
 """Bytes of a row, read and written.  Shorter ones are made vectors of side by side; longer ones
 wait for a small part of their time, and several of them take much of the first cache."""
 
+MOST_FAR_ROW = 3 * 1024
+"""Bytes of a row of arrays that the caches do not hold: longer ones took 1.1 to 1.4 times as long,
+since what a row has brought has left the first cache when it has its next turn."""
+
+FAR = 8 * 1024 * 1024
+"""So many bytes of all rows together the caches hold."""
+
 ROWS = 16
 """How many rows a block has.  Nothing is side by side with its first and its last."""
 
@@ -100,26 +112,38 @@ def let_rows_take_turns(function: Function) -> Function:
 
 class _RowTurns:
     def __init__(self, function: Function) -> None:
-        self.names = names_in(function)
+        self.function = function
+
+    @cached_property
+    def names(self) -> set[str]:
+        return names_in(self.function)
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
         return [self.statement(one) for one in statements]
 
     def statement(self, statement: Stmt) -> Stmt:
-        if isinstance(statement, For) and (statement.parallel or _is_independent(statement)):
+        if isinstance(statement, For) and _has_rows(statement):
             pieces = _pieces(statement)
             kept = _kept(pieces)
             # What a pointer leads to, on the stack, is there for one row only.
             are_values = kept and all(var.dtype != "ptr" for var in kept)
-            if are_values and LEAST_ROW <= _row_bytes(statement) <= MOST_ROW:
-                return self.in_turns(statement, pieces, kept)
+            if are_values and _is_of_size(statement):
+                return self.in_turns(statement, pieces, kept, integer(ROWS))
+            most = _open_rows(statement) if are_values else None
+            if most is not None:
+                return self.in_turns(statement, pieces, kept, most)
         return with_blocks(statement, self.block)
 
     def variable(self, name: str, dtype: str = "int64") -> Var:
         return Var(numbered(name, self.names), dtype)
 
-    def in_turns(self, loop: For, pieces: Sequence[Sequence[Stmt]], kept: Sequence[Var]) -> For:
-        """The loop over blocks of rows, in which each turn does every piece, for a row each."""
+    def in_turns(
+        self, loop: For, pieces: Sequence[Sequence[Stmt]], kept: Sequence[Var], most: Expr
+    ) -> For:
+        """The loop over blocks of rows, in which each turn does every piece, for a row each.
+
+        Blocks have ``most`` rows.
+        """
         block, first, last, turn = map(self.variable, ("block", "first", "last", "turn"))
         rows = subtract(last, first)
         places = 1 << (len(pieces) - 1).bit_length()
@@ -132,13 +156,20 @@ class _RowTurns:
             is_there = both(is_begun, compare("lt", row, rows))
             turns.append(If(is_there, [Let(loop.var, add(first, row)), *piece]))
         body: list[Stmt] = [
-            Let(first, add(loop.start, multiply(block, integer(ROWS)))),
-            Let(last, minimum(add(first, integer(ROWS)), loop.stop)),
+            Let(first, add(loop.start, multiply(block, most))),
+            Let(last, minimum(add(first, most), loop.stop)),
             *(Let(pointer, room) for pointer in rooms.values()),
             For(turn, ZERO, add(rows, integer(len(pieces) - 1)), turns),
         ]
-        blocks = _quotient_above(subtract(loop.stop, loop.start), ROWS)
+        blocks = _quotient_above(subtract(loop.stop, loop.start), most)
         return For(block, ZERO, blocks, body, parallel=loop.parallel)
+
+
+def _has_rows(loop: For) -> bool:
+    """Whether iterations, which may run in any order, have more than one loop each."""
+    if sum(isinstance(one, For) for one in loop.body) < 2:
+        return False
+    return loop.parallel or _is_independent(loop)
 
 
 def _is_independent(loop: For) -> bool:
@@ -217,6 +248,13 @@ def _assigned(statements: Sequence[Stmt]) -> set[str]:
     return {one.var.name for one in walk(statements) if isinstance(one, Assign)}
 
 
+def _is_of_size(loop: For) -> bool:
+    """Whether rows are so long that they gain from taking turns, and the first cache has room."""
+    size = _row_bytes(loop)
+    is_far = size * (known_trips(loop) or 1) > FAR
+    return LEAST_ROW <= size <= (MOST_FAR_ROW if is_far else MOST_ROW)
+
+
 def _row_bytes(loop: For) -> int:
     """The bytes of a row in all arrays; 0 where they are not known."""
     found = Accesses()
@@ -232,7 +270,33 @@ def _row_bytes(loop: For) -> int:
     return sum(sizes.values()) if are_known else 0
 
 
-def _quotient_above(length: Expr, size: int) -> Expr:
-    if isinstance(length, Const):
-        return integer(-(-length.value // size))
-    return Binary("quot", add(length, integer(size - 1)), integer(size), "int64")
+def _open_rows(loop: For) -> Expr | None:
+    """How many rows of unknown length a block has: one where they are long; None if unknown.
+
+    Turns of rows without functions take longer than what they save.
+    """
+    inside = bound_names([loop])
+    loops = [one for one in loop.body if isinstance(one, For)]
+    if not loops or not any(map(_calls_functions, loops)):
+        return None
+    stop = loops[-1].stop
+    if isinstance(stop, Const) or not inside.isdisjoint(variables(stop)):
+        return None
+    found = Accesses()
+    found.block(loop.body)
+    size = sum({one.root: memory_bytes(one.dtype) for one in found.found}.values())
+    return Select(
+        compare("le", stop, integer(MOST_FAR_ROW // max(size, 1))), integer(ROWS), ONE, "int64"
+    )
+
+
+def _calls_functions(loop: For) -> bool:
+    """Whether a loop calls functions of vector math."""
+    parts = (part for one in loop.body for x in expressions(one) for part in subexpressions(x))
+    return any(isinstance(x, Call) and x.name != "fma" and not x.external for x in parts)
+
+
+def _quotient_above(length: Expr, size: Expr) -> Expr:
+    if isinstance(length, Const) and isinstance(size, Const):
+        return integer(-(-length.value // size.value))
+    return Binary("quot", add(length, subtract(size, ONE)), size, "int64")

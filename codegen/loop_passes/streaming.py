@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 
 from jitcore.codegen.loop_passes.accesses import ELEMENT, Access, Accesses
 from jitcore.codegen.loop_passes.rewriting import replaced, unused_name, with_blocks
@@ -87,9 +87,13 @@ def stream_results(function: Function, cache_bytes: int) -> Function:
 
 class _Streaming:
     def __init__(self, function: Function, cache_bytes: int) -> None:
+        self.function = function
         self.cache_bytes = cache_bytes
-        self.names = names_in(function)
         self.around: list[For] = []
+
+    @cached_property
+    def names(self) -> set[str]:
+        return names_in(self.function)
 
     def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
         return [self.statement(one) for one in statements]
@@ -109,15 +113,17 @@ class _Streaming:
         """What a loop stores, where that should go past the caches; else nothing."""
         trips = known_trips(loop)
         stores = [one for one in loop.body if isinstance(one, Store)]
-        if trips is None or loop.step != 1 or not stores or not all(map(_is_plain, loop.body)):
+        if trips is None or loop.step != 1 or not stores:
+            return []
+        if any(memory_bytes(one.value.dtype) * trips < LEAST_ROW for one in stores):
+            return []
+        if not all(map(_is_plain, loop.body)):
             return []
         found = Accesses()
         found.nest(loop)
         written = {one.root for one in found.found if one.is_write}
         read = {one.root for one in found.found if not one.is_write}
         if len(written) < len(stores) or "" in written | read or written & read:
-            return []
-        if any(memory_bytes(one.value.dtype) * trips < LEAST_ROW for one in stores):
             return []
         if not all(_is_dense(one) for one in found.found if one.is_write):
             return []

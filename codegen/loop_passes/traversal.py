@@ -37,6 +37,7 @@ __all__ = [
     "RELEASES",
     "STACK",
     "STREAM",
+    "WITHOUT_BLOCKS",
     "blocks",
     "bound_names",
     "calls_c",
@@ -87,36 +88,45 @@ def subexpressions(x: Expr) -> Iterator[Expr]:
 
 def _all_of(kind: type[T], x: Expr) -> list[T]:
     """The subexpressions of a kind, in their order."""
-    if type(x) not in _OPERANDS:
-        return [x] if type(x) is kind else []
-    found, waiting = list[T](), [x]
+    found = list[T]()
+    if type(x) is kind:
+        found.append(x)
+    operands = _OPERANDS.get(type(x))
+    if operands is None:
+        return found
+    waiting = [iter(operands(x))]
     while waiting:
-        one = waiting.pop()
-        if type(one) is kind:
-            found.append(one)
-        operands = _OPERANDS.get(type(one))
-        if operands is not None:
-            waiting += reversed(operands(one))
+        for one in waiting[-1]:
+            if type(one) is kind:
+                found.append(one)
+            operands = _OPERANDS.get(type(one))
+            if operands is not None:
+                waiting.append(iter(operands(one)))
+                break
+        else:
+            waiting.pop()
     return found
 
 
 def calls_c(x: Expr) -> bool:
     """Whether an expression calls a C function."""
-    return (isinstance(x, Call) and x.external) or any(map(calls_c, children(x)))
+    return any(one.external for one in _all_of(Call, x))
 
 
 def reads_by_call(x: Expr) -> bool:
     """Whether an expression calls a C function that may read memory, of which no load tells."""
-    if isinstance(x, Call) and x.external and x.name != STACK:
-        return any(arg.dtype == "ptr" for arg in x.args) or any(map(reads_by_call, x.args))
-    return any(map(reads_by_call, children(x)))
+    return any(
+        one.external and one.name != STACK and any(arg.dtype == "ptr" for arg in one.args)
+        for one in _all_of(Call, x)
+    )
 
 
 def has_effect(x: Expr) -> bool:
     """Whether an expression calls a C function that takes memory or draws a random number."""
-    if isinstance(x, Call) and x.external and x.name != STACK:
-        return x.dtype == "ptr" or x.name.startswith(DRAWS) or any(map(has_effect, x.args))
-    return any(map(has_effect, children(x)))
+    return any(
+        one.external and one.name != STACK and (one.dtype == "ptr" or one.name.startswith(DRAWS))
+        for one in _all_of(Call, x)
+    )
 
 
 STACK = "jc_stack"
@@ -176,12 +186,12 @@ def walk(statements: Sequence[Stmt]) -> Iterator[Stmt]:
     while waiting:
         statement = waiting.pop()
         yield statement
-        if type(statement) not in _WITHOUT_BLOCKS:
+        if type(statement) not in WITHOUT_BLOCKS:
             for block in reversed(blocks(statement)):
                 waiting += reversed(block)
 
 
-_WITHOUT_BLOCKS: Final = frozenset({Assign, Comment, Do, Let, Return, Store})
+WITHOUT_BLOCKS: Final = frozenset({Assign, Comment, Do, Let, Return, Store})
 """Of the kinds of statements those that most are of."""
 
 
@@ -207,9 +217,14 @@ _EXPRESSIONS: Final[dict[type[Stmt], Callable[[Any], tuple[Expr, ...]]]] = {
 }
 
 
-def loads_in(statements: Sequence[Stmt]) -> Iterator[Load]:
+def loads_in(statements: Sequence[Stmt]) -> list[Load]:
     """All loads of statements, of the inner ones too."""
-    return (load for one in walk(statements) for x in expressions(one) for load in loads(x))
+    found: list[Load] = []
+    for one in walk(statements):
+        for x in expressions(one):
+            if type(x) in _OPERANDS:
+                found += _all_of(Load, x)
+    return found
 
 
 def bound_names(statements: Sequence[Stmt]) -> set[str]:

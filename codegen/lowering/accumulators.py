@@ -128,6 +128,9 @@ class Accumulator:
         """End a run of elements before which there was none."""
         self.close_block()
 
+    def settle(self) -> None:
+        """End all runs, where there was more than one."""
+
     def done(self) -> Expr:
         """Whether no further element can change the result."""
         return FALSE
@@ -173,6 +176,9 @@ class FloatSum(Accumulator):
     Terms that come of float32 need no compensation, even where they are float64 themselves.
     """
 
+    is_settled = False
+    """Whether what rounding has lost is in the total."""
+
     def __init__(
         self, lowering: Lowering, dtype: np.dtype[Any], source: np.dtype[Any] | None = None
     ) -> None:
@@ -203,6 +209,7 @@ class FloatSum(Accumulator):
     def share(self, other: FloatSum) -> None:
         """Have the sum of the same elements that another one has taken."""
         self.total, self.is_compensated = other.total, other.is_compensated
+        self.is_settled = other.is_settled
         if self.is_compensated:
             self.error = other.error
 
@@ -230,6 +237,10 @@ class FloatSum(Accumulator):
         emitter.assign(self.error, error)
         emitter.assign(self.total, new)
 
+    def settle(self) -> None:
+        self.emitter.assign(self.total, self.wide_result())
+        self.is_settled = True
+
     def taken(self) -> tuple[Var, ...]:
         return (self.total, self.error) if self.is_compensated else (self.total,)
 
@@ -242,7 +253,7 @@ class FloatSum(Accumulator):
 
     def wide_result(self) -> Expr:
         """The sum in the dtype it is kept in, before it is rounded."""
-        if not self.is_compensated:
+        if not self.is_compensated or self.is_settled:
             return self.total
         compensated = Binary("add", self.total, self.error, "float64")
         # Infinite sums leave NaN for an error.
@@ -345,6 +356,10 @@ class Several(Accumulator):
     def close_first(self) -> None:
         for one in self.parts:
             one.close_first()
+
+    def settle(self) -> None:
+        for one in self.parts:
+            one.settle()
 
     def another(self) -> Self:
         other = copy(self)

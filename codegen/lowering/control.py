@@ -30,6 +30,7 @@ from jitcore.codegen.lowering.arithmetic import (
     not_,
 )
 from jitcore.codegen.lowering.broadcasting import type_dims
+from jitcore.codegen.lowering.copied_arrays import CopiedArray, settle
 from jitcore.codegen.lowering.merging import Merge, is_placeholder, placeholder
 from jitcore.codegen.lowering.operands import (
     ArrayRef,
@@ -255,6 +256,7 @@ class Carried:
     def _current_array(self, value: Value, found: dict[str, Var]) -> ArrayRef:
         assert self.form is not None
         lowering = self.lowering
+        lowering.note_carried(found[""])
         dims: list[Expr] = []
         for axis, (dim, known) in enumerate(zip(type_dims(value), self.known_dims, strict=True)):
             dims.append(lowering.define(dim, known or found[f"d{axis}"]))
@@ -310,7 +312,10 @@ def _loop(lowering: Lowering, node: Node) -> Operand:
             initial[number] = placeholder(param)
     forms = lowering.loop_forms.setdefault(
         node,
-        [_form(lowering, one) if isinstance(one, ArrayRef) else None for one in initial],
+        [
+            _form(lowering, one) if isinstance(one, ArrayRef) and not is_copied else None
+            for one, is_copied in zip(initial, _are_copied(lowering, block), strict=True)
+        ],
     )
     # A body that returns arrays of another form than it was lowered for is lowered again.
     while True:
@@ -330,6 +335,11 @@ def _loop(lowering: Lowering, node: Node) -> Operand:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+def _are_copied(lowering: Lowering, block: Block) -> list[bool]:
+    """For each variable of a loop whether its elements are copied."""
+    return [param in lowering.copied for param in block.params[1:]]
+
+
 class LoopAttempt:
     """A loop lowered under the assumption that its carried arrays have certain forms."""
 
@@ -344,14 +354,18 @@ class LoopAttempt:
         self.node = node
         self.block = node.blocks[0]
         self.initial = initial
-        self.carried: list[Carried | None] = []
+        self.carried: list[Carried | CopiedArray | None] = []
         for number, (operand, form) in enumerate(zip(initial, forms, strict=True), 1):
             param = self.block.params[number]
             is_constant = self.block.returns[number] is param or isinstance(
                 operand, (Static, tuple)
             )
-            carried = None if is_constant else Carried(lowering, param, operand, form)
-            self.carried.append(carried)
+            if is_constant:
+                self.carried.append(None)
+            elif param in lowering.copied and isinstance(operand, ArrayRef):
+                self.carried.append(CopiedArray(lowering, node, param, operand))
+            else:
+                self.carried.append(Carried(lowering, param, operand, form))
 
     def lower(self) -> list[Form | None]:
         """Emit the loop; gives the forms of the arrays that an iteration returns."""
@@ -429,13 +443,14 @@ class LoopAttempt:
         pairs = [(one, two) for one, two in zip(self.carried, returned, strict=True) if one]
         forms: list[Form | None] = []
         for carried, operand in zip(self.carried, returned, strict=True):
-            is_array = carried is not None and isinstance(operand, ArrayRef)
+            is_array = isinstance(carried, Carried) and isinstance(operand, ArrayRef)
             forms.append(_form(lowering, operand) if is_array else None)
         assignments = [one for carried, operand in pairs for one in carried.prepare(operand)]
         for carried, _ in pairs:
             carried.drop_old()
         for var, value in assignments:
             lowering.emitter.assign(var, value)
+        settle(self.carried)
         return forms
 
     def outputs(self) -> list[Operand]:

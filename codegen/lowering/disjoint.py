@@ -16,8 +16,10 @@ def are_apart(lowering: Lowering, x: ArrayRef, y: ArrayRef) -> bool:
     """Whether two arrays are different columns, rows or planes of one, such as ``k`` and ``k-1``.
 
     It is so where the distance of their first elements is known and no sum of steps makes up for
-    it.
+    it.  And whether one was made when the other was there already.
     """
+    if lowering.is_newer(x, y) or lowering.is_newer(y, x):
+        return True
     if x.pointer != y.pointer or x.dtype != y.dtype or x.roots != y.roots:
         return False
     ranges = lowering.ranges

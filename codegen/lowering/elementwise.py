@@ -21,6 +21,7 @@ from jitcore.codegen.lowering.arithmetic import (
 from jitcore.codegen.lowering.broadcasting import (
     broadcast,
     define_dims,
+    type_dims,
 )
 from jitcore.codegen.lowering.elements import Elements, Index, convert, load
 from jitcore.codegen.lowering.kinds import SCALARS
@@ -86,19 +87,22 @@ def allocate_result(lowering: Lowering, value: Value, lazy: Lazy) -> ArrayRef:
     """Memory for a value, in the order NumPy gives it, or its place in a larger array."""
     order = copied_order(lazy)
     if value in lowering.pieces and is_row_major(order):
-        return _piece(lowering, lowering.pieces[value], lazy)
+        target = _piece(lowering, lowering.pieces[value], lazy)
+        if target is not None:
+            return target
     escapes = lowering.escapes(value)
     return lowering.allocate(value.name, lazy.dims, lazy.dtype, escapes=escapes, order=order)
 
 
-def _piece(lowering: Lowering, piece: Piece, lazy: Lazy) -> ArrayRef:
-    """The part of a concatenation's result that is to hold a value."""
+def _piece(lowering: Lowering, piece: Piece, lazy: Lazy) -> ArrayRef | None:
+    """The part of a concatenation's result that is to hold a value; None before its extents are."""
     node = piece.node
     result = begun_result(lowering, node)
     if result is None:
-        type_ = node.output.type
-        assert isinstance(type_, TensorType)
-        dims = [integer(int(extent)) for extent in type_.dims or ()]
+        known = [lowering.symbol(dim) for dim in type_dims(node.output)]
+        dims = [extent for extent in known if extent is not None]
+        if len(dims) < len(known):
+            return None
         escapes = lowering.escapes(node.output)
         result = lowering.allocate(node.output.name, dims, lazy.dtype, escapes=escapes)
         lowering.joined[node] = result

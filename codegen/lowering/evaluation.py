@@ -165,7 +165,15 @@ def _variance_element(lowering: Lowering, reduction: Reduction) -> Steps:
     wide = totals.wide
     count = cast(reduction.reduced_size(lowering), wide)
     yield Walk(totals)
-    mean = emitter.copy("mean", Binary("div", totals.wide_result(), count, wide))
+
+    def quotient(x: Expr, divisor: Expr) -> Expr:
+        if reduction.dtype.name == wide or lowering.target.is_device:
+            return Binary("div", x, divisor, wide)
+        # Its last digits are lost when it is rounded, and rows share the inverse.
+        inverse = Binary("div", constant(1.0, wide), divisor, wide)
+        return Binary("mul", x, emitter.copy("inverse", inverse), wide)
+
+    mean = emitter.copy("mean", quotient(totals.wide_result(), count))
 
     def deviation(element: Element) -> Element:
         difference = Binary("sub", cast(element, wide), mean, wide)
@@ -182,7 +190,7 @@ def _variance_element(lowering: Lowering, reduction: Reduction) -> Steps:
     else:
         squares = yield second_pass
     divisor = emitter.copy("divisor", freedom_of(lowering, reduction, wide))
-    variance: Expr = Binary("div", squares, divisor, wide)
+    variance = quotient(squares, divisor)
     if reduction.kind == "np::std":
         variance = Unary("sqrt", variance, wide)
     return cast(variance, reduction.dtype.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -105,9 +105,16 @@ class Escapes:
     such.
 
     Such an array is an ``ndarray`` with a reference count from the start.
+
+    Parameters
+    ----------
+    graph : Graph
+    copied : collection of Value
+        The parameters of loops' blocks to which elements are copied (``small_variables``).
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, copied: Collection[Value] = ()) -> None:
+        self._copied = copied
         self._owners: dict[Block, Node] = {}
         self._leaving: set[Value] = set()
         waiting = [*graph.outputs, *self._leaving_blocks(graph)]
@@ -131,9 +138,18 @@ class Escapes:
             elif node.kind == PUT:
                 yield node.inputs[2]
             elif node.kind == "prim::Loop":
-                yield from node.inputs[2:]
+                yield from self._carried(node)
+                continue
             for block in node.blocks:
                 yield from block.returns
+
+    def _carried(self, loop: Node) -> Iterator[Value]:
+        """What a loop carries, but for what is copied."""
+        (block,) = loop.blocks
+        carried = zip(block.params[1:], loop.inputs[2:], block.returns[1:], strict=True)
+        for param, *values in carried:
+            if param not in self._copied:
+                yield from values
 
     def _sources(self, value: Value) -> Sequence[Value]:
         """The values whose memory a value may share."""

@@ -35,7 +35,7 @@ FAMILIES: Final = {
     "prim::float prim::int prim::round prim::complex prim::min prim::max",
     "reductions": " ".join(REDUCTIONS),
     "references": "prim::ListGet prim::ListMove prim::ListPut prim::ListRoom prim::ListView",
-    "requirements": "prim::require prim::require_shape",
+    "requirements": "prim::assume_equal prim::require prim::require_shape",
     "reshapes": "np::check_reshape np::ravel np::reshape np::set_shape",
     "scans": " ".join(SCANS),
     "shared_lists": "prim::ListMakeRows prim::ListMakeShared prim::ListMemo prim::ListTakeShared "
@@ -44,7 +44,7 @@ FAMILIES: Final = {
     "structure": "prim::TupleConstruct prim::UnionConstruct prim::Unpack",
     "structured": "np::field np::record",
     "views": "np::view np::transpose np::diagonal np::sliding_window_view np::broadcast_to "
-    "np::real np::imag prim::size",
+    "np::real np::imag prim::size prim::slice_length",
 }
 """The kinds of nodes of each file, but for those of `NAMESPACES`."""
 

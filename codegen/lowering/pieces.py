@@ -34,7 +34,7 @@ class Piece:
 
 
 def pieces(graph: Graph) -> dict[Value, Piece]:
-    """The values that are pieces of a result whose extents are all known, those in groups too."""
+    """The values that are pieces of a result, at known places of it, those in groups too."""
     return {
         value: piece
         for node in graph.find_all_nodes("np::concatenate")
@@ -45,7 +45,7 @@ def pieces(graph: Graph) -> dict[Value, Piece]:
 def _pieces(node: Node) -> Iterator[tuple[Value, Piece]]:
     """The values that a concatenation is all that reads, each with its place."""
     axis = node.attributes["axis"]
-    if not _is_known(node.output) or not all(map(_is_known, node.inputs)):
+    if not _has_known_places(node, axis):
         return
     start = 0
     for value in node.inputs:
@@ -82,8 +82,11 @@ def _inside_group(value: Value) -> Value | None:
     return inner if outputs.count(inner) == 1 else None
 
 
-def _is_known(value: Value) -> bool:
-    return all(isinstance(extent, int) for extent in _dims(value))
+def _has_known_places(node: Node, axis: int) -> bool:
+    """Whether the types tell where each piece begins, and that all have the other extents."""
+    shapes = [list(_dims(value)) for value in (*node.inputs, node.output)]
+    along = [shape.pop(axis) for shape in shapes]
+    return all(isinstance(one, int) for one in along) and all(one == shapes[0] for one in shapes)
 
 
 def _dims(value: Value) -> tuple[Dim, ...]:

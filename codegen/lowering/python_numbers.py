@@ -446,6 +446,8 @@ def _range_length(lowering: Lowering, node: Node) -> Operand:
 
 def _constant(lowering: Lowering, node: Node) -> Operand:
     value, type_ = node.attributes["value"], node.output.type
+    if isinstance(type_, TensorType) and type_.dtype is not None:
+        return _array_constant(lowering, node, np.asarray(value, type_.dtype), type_)
     if type_ == INT:
         if not -(2**63) <= value < 2**63:
             raise NotNative("an int of more than 64 bits")
@@ -454,8 +456,6 @@ def _constant(lowering: Lowering, node: Node) -> Operand:
         return constant(value, "float64" if type_ == FLOAT else "bool")
     if type_ == COMPLEX:
         return Pair(constant(value.real, "float64"), constant(value.imag, "float64"))
-    if isinstance(type_, TensorType) and type_.dtype is not None:
-        return _array_constant(lowering, node, np.asarray(value, type_.dtype), type_)
     if issubclass(type(value), tuple):
         return tuple(Static(one) for one in value) if not value else Static(value)
     return Static(value)

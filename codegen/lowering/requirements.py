@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from jitcore.codegen.lowering.arithmetic import not_
+from jitcore.codegen.entries.error_sites import ASSUMED
+from jitcore.codegen.lowering.arithmetic import compare, not_
 from jitcore.codegen.lowering.operands import Operand
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.ir.graph import Node
@@ -31,4 +32,14 @@ def _require_shape(lowering: Lowering, node: Node) -> Operand:
     return ()
 
 
-RULES: dict[str, Rule] = {"prim::require": _require, "prim::require_shape": _require_shape}
+def _assume_equal(lowering: Lowering, node: Node) -> Operand:
+    value, length, other = map(lowering.scalar, node.inputs)
+    lowering.fail(compare("ne", length, other), None, ASSUMED)
+    return value
+
+
+RULES: dict[str, Rule] = {
+    "prim::require": _require,
+    "prim::require_shape": _require_shape,
+    "prim::assume_equal": _assume_equal,
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -62,6 +62,7 @@ from jitcore.codegen.lowering.operands import (
 )
 from jitcore.codegen.lowering.pieces import pieces
 from jitcore.codegen.lowering.ranges import Ranges
+from jitcore.codegen.lowering.small_variables import small_variables
 from jitcore.codegen.runtime.temporaries import LEAST_KEPT
 from jitcore.codegen.targets import CPU, Target
 from jitcore.ir.dataclass import dataclass
@@ -108,6 +109,8 @@ class Snapshot:
     owners: list[list[Owner]]
     symbols: list[dict[str, Expr]]
     ranges: Ranges
+    made: dict[str, int]
+    carried: dict[str, int]
 
 
 class Lowering:
@@ -121,6 +124,8 @@ class Lowering:
     materialize : callable
         Computes a lazy value into memory of its own.
     target : Target
+    refused : collection of Value
+        Parameters of loops' blocks that are no ``small_variables``.
     """
 
     def __init__(
@@ -129,6 +134,7 @@ class Lowering:
         rule_of: Callable[[str], Rule | None],
         materialize: Materialize,
         target: Target = CPU,
+        refused: Collection[Value] = (),
     ) -> None:
         self.target = target
         self.rule_of = rule_of
@@ -136,7 +142,9 @@ class Lowering:
         self.emitter = Emitter()
         self.ranges = Ranges()
         self.counters = counters(graph)
-        self.escapes = Escapes(graph)
+        self.copied = frozenset() if target.is_device else small_variables(graph, refused)
+        """The variables of loops that are copied from iteration to iteration."""
+        self.escapes = Escapes(graph, self.copied)
         self.pieces = pieces(graph)
         self.joined: dict[Node, ArrayRef] = {}
         """Results of concatenations that have memory before all of their operands are there."""
@@ -180,6 +188,9 @@ class Lowering:
         self._environment: dict[Value, Operand] = {}
         self._symbols: list[dict[str, Expr]] = [{}]
         self._owners: list[list[Owner]] = [[]]
+        self._made: dict[str, int] = {}
+        self._carried: dict[str, int] = {}
+        self._moments = 0
         self.loops_around = 0
 
     # Values -------------------------------------------------------------------------------
@@ -315,6 +326,8 @@ class Lowering:
             [list(owners) for owners in self._owners],
             [dict(symbols) for symbols in self._symbols],
             self.ranges.copy(),
+            dict(self._made),
+            dict(self._carried),
         )
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -326,6 +339,7 @@ class Lowering:
         self._owners = snapshot.owners
         self._symbols = snapshot.symbols
         self.ranges.restore(snapshot.ranges)
+        self._made, self._carried = snapshot.made, snapshot.carried
 
     def unreachable(self) -> None:
         """Nothing after this place is ever executed."""
@@ -452,6 +466,7 @@ class Lowering:
             pointer = owner.pointer
         assert isinstance(pointer, Var)
         self._owners[-1].append(owner)
+        self._made[pointer.name] = self._moment()
         by_axis = dict(zip(axes, self.strides([extents[axis] for axis in axes]), strict=True))
         return ArrayRef(
             pointer,
@@ -463,6 +478,24 @@ class Lowering:
             whole=True,
             order=order,
         )
+
+    def _moment(self) -> int:
+        self._moments += 1
+        return self._moments
+
+    def note_carried(self, pointer: Var) -> None:
+        """Note that a variable of a loop is at this address from here on in an iteration."""
+        self._carried[pointer.name] = self._moment()
+
+    def is_newer(self, one: ArrayRef, other: ArrayRef) -> bool:
+        """Whether one array was made when the other, a variable of a loop, was there already.
+
+        That another iteration has made the other one in the same statement does not matter.
+        """
+        if not isinstance(one.pointer, Var) or not isinstance(other.pointer, Var):
+            return False
+        before = self._carried.get(other.pointer.name)
+        return before is not None and before < self._made.get(one.pointer.name, 0)
 
     def _new_object(
         self, name: str, dims: Sequence[Expr], dtype: np.dtype[Any], axes: Sequence[int]

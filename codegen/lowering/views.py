@@ -52,6 +52,10 @@ from jitcore.ir.types import TensorType
 __all__ = ["RULES", "checked_index", "index_axes", "slice_axis"]
 
 
+_LARGEST_LITERAL = 2**31
+"""A start that may be further away from an array's first element than its end, at most."""
+
+
 def checked_index(lowering: Lowering, index: Expr, extent: Expr, axis: int) -> Expr:
     """A place of an axis from a Python index: checked, and counted from the end if negative."""
     ranges = lowering.ranges
@@ -102,7 +106,10 @@ def index_axes(
 def slice_axis(
     lowering: Lowering, part: IndexSlice, operands: Sequence[Expr], extent: Expr
 ) -> Slice:
-    """The places a slice selects, clamped as ``slice.indices`` does (CPython, sliceobject.c)."""
+    """The places a slice selects, clamped as ``slice.indices`` does (CPython, sliceobject.c).
+
+    Of a slice without elements nobody looks at the start, so that a literal one stays what it is.
+    """
 
     def bound(given: int | IndexOperand | None) -> Expr | None:
         if given is None or isinstance(given, int):
@@ -115,8 +122,15 @@ def slice_axis(
         return _slice_of_any_step(lowering, start, stop, step, extent)
     let = lowering.emitter.shared
     if step.value > 0:
-        first = ZERO if start is None else let("start", _clamp(lowering, start, extent, ZERO))
-        last = extent if stop is None else let("stop", _clamp(lowering, stop, extent, ZERO))
+        first = ZERO if start is None else start
+        is_literal = isinstance(first, Const) and 0 <= first.value <= _LARGEST_LITERAL
+        if not is_literal:
+            first = let("start", _clamp(lowering, first, extent, ZERO))
+        last = extent
+        if is_literal and isinstance(stop, Const) and stop.value < 0:
+            last = add(extent, stop)  # which is not negative where there are elements
+        elif stop is not None:
+            last = let("stop", _clamp(lowering, stop, extent, ZERO))
         span = subtract(last, first)
     else:
         end = subtract(extent, ONE)
@@ -365,6 +379,13 @@ def _size(lowering: Lowering, node: Node) -> Operand:
     return base.dims[node.attributes["dim"]]
 
 
+def _slice_length(lowering: Lowering, node: Node) -> Operand:
+    extent, *operands = map(lowering.scalar, node.inputs)
+    (part,) = parse_index(node.attributes["index"])
+    assert isinstance(part, IndexSlice)
+    return slice_axis(lowering, part, operands, extent).length
+
+
 RULES: dict[str, Rule] = {
     "np::view": _view,
     "np::transpose": _transpose,
@@ -374,4 +395,5 @@ RULES: dict[str, Rule] = {
     "np::real": _part,
     "np::imag": _part,
     "prim::size": _size,
+    "prim::slice_length": _slice_length,
 }

@@ -92,7 +92,7 @@ def reduce_elements(
     if alone and taker.taken() and not taker.is_device:
         _walk_in_parts(lowering, taker, extents, element)
     else:
-        _Walk(lowering, taker, extents, element).along([])
+        _Walk(lowering, taker, extents, element, alone=alone).along([])
     return _bound(lowering, taker.result())
 
 
@@ -201,7 +201,10 @@ class _Walk:
         extents: Sequence[Expr],
         element: ElementAt,
         bounds: tuple[Expr, Expr] | None = None,
+        *,
+        alone: bool = True,
     ) -> None:
+        self.alone = alone
         self.emitter = lowering.emitter
         self.taker = taker
         self.extents = extents
@@ -258,6 +261,9 @@ class _Walk:
             # A part, which holds no rest.
             self.in_blocks(entries, first, last, block)
             return
+        if self.taker.tail > 1 and not (entries or self.alone or isinstance(last, Const)):
+            self.along_open_row(entries, last, block)
+            return
         whole = self.emitter.let("whole", multiple_of(last, self.taker.tail))
         if whole != last:
             # Short rows have nothing else, and then there is nothing to join it with.
@@ -266,6 +272,20 @@ class _Walk:
             self.run(entries, ZERO, whole)
         else:
             self.in_blocks(entries, ZERO, whole, block)
+
+    def along_open_row(self, entries: list[Expr], last: Expr, block: int) -> None:
+        """Walk an axis of unknown length: first what is left beside whole blocks, or a block.
+
+        Rows that fit in a block are this run only.
+        """
+        emitter = self.emitter
+        left = Binary("and", subtract(last, ONE), integer(block - 1), "int64")
+        head = emitter.let("head", minimum(add(left, ONE), last))
+        self.run(entries, ZERO, head, is_first=True)
+        with emitter.branch(compare("lt", head, last)):
+            with emitter.loop("block", head, last, step=block) as start:
+                self.run(entries, start, add(start, integer(block)))
+            self.taker.settle()
 
     def in_blocks(self, entries: list[Expr], first: Expr, last: Expr, block: int) -> None:
         """Take a part of the last axis in runs of a block."""

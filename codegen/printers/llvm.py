@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 from jitcore.codegen.engine import Effort
@@ -53,6 +52,8 @@ from jitcore.codegen.printers.llvm_instructions import (
 from jitcore.codegen.printers.llvm_module import Definition, Module, inlining
 from jitcore.codegen.printers.loop_hints import Neighbours, loop_hints
 from jitcore.codegen.printers.loop_metadata import AS_IT_IS
+from jitcore.codegen.printers.loops_of_vectors import LoopsOfVectors
+from jitcore.codegen.printers.open_rows import is_open, sum_steps
 from jitcore.codegen.printers.side_by_side import SideBySide, only_vector_loops, short_steps
 from jitcore.codegen.printers.vector_calls import VectorCalls, is_called, vector_calls
 from jitcore.codegen.printers.vector_forms import is_vector_loop
@@ -142,7 +143,7 @@ def _definition(module: Module, function: Function, linkage: str, contract: bool
     return _FunctionPrinter(module, function, contract).definition(linkage)
 
 
-class _FunctionPrinter:
+class _FunctionPrinter(LoopsOfVectors):
     """Prints one function; statements append to the instructions' lines."""
 
     def __init__(self, module: Module, function: Function, contract: bool) -> None:
@@ -264,8 +265,7 @@ class _FunctionPrinter:
         if not statement.mutable:
             self._variables[name] = self._code.rename(operand, name)
             return
-        slot = f"%{identifier(name)}.slot{len(self._allocas)}"
-        self._allocas.append(f"  {slot} = alloca {register_type(dtype)}")
+        slot = self._slot(name, register_type(dtype))
         self._slots.add(slot)
         self._variables[name] = slot
         self._code.effect(f"store {register_type(dtype)} {operand}, ptr {slot}")
@@ -328,11 +328,30 @@ class _FunctionPrinter:
         self._calls = vector_calls(statement, self._module.vector_bits)
         blocks = self._calls or self._module.side_by_side(statement)
         is_for_vectors = self._has_masks() and is_vector_loop(statement)
-        if blocks is None and is_for_vectors and self._is_of_vectors:
+        is_row = self._has_masks() and self._is_row(statement)
+        if blocks is None and is_for_vectors and (self._is_of_vectors or is_row):
             blocks = short_steps(statement, self._module.vector_bits)
+        if blocks is None and is_row:
+            blocks = sum_steps(statement, self._module.vector_bits)
+            is_for_vectors = blocks is not None
         if blocks is None:
             self._one_loop(statement, start, stop)
-            return
+        elif is_row and is_for_vectors:
+            self._row_of_vectors(statement, start, stop, blocks)
+        else:
+            self._in_blocks(statement, start, stop, blocks, is_for_vectors=is_for_vectors)
+        self._calls = None
+
+    def _in_blocks(
+        self,
+        statement: For,
+        start: str,
+        stop: str,
+        blocks: VectorCalls | SideBySide,
+        *,
+        is_for_vectors: bool,
+    ) -> None:
+        """A loop over whole blocks and one over the rest."""
         middle = self._code.end_of_blocks(start, stop, blocks.together)
         for first, last, is_rest in ((start, middle, False), (middle, stop, True)):
             if first == last:
@@ -341,66 +360,15 @@ class _FunctionPrinter:
                 self._loop_of_vectors(statement, first, last, blocks, is_rest=is_rest)
             else:
                 self._one_loop(statement, first, last, blocks.hints(is_rest))
-        self._calls = None
+
+    def _is_row(self, statement: For) -> bool:
+        """Whether a loop is a row, of unknown length, of one around it, and runs each time."""
+        is_inner = self._neighbours.is_inner(statement) and not self._is_unlikely
+        return is_inner and is_open(statement)
 
     def _has_masks(self) -> bool:
         """Whether the machine has masks for elements of all sizes."""
         return self._module.vector_bits == 512
-
-    def _loop_of_vectors(
-        self, loop: For, start: str, stop: str, blocks: VectorCalls | SideBySide, *, is_rest: bool
-    ) -> None:
-        """A loop over vectors: several side by side, or over the rest, some of which is masked."""
-        step = blocks.lanes if is_rest else blocks.together
-        if start.isdigit() and stop.isdigit() and int(stop) - int(start) <= step:
-            self._vectors(loop, start, stop, blocks, is_rest=is_rest)
-            return
-        number = self._number()
-        body, end = f"for{number}.body", f"for{number}.end"
-        index = f"%{identifier(loop.var.name)}.for{number}"
-        entry = self._block
-        self._enter(start, stop, body, end)
-        self._label(body)
-        place = len(self._code.lines)
-        self._vectors(loop, index, stop, blocks, is_rest=is_rest)
-        # Known now: the block that the body ends in.
-        phi = f"  {index} = phi i64 [ {start}, %{entry} ], [ {index}.next, %{self._block} ]"
-        self._code.lines.insert(place, phi)
-        flags = "nuw nsw" if start.isdigit() else "nsw"
-        self._code.effect(f"{index}.next = add {flags} i64 {index}, {step}")
-        self._code.effect(f"{index}.more = icmp slt i64 {index}.next, {stop}")
-        hints = loop_hints(loop, self._module.metadata, blocks.hints_of_vectors(is_rest))
-        self._terminate(f"br i1 {index}.more, label %{body}, label %{end}, !llvm.loop {hints}")
-        self._label(end)
-
-    def _vectors(
-        self, loop: For, index: str, stop: str, blocks: VectorCalls | SideBySide, *, is_rest: bool
-    ) -> None:
-        """The body of a loop over vectors, from one index on."""
-        step = blocks.lanes if is_rest else blocks.together
-        self._variables = self._variables.new_child()
-
-        def bind(place: str) -> None:
-            self._variables[loop.var.name] = place
-
-        # Many programs have no such loops, and to import what prints them takes time.
-        vector_loops = import_module("jitcore.codegen.printers.vector_loops")
-        around = vector_loops.Surroundings(
-            bind, self._expression, self._address, self._twin, self._label, self._scopes
-        )
-        # Functions are printed for all vectors at once, so that their operations take turns.
-        lanes = step if blocks.is_width else blocks.lanes
-        printer = vector_loops.VectorLoop(self._code, lanes, loop, around, contract=self._contract)
-        printer.body(index, step, stop if is_rest else None)
-        self._variables = self._variables.parents
-
-    def _enter(self, start: str, stop: str, body: str, end: str) -> None:
-        """Go to the body of a loop that has an iteration, which is known or asked."""
-        if start.isdigit() and stop.isdigit():
-            self._terminate(f"br label %{body if int(start) < int(stop) else end}")
-            return
-        has_any = self._code.value(f"icmp slt i64 {start}, {stop}")
-        self._terminate(f"br i1 {has_any}, label %{body}, label %{end}")
 
     def _twin(self, call: Call) -> str:
         """The function for vectors that a loop calls; nothing where that is inlined."""

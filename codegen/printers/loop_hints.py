@@ -48,7 +48,14 @@ from jitcore.codegen.printers.loop_metadata import (
     vector_width,
 )
 
-__all__ = ["MOST_MASKED", "Neighbours", "loop_hints"]
+__all__ = [
+    "ASSOCIATIVE",
+    "MOST_MASKED",
+    "Neighbours",
+    "joins_flags",
+    "loop_hints",
+    "vectors_of_sum",
+]
 
 SHORT_STEP: Final = 8
 """Statements of a step that is little work."""
@@ -362,17 +369,23 @@ def _sum_hints(loop: For, vector_bits: int, is_read_again: bool) -> list[str]:
     trips = known_trips(loop)
     is_long = trips is None or trips > MOST_KEPT
     afterwards = PARTLY_UNROLLED_AFTERWARDS if is_read_again and is_long else AFTERWARDS
-    if _joins_flags(loop):
+    if joins_flags(loop):
         afterwards = NOT_UNROLLED_AFTERWARDS
-    work = [one for one in loop.body if not isinstance(one, Comment)]
     is_wide = _is_mostly_float32(loop, vector_bits)
-    lanes = vector_bits // (32 if is_wide else _bits_of_sums(loop))
-    together = _vectors_of_sums(trips, lanes) if len(work) <= SHORT_STEP else 1
+    lanes, together = vectors_of_sum(loop, vector_bits)
     is_masked = trips is not None and lanes <= trips <= MOST_KEPT and trips % (lanes * together)
     width = [vector_width(lanes)] if is_wide else []
     several = [several_at_a_time(together)] if together > 1 else []
     masked = [MASKED] if is_masked else []
     return [NOT_UNROLLED, *width, *several, *masked, afterwards]
+
+
+def vectors_of_sum(loop: For, vector_bits: int) -> tuple[int, int]:
+    """The lanes of the vectors of a loop that adds up, and how many vectors of sums it keeps."""
+    is_wide = _is_mostly_float32(loop, vector_bits)
+    lanes = vector_bits // (32 if is_wide else _bits_of_sums(loop))
+    work = sum(not isinstance(one, Comment) for one in loop.body)
+    return lanes, _vectors_of_sums(known_trips(loop), lanes) if work <= SHORT_STEP else 1
 
 
 def _checks_row(loop: For) -> bool:
@@ -383,10 +396,10 @@ def _checks_row(loop: For) -> bool:
     ones beside four vectors: a fifth of what it took to compile a product with a sparse matrix.
     """
     is_open = known_trips(loop) is None and not has_loops(loop.body)
-    return is_open and _adds_up(loop) and _joins_flags(loop)
+    return is_open and _adds_up(loop) and joins_flags(loop)
 
 
-def _joins_flags(loop: For) -> bool:
+def joins_flags(loop: For) -> bool:
     """Whether a loop only finds out whether something holds of any element, or of all.
 
     A vector of flags is an instruction or two for many elements, so that copies save nothing.

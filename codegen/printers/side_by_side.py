@@ -52,6 +52,7 @@ from jitcore.ir.dataclass import dataclass
 __all__ = [
     "MOST_OPERATIONS",
     "SideBySide",
+    "is_straight",
     "only_vector_loops",
     "operations",
     "short_steps",
@@ -137,7 +138,7 @@ def side_by_side(
     is_short = trips is not None and trips <= MOST_MASKED
     operations = _long_step(loop)
     calls = [call for one in loop.body for x in expressions(one) for call in calls_in(x)]
-    can_inline = is_inlined and all(map(_is_straight, calls))
+    can_inline = is_inlined and all(map(is_straight, calls))
     if loop.step != 1 or is_short or not operations or (calls and not can_inline):
         return None
     accessed = [one.value.dtype for one in loop.body if isinstance(one, Store)]
@@ -218,7 +219,7 @@ def _own_dtype(call: Call) -> str:
     return call.args[0].dtype if call.dtype == "bool" else call.dtype
 
 
-def _is_straight(call: Call) -> bool:
+def is_straight(call: Call) -> bool:
     """Whether a function is a straight line, which LLVM makes vectors of."""
     return not call.external and _is_straight_line(call.name, _own_dtype(call))
 
@@ -228,7 +229,7 @@ def _is_straight_line(name: str, dtype: str) -> bool:
     body = vecmath.function(name, dtype).body
     inner = (call for one in body for x in expressions(one) for call in calls_in(x))
     has_lines_only = all(isinstance(one, Let | Return) for one in body)
-    return has_lines_only and vecmath.branch(name, dtype) is None and all(map(_is_straight, inner))
+    return has_lines_only and vecmath.branch(name, dtype) is None and all(map(is_straight, inner))
 
 
 def _most_registers(loop: For, lanes: int, vector_bits: int) -> int:

@@ -50,7 +50,7 @@ class VectorBranch:
         self._label = label
         self._bits = f"i{BITS[dtype]}"
 
-    def quotient(self, operands: list[str], divisor: str) -> str:
+    def quotient(self, operands: list[str], divisor: str, *, at_once: bool) -> str:
         """The register with the quotients by one number.
 
         Parameters
@@ -59,6 +59,8 @@ class VectorBranch:
             Dividends, divisors and inverses in each lane.
         divisor : str
             That in a register for one number; nothing where they differ.
+        at_once : bool
+            One branch asks for zeros, too: few vectors have none, or nobody can foretell which.
         """
         known = self._known(operands[0])
         integers = f"<{self._lanes} x {self._bits}>"
@@ -66,10 +68,11 @@ class VectorBranch:
         bits = self._code.value(f"bitcast {vector} {known} to {integers}")
         carried = self._code.value(f"add {integers} {bits}, splat ({self._bits} {self._third})")
         is_moderate = self._is_moderate(divisor) if divisor else self._are_moderate(operands[1])
-        all_moderate = self._both(is_moderate, self._all_moderate(carried))
         moderate, other, anywhere, end = self._labels("moderate", "other", "anywhere", "end")
-        self._branch(all_moderate, moderate, other)
-        self._label(other)
+        if not at_once:
+            all_moderate = self._both(is_moderate, self._all_moderate(carried))
+            self._branch(all_moderate, moderate, other)
+            self._label(other)
         all_moderate_or_zero = self._both(is_moderate, self._moderate_or_zero(carried, bits))
         self._branch(all_moderate_or_zero, moderate, anywhere)
         self._label(moderate)

@@ -20,7 +20,7 @@ from jitcore.codegen.loops import (
 )
 from jitcore.codegen.printers.vector_calls import is_independent
 
-__all__ = ["is_same_element", "is_vector_loop"]
+__all__ = ["is_same_element", "is_vector_loop", "is_vector_value"]
 
 _FLOATS: Final = frozenset({"float32", "float64"})
 _UNKNOWN_DTYPES: Final = frozenset({"float16", "bfloat16", "ptr"})
@@ -39,6 +39,11 @@ def is_vector_loop(loop: For) -> bool:
     )
 
 
+def is_vector_value(x: Expr, loop: For) -> bool:
+    """Whether an expression in a loop has a form for vectors; it may be the loop's variable."""
+    return _is_vector(x, loop.var.name, frozenset(bound_names([loop])), may_be_index=True)
+
+
 def _is_vector_statement(statement: Stmt, index: str, inside: frozenset[str]) -> bool:
     match statement:
         case Comment():
@@ -53,7 +58,7 @@ def _is_vector_statement(statement: Stmt, index: str, inside: frozenset[str]) ->
             return False
 
 
-def _is_vector(x: Expr, index: str, inside: frozenset[str]) -> bool:
+def _is_vector(x: Expr, index: str, inside: frozenset[str], *, may_be_index: bool = False) -> bool:
     """Whether an expression has a form for vectors."""
     if x.dtype in _UNKNOWN_DTYPES:
         return False
@@ -61,7 +66,7 @@ def _is_vector(x: Expr, index: str, inside: frozenset[str]) -> bool:
         case Const():
             return True
         case Var():
-            return x.name != index
+            return may_be_index or x.name != index
         case Load():
             return is_same_element(x, inside) or (
                 inside.isdisjoint(variables(x.pointer)) and _is_next_element(x.index, index, inside)
@@ -73,7 +78,9 @@ def _is_vector(x: Expr, index: str, inside: frozenset[str]) -> bool:
             is_known = not x.external and dtypes <= _FLOATS
         case _:
             is_known = True
-    return is_known and all(_is_vector(one, index, inside) for one in children(x))
+    return is_known and all(
+        _is_vector(one, index, inside, may_be_index=may_be_index) for one in children(x)
+    )
 
 
 def is_same_element(x: Load, inside: frozenset[str]) -> bool:

@@ -7,12 +7,14 @@ that a range consists of whole blocks, it keeps the loop over single elements as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from jitcore.codegen import vecmath
 from jitcore.codegen.loop_passes.traversal import bound_names, loads_in, variables
 from jitcore.codegen.loops import (
+    Assign,
+    Binary,
     Call,
     Comment,
     Const,
@@ -54,6 +56,10 @@ class Surroundings:
         Prints an expression for the first of a vector's iterations.
     address : function
         Prints the address of an element from pointer, index and dtype, for the same iteration.
+    steps : mapping of str to Binary
+        How elements are joined to variables, by these variables' names.
+    sums : sequence of dict
+        For each of the vectors side by side, the places of what is joined, by the same names.
     twin : function
         The symbol of a function for vectors that is called in the place of a call; nothing where
         the code of the function comes in place.
@@ -66,6 +72,8 @@ class Surroundings:
     bind: Callable[[str], None]
     scalar: Callable[[Expr], str]
     address: Callable[[Expr, Expr, str], str]
+    steps: Mapping[str, Binary]
+    sums: Sequence[Mapping[str, str]]
     twin: Callable[[Call], str]
     label: Callable[[str], None]
     scopes: Mapping[str, str]
@@ -92,6 +100,7 @@ class VectorLoop:
         self._code = code
         self._lanes = lanes
         self._statements = loop.body
+        self._index = loop.var.name
         self._inside = frozenset(bound_names([loop]))
         self._around = around
         self._contract = contract
@@ -101,10 +110,10 @@ class VectorLoop:
 
         Where ``stop`` is given, elements from there on are left out.
         """
-        places = {index: self._vector()}
+        places = {index: self._vector(0)}
         for number in range(self._lanes, step, self._lanes):
             place = self._code.value(f"add nsw i64 {index}, {number}")
-            places[place] = self._vector()
+            places[place] = self._vector(number // self._lanes)
         if stop is not None:
             places[index].mask_rest(index, stop, self._type_of_masks())
         for one in self._statements:
@@ -120,14 +129,24 @@ class VectorLoop:
         dtypes += [one.value.dtype for one in self._statements if isinstance(one, Store)]
         return f"i{max([8, *(BITS[dtype] for dtype in dtypes)])}"
 
-    def _vector(self) -> _Vector:
-        return _Vector(self._code, self._lanes, self._inside, self._around, contract=self._contract)
+    def _vector(self, number: int) -> _Vector:
+        sums = self._around.sums[number] if self._around.sums else {}
+        return _Vector(
+            self._code,
+            self._lanes,
+            self._inside,
+            self._around,
+            sums,
+            self._index,
+            contract=self._contract,
+        )
 
 
 class _Vector(VectorCode):
     """Prints what a loop does in as many iterations as a vector has lanes.
 
-    The parameters are those of `VectorLoop`, but for the names that the loop binds.
+    The parameters are those of `VectorLoop`, but for the names that the loop binds
+    the places of what this vector is joined to, and the name of the loop's own variable.
     """
 
     def __init__(
@@ -136,6 +155,8 @@ class _Vector(VectorCode):
         lanes: int,
         inside: frozenset[str],
         around: Surroundings,
+        sums: Mapping[str, str],
+        index: str,
         *,
         contract: bool,
     ) -> None:
@@ -144,6 +165,8 @@ class _Vector(VectorCode):
         self._math = VectorCode(code.for_vectors(lanes, contract=False), lanes)
         self._inside = inside
         self._around = around
+        self._sums = sums
+        self._index = index
         self._mask = ""
         self._expressions[Load] = self._load
 
@@ -156,7 +179,10 @@ class _Vector(VectorCode):
             self._mask = self._known_mask(int(stop) - int(index))
             return
         left = self._scalars.value(f"sub nsw i64 {stop}, {index}")
-        count = self._scalars.intrinsic("umin", "int64", left, str(self._lanes))
+        # The rest is less than a block, which i16 holds.
+        count = left
+        if type_ == "i8":
+            count = self._scalars.intrinsic("umin", "int64", left, str(self._lanes))
         if type_ != "i64":
             count = self._scalars.value(f"trunc i64 {count} to {type_}")
         steps = ", ".join(f"{type_} {lane}" for lane in range(self._lanes))
@@ -178,6 +204,19 @@ class _Vector(VectorCode):
                 self._variables[name] = self._code.rename(operand, name)
             case Store():
                 self._store(statement)
+            case Assign():
+                self._join(statement)
+
+    def _join(self, step: Assign) -> None:
+        """Join the elements of a vector to what others were joined to."""
+        value, slot = self._around.steps[step.var.name], self._sums[step.var.name]
+        type_ = self._code.type(value.dtype)
+        before = self._code.value(f"load {type_}, ptr {slot}")
+        self._variables[step.var.name] = before
+        after = self._expression(value)
+        if self._mask:
+            after = self._code.select(self._mask, after, before, value.dtype)
+        self._code.effect(f"store {type_} {after}, ptr {slot}")
 
     def _store(self, statement: Store) -> None:
         dtype = statement.value.dtype
@@ -199,7 +238,12 @@ class _Vector(VectorCode):
     def _var(self, x: Var) -> str:
         if x.name not in self._variables:
             scalar = self._around.scalar(x)
-            self._variables[x.name] = self._splat(scalar, register_type(x.dtype))
+            type_ = register_type(x.dtype)
+            every = self._splat(scalar, type_)
+            if x.name == self._index:
+                steps = ", ".join(f"{type_} {lane}" for lane in range(self._lanes))
+                every = self._code.value(f"add {self._code.type(x.dtype)} {every}, <{steps}>")
+            self._variables[x.name] = every
         return self._variables[x.name]
 
     def _load(self, x: Load) -> str:
@@ -233,7 +277,7 @@ class _Vector(VectorCode):
             return self._branch(x).root(*operands)
         is_one = self._inside.isdisjoint(variables(x.args[1]))
         divisor = self._around.scalar(x.args[1]) if is_one else ""
-        return self._branch(x).quotient(operands, divisor)
+        return self._branch(x).quotient(operands, divisor, at_once=bool(self._mask))
 
     def _function(self, x: Call) -> str:
         """The value of a function that comes in place, or is called for the whole vector."""

@@ -82,14 +82,20 @@ def _require_count(b: Builder, count: Value) -> None:
 
 
 def _each_repeated(x: Any, counts: Any) -> Any:
-    require(counts.size == x.shape[0], "ValueError", "operands could not be broadcast together")
+    is_for_all = counts.size == 1
+    message = "operands could not be broadcast together with shape ({},) ({},)"
+    fits = is_for_all or counts.size == x.shape[0]
+    require(fits, "ValueError", message, x.shape[0], counts.size)
     total = 0
-    for number in range(counts.size):
-        require(counts[number] >= 0, "ValueError", "repeats may not contain negative values.")
-        total += int(counts[number])
+    for number in range(x.shape[0]):
+        count = int(counts[0 if is_for_all else number])
+        is_count = is_for_all or count >= 0
+        require(is_count, "ValueError", "repeats may not contain negative values.")
+        total += count
+    require(total >= 0, "ValueError", "negative dimensions are not allowed")
     places, place = np.empty(total, np.intp), 0
-    for number in range(counts.size):
-        for _ in range(int(counts[number])):
+    for number in range(x.shape[0]):
+        for _ in range(int(counts[0 if is_for_all else number])):
             places[place] = number
             place += 1
     return x[places]
@@ -100,8 +106,6 @@ def _repeat_each(b: Builder, x: Value, counts: Value, axis: int) -> Value:
     dtype = tensor(counts).dtype
     if rank_of(counts) != 1 or axis != 0 or dtype is None or dtype.kind not in "iu":
         raise Untypable("np.repeat along another axis than the first")
-    if tensor_dims(counts) == (1,) and tensor_dims(x)[0] != 1:
-        raise Untypable("np.repeat by an array of one number")
     return b.define(_each_repeated, x, b.op("np::cast", counts, dtype=np.dtype(np.intp)))
 
 

@@ -64,7 +64,7 @@ def _is_real(value: Value) -> bool:
 
 def _line(start: Any, stop: Any, number: int, dtype: Any) -> Any:
     """As NumPy computes it: a multiple of the step, and at the end exactly ``stop``."""
-    require(number >= 0, "ValueError", "Number of samples must be non-negative.")
+    require(number >= 0, "ValueError", "Number of samples, {}, must be non-negative.", number)
     last = number - 1
     parts = last if last > 0 else 1
     delta = stop - start

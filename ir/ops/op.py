@@ -400,6 +400,8 @@ def bind(
 ) -> dict[str, Any]:
     """Arguments by parameter name; a variadic parameter takes the rest as a list.
 
+    Attributes are arguments of a typed node that no input stands for.
+
     Raises
     ------
     Untypable
@@ -407,16 +409,21 @@ def bind(
     """
     bound: dict[str, Any] = dict(attributes)
     positional = list(inputs[: len(inputs) - len(keywords)])
+    taken = 0
     for parameter in signature:
         if parameter.variadic:
-            bound[parameter.name] = positional
-            positional = []
+            bound[parameter.name] = positional[taken:]
+            taken = len(positional)
             break
-        if not positional or parameter.keyword_only:
+        if taken == len(positional) or parameter.keyword_only:
             break
-        bound[parameter.name] = positional.pop(0)
-    if positional:
+        if parameter.name not in attributes:
+            bound[parameter.name] = positional[taken]
+            taken += 1
+    if taken < len(positional):
         raise Untypable("too many arguments")
+    if not (keywords or attributes) and all(one.compiled for one in signature[:taken]):
+        return bound
     by_name = {parameter.name: parameter for parameter in signature}
     for name, value in zip(keywords, inputs[len(inputs) - len(keywords) :], strict=True):
         if name not in by_name or name in bound:

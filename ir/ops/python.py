@@ -227,6 +227,25 @@ def _range_length_rule(b: Builder, call: Call) -> Value:
     return b.emit("prim::range_length", [start, stop, step], {}, INT)
 
 
+def _slice_length(extent: int, *operands: int, index: str) -> int:
+    (bounds,) = reference.build_index(index, operands)
+    return len(range(*bounds.indices(extent)))
+
+
+def _slice_length_rule(b: Builder, call: Call) -> Value:
+    inputs = [call.value("extent"), *call.bound.get("operands", ())]
+    return b.emit("prim::slice_length", inputs, {"index": call.static("index")}, INT)
+
+
+def _assume_equal(value: int, length: int, other: int) -> int:
+    return value
+
+
+def _assume_equal_rule(b: Builder, call: Call) -> Value:
+    inputs = [call.value(name) for name in ("value", "length", "other")]
+    return b.emit("prim::assume_equal", inputs, {}, INT)
+
+
 def _iterator_rule(kind: str) -> Rule:
     def rule(b: Builder, call: Call) -> Value:
         values: list[Value] = list(call.bound.get("values", []))
@@ -454,6 +473,20 @@ OPS: tuple[Op, ...] = (
         _range_length_rule,
         "start, stop, step",
         doc="How many numbers a range has.",
+    ),
+    Op(
+        "prim::slice_length",
+        _slice_length,
+        _slice_length_rule,
+        "extent, *operands, index",
+        doc="How many elements a slice of an axis has.",
+    ),
+    Op(
+        "prim::assume_equal",
+        _assume_equal,
+        _assume_equal_rule,
+        "value, length, other",
+        doc="The first operand; calls in which the others differ are left to Python.",
     ),
     Op(
         "prim::zip",

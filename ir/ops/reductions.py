@@ -213,8 +213,9 @@ def _position_rule(name: str) -> Rule:
         if type_.dtype.kind == "c":
             raise Untypable(f"{name} of complex numbers")
         axis = call.static("axis")
-        if isinstance(axis, tuple) and len(axis) not in (1, len(type_.dims or ())):
-            raise Untypable(f"{name} over several axes")
+        if isinstance(axis, tuple) and isinstance(call.bound.get("axis"), Value):
+            # Typed nodes have such; of a program NumPy takes one axis, or None.
+            raise Untypable(f"{name} over a tuple of axes")
         return _emit(b, call, x, np.intp, name)
 
     return rule

@@ -62,15 +62,28 @@ def _flat_places(x: Any) -> Any:
 
 
 def _places_in_matrix(x: Any) -> Any:
-    found = np.flatnonzero(x)
-    columns = max(x.shape[1], 1)
-    return found // columns, found % columns
+    # As in NumPy, what is returned are the columns of an array.
+    places = np.empty((np.count_nonzero(x) + 1, 2), np.intp)
+    count = 0
+    for first in range(x.shape[0]):
+        for second in range(x.shape[1]):
+            places[count, 0] = first
+            places[count, 1] = second
+            count += int(x[first, second] != 0)
+    return places[:-1, 0], places[:-1, 1]
 
 
 def _places_in_stack(x: Any) -> Any:
-    found = np.flatnonzero(x)
-    rows, columns = max(x.shape[1], 1), max(x.shape[2], 1)
-    return found // columns // rows, found // columns % rows, found % columns
+    places = np.empty((np.count_nonzero(x) + 1, 3), np.intp)
+    count = 0
+    for first in range(x.shape[0]):
+        for second in range(x.shape[1]):
+            for third in range(x.shape[2]):
+                places[count, 0] = first
+                places[count, 1] = second
+                places[count, 2] = third
+                count += int(x[first, second, third] != 0)
+    return places[:-1, 0], places[:-1, 1], places[:-1, 2]
 
 
 def _flatnonzero_rule(b: Builder, call: Call) -> Value:

@@ -11,6 +11,7 @@ from jitcore.ir.ops.conversion import as_array
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Untypable, common_dtype, tensor
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
+from jitcore.ir.reference import require
 from jitcore.ir.types import COMPLEX, FLOAT, INT, SUPPORTED, TensorType
 
 __all__ = ["OPS"]
@@ -80,7 +81,7 @@ def _put_along_axis_rule(b: Builder, call: Call) -> Value:
 
 
 def _extracted(condition: Any, x: Any) -> Any:
-    return x.ravel()[np.flatnonzero(condition)]
+    return _kept_rows(condition, x.ravel())
 
 
 def _extract_rule(b: Builder, call: Call) -> Value:
@@ -148,7 +149,10 @@ def _compress_rule(b: Builder, call: Call) -> Value:
 
 
 def _kept_rows(condition: Any, x: Any) -> Any:
-    return x[np.flatnonzero(condition)]
+    places = np.flatnonzero(condition)
+    message = "cannot do a non-empty take from an empty axes."
+    require(places.size == 0 or x.shape[0] > 0, "IndexError", message)
+    return x[places]
 
 
 OPS: tuple[Op, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.conversion import default_dtype
+from jitcore.ir.ops.conversion import as_array, default_dtype
 from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, tensor
 from jitcore.ir.ops.scalars import SCALARS
@@ -20,7 +20,7 @@ def _rank(value: Value) -> int:
 
 def _strong(b: Builder, value: Value) -> Value:
     """An operand, which is made an array first: a Python number has its own dtype then."""
-    return cast_to(b, value, default_dtype(value)) if is_number(value.type) else value
+    return cast_to(b, value, default_dtype(value)) if is_number(value.type) else as_array(b, value)
 
 
 def _outer_rule(name: str) -> Rule:

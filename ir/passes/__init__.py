@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from jitcore.ir.graph import Graph
+from jitcore.ir.graph import Block, Graph
 
 __all__ = ["run_where"]
 
@@ -26,8 +26,15 @@ def run_where(graph: Graph, place: str, *kinds: str) -> bool:
     bool
         Whether it has changed anything.
     """
-    if not any(node.kind in kinds for node in graph.nodes()):
+    if not _has_nodes(graph.block, kinds):
         return False
     file, _, name = place.partition(".")
     has_changed: bool = getattr(import_module(f"{__name__}.{file}"), name)(graph)
     return has_changed
+
+
+def _has_nodes(block: Block, kinds: tuple[str, ...]) -> bool:
+    """Whether a block has nodes of some kinds, in the blocks inside too."""
+    if not {node.kind for node in block.nodes}.isdisjoint(kinds):
+        return True
+    return any(_has_nodes(inner, kinds) for node in block.nodes for inner in node.blocks)

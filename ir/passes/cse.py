@@ -18,7 +18,7 @@ from jitcore.ir.ops import TABLE
 __all__ = ["common_subexpression_elimination", "constant_key"]
 
 
-def common_subexpression_elimination(graph: Graph) -> bool:
+def common_subexpression_elimination(graph: Graph, analysis: AliasAnalysis | None = None) -> bool:
     """Replace a node by an earlier one that surely gives the same.
 
     Before::
@@ -44,16 +44,22 @@ def common_subexpression_elimination(graph: Graph) -> bool:
 
     Memory that a node reads must not be written in between.  New arrays are shared only where
     nobody writes to them and at most one of them gets out of the graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    analysis : AliasAnalysis, optional
+        Of the graph as it is, where that is at hand.
     """
-    return _Elimination(graph).run()
+    return _Elimination(graph, analysis or AliasAnalysis(graph)).run()
 
 
 class _Elimination:
     """One walk over the graph; a time is the number of nodes met so far."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, analysis: AliasAnalysis) -> None:
         self.graph = graph
-        self.analysis = AliasAnalysis(graph)
+        self.analysis = analysis
         self.scopes: list[dict[Hashable, Node]] = []
         self.met_at: dict[Node, int] = {}
         self.written_at: dict[Location, int] = {}

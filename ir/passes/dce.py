@@ -14,7 +14,7 @@ __all__ = ["dead_code_elimination"]
 _ENDLESS = 2**63 - 1
 
 
-def dead_code_elimination(graph: Graph) -> bool:
+def dead_code_elimination(graph: Graph, analysis: AliasAnalysis | None = None) -> bool:
     """Remove nodes, block returns and loop variables that no result, effect or exception needs.
 
     Before::
@@ -37,8 +37,14 @@ def dead_code_elimination(graph: Graph) -> bool:
 
     A node that may raise stays, as does a write to memory that is read later or that the caller
     knows.  Graphs that nodes hold are left alone.
+
+    Parameters
+    ----------
+    graph : Graph
+    analysis : AliasAnalysis, optional
+        Of the graph as it is, where that is at hand.
     """
-    live = _Liveness(graph)
+    live = _Liveness(graph, analysis or AliasAnalysis(graph))
     changed = _sweep(graph.block, live)
     if changed:
         _record_uses(graph.block)
@@ -48,9 +54,10 @@ def dead_code_elimination(graph: Graph) -> bool:
 class _Liveness:
     """The nodes and values that are needed, found from those that surely are."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, analysis: AliasAnalysis) -> None:
         self.graph = graph
-        self.analysis = AliasAnalysis(graph)
+        self.analysis = analysis
+        self._has_writes = self.analysis.has_writes
         self.nodes: set[Node] = set()
         self.values: set[Value] = set()
         self._locations: set[Location] = set()
@@ -92,7 +99,8 @@ class _Liveness:
         if value in self.values:
             return
         self.values.add(value)
-        self._reach_memory(value)
+        if self._has_writes:
+            self._reach_memory(value)
         if value.node is not None:
             self._waiting.append(value.node)
             if value.node.blocks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from jitcore.ir.alias import AliasAnalysis
 from jitcore.ir.graph import Block, Graph, Node, Value
@@ -14,7 +15,7 @@ from jitcore.ir.ops import TABLE
 from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["join_equal_extents"]
+__all__ = ["MADE_OF_NUMBERS", "Extents", "join_equal_extents"]
 
 
 def join_equal_extents(graph: Graph) -> bool:
@@ -40,19 +41,12 @@ def join_equal_extents(graph: Graph) -> bool:
     extent, and what a loop carries or a branch gives is equal where all that it may come from is.
     Operations on such arrays are of one shape, so that they can be fused, and nothing is compared.
     """
-    found = _Extents(graph)
-    found.block(graph.block)
-    names = {dim: found.representative(dim) for dim in found.joined}
-    if not names:
-        return False
-    for value in all_values(graph.block):
-        value.type = _renamed(value.type, names)
-    return True
+    return Extents(graph).run()
 
 
 _OPERAND = re.compile(r"\$(\d+)")
 
-_MADE_OF_NUMBERS = {
+MADE_OF_NUMBERS = {
     **dict.fromkeys(("np::reshape", "np::set_shape", "np::full", "np::broadcast_to"), 1),
     "np::empty": 0,
 }
@@ -62,14 +56,29 @@ _MOST_TRIES = 4
 """How often what a loop carries is divided further, before nothing is taken to be equal."""
 
 
-class _Extents:
+class Extents:
     """The symbols that stand for the same extent, found in the order of the program."""
 
     def __init__(self, graph: Graph) -> None:
-        self.analysis = AliasAnalysis(graph, distinct_inputs=True)
+        self.graph = graph
         self.joined: dict[Dim, Dim] = {}
         self.known: dict[Hashable, Dim] = {}
         self.seen: set[Dim] = {dim for value in graph.inputs for dim in dims_of(value)}
+
+    @cached_property
+    def analysis(self) -> AliasAnalysis:
+        """Which writes there are in between; few graphs have extents of which it matters."""
+        return AliasAnalysis(self.graph, distinct_inputs=True)
+
+    def run(self) -> bool:
+        """Give equal extents one symbol; whether there are any."""
+        self.block(self.graph.block)
+        names = {dim: self.representative(dim) for dim in self.joined}
+        if not names:
+            return False
+        for value in all_values(self.graph.block):
+            value.type = _renamed(value.type, names)
+        return True
 
     def representative(self, dim: Dim) -> Dim:
         """The first symbol of those that are equal to one."""
@@ -113,7 +122,7 @@ class _Extents:
             return node, tuple(self.of(block.returns[number], axis) for block in live)
         if node.kind == "np::compress" and axis == 0:
             return "selection", node.inputs[1], self.version(node)
-        first = _MADE_OF_NUMBERS.get(node.kind)
+        first = MADE_OF_NUMBERS.get(node.kind)
         if first is not None:
             return self.named_by(node.inputs[first + axis])
         if node.kind == "np::view":
@@ -134,7 +143,7 @@ class _Extents:
             return self.of(node.inputs[0], node.attributes["dim"])
         return "number", number
 
-    def sliced(self, view: Node, axis: int) -> Hashable:
+    def sliced(self, view: Node, axis: int) -> tuple[Hashable, str, tuple[Value, ...], Hashable]:
         """The extent of a view's axis: equal for equal slices of equal extents."""
         base_axis = own_axis = -1
         for part in view.attributes["index"].split(", "):

@@ -19,9 +19,11 @@ from jitcore.ir.types import (
     GENERATORS,
     LocalListType,
     SharedListType,
+    TensorType,
     TupleType,
     Type,
     UnionType,
+    is_number,
 )
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "apply_to_mixed",
     "call_foreign",
     "concerns_lists",
+    "concerns_numbers",
     "is_foreign",
     "is_shared",
     "made_generator",
@@ -48,6 +51,24 @@ def concerns_lists(worker: BranchBuilder, node: Node, inputs: list[Value]) -> bo
     if worker.shared is not None or node.kind.startswith("prim::List"):
         return True
     return any(isinstance(value.type, LocalListType | SharedListType) for value in inputs)
+
+
+def concerns_numbers(worker: BranchBuilder, node: Node, inputs: list[Value]) -> bool:
+    """Whether a node surely has to do with numbers and arrays of them only."""
+    if worker.shared is not None or worker.methods is not None or node.kind in _OF_ANY_VALUES:
+        return False
+    is_list = node.kind.startswith("prim::List")
+    return not is_list and all(_is_of_numbers(value.type) for value in inputs)
+
+
+def _is_of_numbers(type_: Type) -> bool:
+    if type(type_) is TensorType:
+        return type_.dtype is not None and type_.dtype.names is None
+    return is_number(type_)
+
+
+_OF_ANY_VALUES: Final = frozenset({"prim::raises"})
+"""Kinds that say something of the program, whatever their inputs are."""
 
 
 def is_foreign(node: Node, inputs: list[Value]) -> bool:

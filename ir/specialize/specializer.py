@@ -17,6 +17,7 @@ from jitcore.ir.specialize.by_value import (
     apply_to_mixed,
     call_foreign,
     concerns_lists,
+    concerns_numbers,
     is_foreign,
     is_shared,
     without_row,
@@ -173,6 +174,8 @@ class Specializer(BranchBuilder):
         def apply(changed: list[Value]) -> list[Value]:
             return [self.apply_or_keep(node, changed)]
 
+        if concerns_numbers(self, node, inputs):
+            return self.applied(node, inputs)
         has_lists = concerns_lists(self, node, inputs)
         if has_lists:
             lists.list_parts.take_place(self, node, inputs)
@@ -188,8 +191,10 @@ class Specializer(BranchBuilder):
                     return self.generic(node, inputs, "values of several types in a long program")
                 return for_each_alternative(self, node, inputs, number, apply)[0]
         found = _apply_to_structured(self, node, inputs) or apply_by_value(self, node, inputs)
-        if found is not None:
-            return found
+        return self.applied(node, inputs) if found is None else found
+
+    def applied(self, node: Node, inputs: list[Value]) -> Value:
+        """Type one node by its op's rule, or keep it generic with the reason."""
         try:
             if node.kind == "prim::getitem" and _is_choice(*inputs):
                 elements = self.elements(inputs[0])

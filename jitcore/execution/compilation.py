@@ -261,7 +261,9 @@ def native_plan(
     contract = executor.numerics() == "contract"
     try:
         guards = (*executor.captures, *guards)
-        return compile_native(typed, params, guards, name=name, contract=contract)
+        return compile_native(
+            typed, params, guards, name=name, contract=contract, assumes=executor.assumes
+        )
     except NotNative:
         return None
 
@@ -279,7 +281,9 @@ def plan(
         return HostPlan(typed, build_host(typed), {})
     try:
         guards = (*executor.captures, *guards)
-        native = compile_native(typed, params, guards, name=name, contract=contract)
+        native = compile_native(
+            typed, params, guards, name=name, contract=contract, assumes=executor.assumes
+        )
     except NotNative:
         if executor.depth:
             # A region is as small as it gets: there is no part to take out.

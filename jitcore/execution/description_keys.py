@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from jitcore.execution.signatures import Description, describe_unknown, structure, with_parts
+from jitcore.execution.signatures import (
+    Description,
+    describe_unknown,
+    parts_of,
+    structure,
+    with_parts,
+)
 
 __all__ = [
     "Apart",
     "as_python_s",
     "common_extents",
     "dynamic_key",
+    "has_changed",
+    "short_extents",
     "taken_apart",
     "without_extents",
 ]
@@ -22,9 +30,8 @@ _Choose = Callable[[Extent, Extent], Extent]
 
 _APART = frozenset({"list", "object", "objects", "function"})
 
-SHORT = 64
-"""The largest extent that a dynamic kernel knows: coordinates, colours, features, taps.  A kernel
-takes longer rows in whole vectors, and gains little by knowing how many."""
+_SHORT = 64
+"""The largest extent of what may be coordinates, colours, features or taps."""
 
 
 def as_python_s(one: Description) -> Description:
@@ -87,13 +94,25 @@ def without_extents(description: Description) -> Description:
 
 
 def common_extents(one: Description, other: Description) -> Description:
-    """A description of two alike values with the short extents that both have, and else None."""
-    return _merged(one, other, _common_extent)
+    """A description of two alike values with the extents that both have, and else None."""
+    return _merged(one, other, lambda extent, known: extent if extent == known else None)
+
+
+def short_extents(one: Description) -> Description:
+    """A description with None for all extents that are not short."""
+
+    def short(extent: Extent, _: Extent) -> Extent:
+        return None if extent is None or extent > _SHORT else extent
+
+    return _merged(one, one, short)
+
+
+def has_changed(common: Description) -> bool:
+    """Whether what values have in common leaves out extents, which were different ones then."""
+    if common[0] == "array":
+        return None in common[2]
+    return any(map(has_changed, parts_of(common)))
 
 
 def _known_extent(extent: Extent, known: Extent) -> Extent:
     return extent if extent == 1 or known is not None else None
-
-
-def _common_extent(extent: Extent, other: Extent) -> Extent:
-    return extent if extent == other and extent is not None and extent <= SHORT else None

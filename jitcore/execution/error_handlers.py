@@ -38,17 +38,23 @@ def error_handler(executor: Executor, plan: NativePlan, loops: set[Any]) -> Hand
         What the executor's program leaves to Python from then on; to say it once is enough.
     """
     sites, signature = plan.sites, plan.signature
-    if not any(one.after_write for one in sites) and _is_users(executor):
+    if not any(one.after_write or one.is_assumed for one in sites) and _is_users(executor):
         return (executor.fallback,)
+
+    def note_left(site: ErrorSite) -> None:
+        if site.is_assumed:
+            executor.note_wrong(plan)
+        elif loops:
+            executor.left |= loops
+            loops.clear()
 
     def handle(status: int, payload: int, *args: Any) -> Any:
         site = None if status == LEFT_TO_PYTHON else sites[status - 1]
         if site is None or not site.after_write or _may_begin_anew(executor, site, args):
             try:
                 result = executor.fallback(*args)
-                if loops and site is not None:
-                    executor.left |= loops
-                    loops.clear()
+                if site is not None:
+                    note_left(site)
                 return result
             except Exception as error:
                 if executor.depth:  # the program around may catch it

@@ -24,10 +24,11 @@ from jitcore.execution import stored_plans, strategy
 from jitcore.execution.argument_code import ArgumentCode
 from jitcore.execution.collector import waiting_collector
 from jitcore.execution.describing import Describer
-from jitcore.execution.description_keys import common_extents, dynamic_key
+from jitcore.execution.description_keys import dynamic_key
 from jitcore.execution.error_handlers import error_handler
 from jitcore.execution.function_states import FunctionState
 from jitcore.execution.host_entries import bind_host_entries, comes_again, host_entry
+from jitcore.execution.known_extents import KnownExtents
 from jitcore.execution.plans import HostPlan, NativePlan
 from jitcore.execution.signatures import (
     Description,
@@ -49,6 +50,9 @@ __all__ = ["Executor", "Specialization", "StoredSpecialization", "capture_guard"
 
 MAX_FRUITLESS = 8
 """How many calls of a region may find nothing native in it before no more look."""
+
+MAX_WRONG = 4
+"""How many calls in which extents are not what kernels assume are left to Python."""
 
 MAX_SPECIALIZATIONS = 256
 """A limit over all structures of arguments, against programs that call with ever new constants."""
@@ -123,6 +127,8 @@ class Executor:
         objects, while that is compiled.
     refusal : str
         Why the lists and texts in the arguments are Python's, while that is compiled.
+    assumes : bool
+        Whether kernels take extents for equal that have to be as a rule, and leave other calls.
     """
 
     on_device: ClassVar = False
@@ -173,7 +179,7 @@ class Executor:
         self._static: dict[tuple[Description, ...], Specialization] = {}
         self._dynamic: dict[tuple[Description, ...], Specialization] = {}
         self._counts: dict[tuple[Description, ...], int] = {}
-        self._common: dict[tuple[Description, ...], tuple[Description, ...]] = {}
+        self._extents = KnownExtents(self.exact)
         self._known: tuple[Description, ...] = ()
         self.describer = Describer(
             graph,
@@ -187,7 +193,8 @@ class Executor:
         self.parted: frozenset[int] = frozenset()
         self.refusal = ""
         self.replays = False
-        self._fruitless = 0
+        self.assumes = True
+        self._fruitless = self._wrong = 0
         self._devices: dict[int, Executor] = {}
         self._remade: int | None = None
         self._lock = threading.RLock()
@@ -324,6 +331,18 @@ class Executor:
         if self.waits and self.entry is self.fallback:
             self.idle.add(self)
 
+    def note_wrong(self, plan: NativePlan) -> None:
+        """Note a call in which extents that a kernel takes for equal were not; give up after some.
+
+        The next one like it gets a kernel that assumes nothing.
+        """
+        with self._lock:
+            self._wrong += 1
+            found = next((one for one in self.specializations if one.plan is plan), None)
+            if self._wrong >= MAX_WRONG and found is not None:
+                self.assumes = False
+                self._forget(found)
+
     def _run_positional(self, *args: Any) -> Any:
         return self.run(args)
 
@@ -336,10 +355,12 @@ class Executor:
             found = self._find(exact, descriptions)
             if found is not None:
                 return found
-            kind = strategy.kind_of(strategy.current(), self._count(descriptions))
+            kind = self._kind_of_next(descriptions)
             if kind is None or len(self.specializations) >= MAX_SPECIALIZATIONS:
                 return None
-            self._note_extents(descriptions)
+            form, count = tuple(map(structure, descriptions)), self._count(descriptions)
+            keys = self._dynamic_keys(form)
+            self._known = self._extents.note(form, descriptions, keys, count)
             with waiting_collector():
                 made = self._specialize(args, kind)
             self._remember(made)
@@ -353,23 +374,25 @@ class Executor:
         found = self._holding(found)
         if found is None and self._dynamic:
             form = tuple(map(structure, descriptions))
-            known = [key for key, one in self._dynamic.items() if one.form == form]
+            known = self._dynamic_keys(form)
             keys = (dynamic_key(descriptions, self.exact, one) for one in known)
             found = self._holding(next(filter(None, map(self._dynamic.get, keys)), None))
         return found
 
-    def _note_extents(self, descriptions: tuple[Description, ...]) -> None:
-        """Find out which short extents have been the same in all specializations.
+    def _dynamic_keys(self, form: tuple[Description, ...]) -> list[tuple[Description, ...]]:
+        """The keys of the dynamic kernels for a structure, in the order they were made in."""
+        return [key for key, one in self._dynamic.items() if one.form == form]
 
-        A dynamic one knows these, as long as there may be another one that does not.
-        """
-        form = tuple(map(structure, descriptions))
-        before = self._common.get(form)
-        common = tuple(map(common_extents, descriptions, before or descriptions))
-        self._common[form] = common
-        count = self._count(descriptions)
-        is_last = strategy.kind_of(strategy.current(), count + 1) is None
-        self._known = () if count == 0 or is_last else common
+    def _kind_of_next(self, descriptions: tuple[Description, ...]) -> str | None:
+        """The kind of a specialization for arguments, or None where there may be none any more."""
+        form, count = tuple(map(structure, descriptions)), self._count(descriptions)
+        kind = strategy.kind_of(strategy.current(), count)
+        made = self._dynamic_keys(form)
+        key = None if kind else self._extents.replaceable(descriptions, made, count)
+        if key is None:
+            return kind
+        self._forget(self._dynamic[key])
+        return "DYNAMIC"
 
     def key_for(self, descriptions: tuple[Description, ...], kind: str) -> tuple[Description, ...]:
         """The key of a specialization of a kind that is made for arguments now."""
@@ -479,7 +502,8 @@ class Executor:
 
     def _subject(self, kind: str) -> stored_plans.Subject:
         contract = self.numerics() == "contract"
-        settings = (self._symbol(), kind, contract, self.depth, tuple(sorted(self.exact)))
+        exact = tuple(sorted(self.exact))
+        settings = (self._symbol(), kind, contract, self.depth, exact, self.assumes)
         return stored_plans.Subject(self.graph, self.captures, settings)
 
     def _symbol(self) -> str:

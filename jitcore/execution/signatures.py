@@ -75,6 +75,7 @@ __all__ = [
     "describe_object",
     "describe_text",
     "describe_unknown",
+    "parts_of",
     "structure",
     "type_and_param",
     "with_parts",
@@ -482,9 +483,14 @@ def with_parts(
 
     ``change`` gets the parts of alike descriptions, too.
     """
+    parts = map(parts_of, (description, *others))
     start = _PARTS_FROM.get(description[0], len(description))
-    parts = (one[start:] for one in (description, *others))
     return (*description[:start], *map(change, *parts))
+
+
+def parts_of(description: Description) -> Description:
+    """The descriptions of the elements, or attributes, that a value has."""
+    return description[_PARTS_FROM.get(description[0], len(description)) :]
 
 
 _PARTS_FROM = {"tuple": 2, "function": 2, "object": 4, "objects": 4}

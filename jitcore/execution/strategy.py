@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["DEFAULT", "Strategy", "current", "fusion_strategy", "kind_of", "set_fusion_strategy"]
+__all__ = [
+    "DEFAULT",
+    "Strategy",
+    "current",
+    "fusion_strategy",
+    "kind_of",
+    "left_after",
+    "set_fusion_strategy",
+]
 
 Strategy = list[tuple[str, int]]
 
@@ -52,6 +60,11 @@ def kind_of(strategy: Strategy, number: int) -> str | None:
     return None
 
 
+def left_after(strategy: Strategy, number: int) -> int:
+    """How many specializations there may be besides the first ``number`` ones."""
+    return sum(depth for _, depth in strategy) - number
+
+
 def set_fusion_strategy(strategy: Sequence[tuple[str, int]]) -> Strategy:
     """Set the type and number of specializations that can occur.
 
@@ -61,8 +74,9 @@ def set_fusion_strategy(strategy: Sequence[tuple[str, int]]) -> Strategy:
         Pairs of a kind and a depth.  With ``[("STATIC", 2), ("DYNAMIC", 10)]`` the first two
         specializations of a function are compiled for exactly the shapes they were called with, and
         for the ints that its loops take shapes from; the next ten for all shapes of the same
-        dtypes, ranks, contiguity and pattern of extents of 1, or for those with the same short
-        extents where these have never been others.  The last one is always for all shapes.
+        dtypes, ranks, contiguity and pattern of extents of 1, or for those with the same extents
+        along axes where these have never been others, while others have changed.  There is
+        always room left for the ones that are for all shapes.
         A call that fits none of the twelve runs the function unfused.
 
     Returns

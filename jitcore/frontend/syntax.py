@@ -15,9 +15,15 @@ _BLOCKS: Final = frozenset({"body", "cases", "finalbody", "handlers", "orelse"})
 """Fields that hold statements, or parts of a statement that do."""
 
 
+_LEAVES: Final = frozenset({ast.Constant, ast.Name})
+"""The kinds of nodes that most are of, which have none inside."""
+
+
 def child_nodes(node: ast.AST) -> list[ast.AST]:
     """The nodes directly inside of a node, in the order of their fields, but for operators."""
     found: list[ast.AST] = []
+    if type(node) in _LEAVES:
+        return found
     for name in _parts(type(node)):
         held = getattr(node, name, None)
         if isinstance(held, ast.AST):
