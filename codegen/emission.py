@@ -41,7 +41,7 @@ Effort = Literal["none", "code", "registers", "loops", "loops only"]
 """What is optimized: nothing, machine code only, straight lines before that, or loops as well.
 
 The last but one is LLVM's O3 pipeline.  The last is the same without vectors of what is no loop: of
-long straight lines LLVM 20 now and then makes code in which a vector is read before it is there,
+long straight lines LLVM 22 now and then makes code in which a vector is read before it is there,
 and writing machine code of that ends the process.  So what comes of the pipeline is verified, which
 takes a fiftieth of its time, and such code is made anew.  To choose and schedule machine code well
 takes five to eight times as long as to translate line by line, which does for what mostly calls
