@@ -179,3 +179,22 @@ def test_no_bit_depends_on_the_loop() -> None:
 
     compiled = script(alone)
     assert [compiled(x, y, i) for i in range(5)] == list(map(tuple, together))
+
+
+def rolled_without_a_value(x, n):
+    v0 = np.zeros(1)
+    if n < 0:
+        v1 = np.isnan(x.astype(np.uint8))
+    for _ in range(1, 4):
+        v0[:] = np.roll(v1, 1)
+    return v0
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_what_has_no_value_is_not_read(size):
+    x = np.arange(size, dtype=np.int8)
+    with pytest.raises(UnboundLocalError, match="v1"):
+        script(rolled_without_a_value)(x, 6)
+    np.testing.assert_array_equal(
+        script(rolled_without_a_value)(x[:1], -6), rolled_without_a_value(x[:1], -6)
+    )

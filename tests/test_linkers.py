@@ -27,6 +27,7 @@ def called(module: CompiledModule) -> int:
 def fixture_ended(load: Load, monkeypatch: pytest.MonkeyPatch) -> list[emission.Linker]:
     """The linkers that have ended; each has four libraries, the first one's are all of the test."""
     found: list[emission.Linker] = []
+    gc.collect()  # what other tests have left
     end = emission.Linker.end
 
     def noted(linker: emission.Linker) -> None:

@@ -99,12 +99,17 @@ def share_walks(statements: Sequence[Stmt], notes: list[str]) -> list[Stmt]:
         Takes a line for each loop that is changed.
     """
     names = bound_names(statements)
+    chosen = {
+        one.var.name
+        for one in walk(statements)
+        if isinstance(one, Let) and one.mutable and one.var.dtype == "ptr"
+    }
 
     def block(inside: Sequence[Stmt]) -> list[Stmt]:
         found: list[Stmt] = []
         for one in inside:
             changed = with_blocks(one, block)
-            walks = _walks(changed) if isinstance(changed, For) else []
+            walks = _walks(changed, chosen) if isinstance(changed, For) else []
             if isinstance(changed, For) and walks:
                 notes.append(
                     f"{TOGETHER} iterations of the loop over {changed.var.name} take each part "
@@ -146,8 +151,11 @@ class _Walk:
 # Which walks ------------------------------------------------------------------------------
 
 
-def _walks(loop: For) -> list[_Walk]:
-    """The walks of a loop that do not depend on what its iterations write; maybe none."""
+def _walks(loop: For, chosen: Collection[str]) -> list[_Walk]:
+    """The walks of a loop that do not depend on what its iterations write; maybe none.
+
+    ``chosen`` are variables that hold addresses, or null where what they are for has no value.
+    """
     if loop.parallel or loop.step != 1:
         return []
     has_walks = any(isinstance(one, For) and one.parallel for one in loop.body)
@@ -170,7 +178,7 @@ def _walks(loop: For) -> list[_Walk]:
         is_guarded |= isinstance(one, If) and not _looks_for_memory(one, arrays)
         if isinstance(one, For) and one.parallel and one.start == ZERO and one.step == 1:
             made = _walk_of(one, loop, number, pure, arrays)
-            if made is not None and not (is_guarded and _chooses_places(made, loop)):
+            if made is not None and not (is_guarded and _chooses_places(made, loop, chosen)):
                 found.append(made)
     written = written_roots(loop.body) - {name for one in found for name in one.arrays}
     return [] if "" in written else [one for one in found if not _reads(one, written, changing)]
@@ -241,12 +249,12 @@ def _needed(
     return [one for one in before if isinstance(one, Let) and one.var.name in found]
 
 
-def _chooses_places(one: _Walk, around: For) -> bool:
+def _chooses_places(one: _Walk, around: For, chosen: Collection[str]) -> bool:
     """Whether only a test before a walk may tell that its iteration reads and divides nothing bad.
 
     Numbers of the iteration harm nobody, unless they say where something lies.
     """
-    numbers = {around.var.name, *(let.var.name for let in one.lets)}
+    numbers = {around.var.name, *(let.var.name for let in one.lets), *chosen}
     naming = [each for each in walk(one.loop.body) if isinstance(each, Let | Assign | For)]
     known = 0
     while known < len(numbers):

@@ -74,7 +74,39 @@ def _variables(graph: Graph) -> Iterator[Variable]:
                 variable = Variable(node, number)
                 if variable.returned is not variable.param and _is_small(variable.param):
                     if value.type == variable.param.type == variable.returned.type:
-                        yield variable
+                        if not _may_have_no_value(variable.initial):
+                            yield variable
+
+
+def _may_have_no_value(value: Value) -> bool:
+    """Whether a variable may not have been assigned yet, so that there is nothing to copy."""
+    seen: set[Value] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if one.type != value.type or (one.node and one.node.kind == "prim::Uninitialized"):
+            return True
+        waiting += _sources(one)
+    return False
+
+
+def _sources(value: Value) -> list[Value]:
+    """The values that a loop or a branch gives as another one."""
+    node = value.block.owner if value.block is not None else value.node
+    if node is None or not node.blocks:
+        return []
+    if value.block is None:
+        number = node.outputs.index(value)
+        is_loop = node.kind == "prim::Loop"
+        given = [block.returns[number + is_loop] for block in node.blocks]
+        return [*given, node.inputs[2 + number]] if is_loop else given
+    number = value.block.params.index(value)
+    if node.kind != "prim::Loop" or number == 0:
+        return []
+    return [value.block.returns[number], node.inputs[1 + number]]
 
 
 def _is_small(value: Value) -> bool:
