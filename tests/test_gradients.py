@@ -233,10 +233,17 @@ def losses(kind: str) -> Any:
             function = function_from_source(sample.source, F=functional, special=special)
             names = ", ".join(inspect.signature(function).parameters)
             text = f"def f({names}):\n    return np.sum(np.sin(g({names})))\n"
-            args = sample.calls[0]
+            args = tuple(_tame(one) if _is_double(one) else one for one in sample.calls[0])
             numbers = [n for n, one in enumerate(args) if _is_double(one)]
             if numbers and sample.label.count("layouts") == 0 and _is_float_of(function, args):
                 yield sample.label, function_from_source(text, g=function), args, tuple(numbers)
+
+
+def _tame(value: Any) -> Any:
+    """Without huge numbers: beside 1e300 no difference of another number shows."""
+    size = np.maximum(np.abs(value), 1.0)
+    tame = np.where(size > 1e8, np.sign(value) * np.log10(size), value)
+    return tame if isinstance(value, np.ndarray) else float(tame)
 
 
 def _is_double(value: Any) -> bool:
@@ -252,11 +259,6 @@ def _is_float_of(function: Any, args: Any) -> bool:
     return isinstance(result, float) or _is_double(result)
 
 
-EXTREME = frozenset(
-    ("np::cumsum", "np::ediff1d", "np::nonzero", "prim::slice_length", "prim::sum", "prim::zip")
-)
-"""Ops of whose samples some add numbers of 1e300 to others: no difference shows there."""
-
 UNDEFINED = frozenset(
     f"np::{name}" for name in ("std", "arctan2", "arctan2_outer", "nextafter_outer")
 ) | {"prim::mod", "nn::rnn_states", "nn::lstm_states", "nn::grid_sample"}
@@ -269,7 +271,7 @@ def _found_differences(loss: Any, args: Any, number: int) -> Any:
         yield from differences(loss, args, number, most=3)
 
 
-@pytest.mark.parametrize("kind", sorted(OPINFOS.keys() - EXTREME - UNDEFINED))
+@pytest.mark.parametrize("kind", sorted(OPINFOS.keys() - UNDEFINED))
 def test_samples_of_ops_have_their_gradient_or_none(kind: str) -> None:
     """Whatever has a gradient has the right one; all else is refused."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
