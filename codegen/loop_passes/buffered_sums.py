@@ -27,11 +27,10 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from jitcore.codegen.loop_passes.estimated_roots import takes_roots
-from jitcore.codegen.loop_passes.rewriting import numbered, with_blocks
+from jitcore.codegen.loop_passes.rewriting import numbered, with_loops
 from jitcore.codegen.loop_passes.traversal import STACK, names_in, variables, walk
 from jitcore.codegen.loops import (
     Assign,
@@ -73,7 +72,8 @@ def buffer_sums(function: Function, vector_bits: int, in_halves: bool = False) -
     """
     if vector_bits != 512:
         return function
-    return replace(function, body=_Buffers(function, vector_bits, in_halves).block(function.body))
+    buffers = _Buffers(function, vector_bits, in_halves)
+    return replace(function, body=with_loops(function.body, buffers.loop))
 
 
 class _Buffers:
@@ -84,12 +84,8 @@ class _Buffers:
         lets = [one for one in walk(function.body) if isinstance(one, Let)]
         self.multiples = {one.var: one.value for one in lets if isinstance(one.value, Binary)}
 
-    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
-        found: list[Stmt] = []
-        for one in statements:
-            buffered = self.by_buffer(one) if isinstance(one, For) and self.is_needed(one) else []
-            found += buffered or [with_blocks(one, self.block)]
-        return found
+    def loop(self, loop: For) -> list[Stmt] | None:
+        return self.by_buffer(loop) if self.is_needed(loop) else None
 
     def is_needed(self, loop: For) -> bool:
         """Whether a loop adds up what takes roots, enough of it to fill registers."""
@@ -103,8 +99,8 @@ class _Buffers:
         whole = self.multiples.get(loop.start) if isinstance(loop.start, Var) else None
         return whole == Binary("and", loop.stop, tail, "int64")
 
-    def by_buffer(self, loop: For) -> list[Stmt]:
-        """The loop over buffers; nothing where it has to stay."""
+    def by_buffer(self, loop: For) -> list[Stmt] | None:
+        """The loop over buffers; None where it has to stay."""
         steps = [one for one in loop.body if isinstance(one, Assign)]
         size = BUFFER_BYTES // max(memory_bytes(_term(one).dtype) for one in steps)
         length = subtract(loop.stop, loop.start)
@@ -128,7 +124,7 @@ class _Buffers:
             added.append(replace(one, value=_with_term(one, Load(buffer, place, term.dtype, root))))
         filled = replace(loop, start=start, stop=add(start, count), body=body)
         if not is_vector_loop(filled):
-            return []
+            return None
         room = Call(STACK, (integer(BUFFER_BYTES),), "ptr", external=True)
         loops: list[Stmt] = [*counted, filled, For(place, ZERO, count, added)]
         return [

@@ -43,7 +43,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from jitcore.codegen.loop_passes.rewriting import numbered, renamed, with_blocks
+from jitcore.codegen.loop_passes.rewriting import numbered, renamed, with_loops
 from jitcore.codegen.loop_passes.traversal import (
     STACK,
     children,
@@ -95,7 +95,7 @@ MOST_OPERATIONS = 32
 
 def add_by_lanes(function: Function) -> Function:
     """The function with its sums of float32 and float16 in lanes."""
-    return replace(function, body=_LaneSums(function).block(function.body))
+    return replace(function, body=with_loops(function.body, _LaneSums(function).loop))
 
 
 class _LaneSums:
@@ -103,14 +103,8 @@ class _LaneSums:
         self.names = names_in(function)
         self.root = numbered("lanes", self.names)
 
-    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
-        found: list[Stmt] = []
-        for one in statements:
-            if isinstance(one, For) and _is_sum(one):
-                found += self.of_any_strides(one)
-            else:
-                found.append(with_blocks(one, self.block))
-        return found
+    def loop(self, loop: For) -> list[Stmt] | None:
+        return self.of_any_strides(loop) if _is_sum(loop) else None
 
     def of_any_strides(self, loop: For) -> list[Stmt]:
         """Strides that only a run tells are mostly one: then, and only then, vectors are loaded."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from jitcore.codegen.loop_passes.rewriting import copied, replaced, with_blocks, with_expressions
+from jitcore.codegen.loop_passes.rewriting import copied, replaced, with_expressions, with_loops
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     expressions,
@@ -53,22 +53,16 @@ MOST_CUTS = 8
 
 def cut_ranges(function: Function) -> Function:
     """The function with its innermost loops cut where a place is chosen."""
-    return replace(function, body=_Cuts(function).block(function.body))
+    return replace(function, body=with_loops(function.body, _Cuts(function).loop))
 
 
 class _Cuts:
     def __init__(self, function: Function) -> None:
         self.names = bound_names(function.body) | {param.name for param in function.params}
 
-    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
-        found: list[Stmt] = []
-        for one in statements:
-            cuts = sorted(set(_cuts(one))) if isinstance(one, For) and _is_plain(one) else []
-            if isinstance(one, For) and 0 < len(cuts) <= MOST_CUTS:
-                found += self.parts(one, cuts)
-            else:
-                found.append(with_blocks(one, self.block))
-        return found
+    def loop(self, loop: For) -> list[Stmt] | None:
+        cuts = sorted(set(_cuts(loop))) if _is_plain(loop) else []
+        return list(self.parts(loop, cuts)) if 0 < len(cuts) <= MOST_CUTS else None
 
     def parts(self, loop: For, cuts: Sequence[int]) -> Iterator[Stmt]:
         """The loop for each part of its range that has iterations, as far as that is known."""

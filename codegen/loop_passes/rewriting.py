@@ -55,6 +55,19 @@ def with_blocks(statement: Stmt, change: Callable[[Sequence[Stmt]], list[Stmt]])
     return statement
 
 
+def with_loops(
+    statements: Sequence[Stmt], change: Callable[[For], Sequence[Stmt] | None]
+) -> list[Stmt]:
+    """The statements with what ``change`` gives in place of loops; those it leaves, inside too."""
+    found: list[Stmt] = []
+    for one in statements:
+        given = change(one) if isinstance(one, For) else None
+        if given is None:
+            given = [with_blocks(one, lambda block: with_loops(block, change))]
+        found += given
+    return found
+
+
 def numbered(name: str, names: set[str]) -> str:
     """The name, or the first of ``name_2``, ``name_3`` ... that no other has; joins ``names``."""
     found, number = name, 1

@@ -84,6 +84,7 @@ from jitcore.codegen.lowering.arithmetic import (
     integer,
     minimum,
     multiply,
+    quotient_above,
     subtract,
 )
 from jitcore.codegen.printers.llvm_instructions import memory_bytes
@@ -161,7 +162,7 @@ class _RowTurns:
             *(Let(pointer, room) for pointer in rooms.values()),
             For(turn, ZERO, add(rows, integer(len(pieces) - 1)), turns),
         ]
-        blocks = _quotient_above(subtract(loop.stop, loop.start), most)
+        blocks = quotient_above(subtract(loop.stop, loop.start), most)
         return For(block, ZERO, blocks, body, parallel=loop.parallel)
 
 
@@ -294,9 +295,3 @@ def _calls_functions(loop: For) -> bool:
     """Whether a loop calls functions of vector math."""
     parts = (part for one in loop.body for x in expressions(one) for part in subexpressions(x))
     return any(isinstance(x, Call) and x.name != "fma" and not x.external for x in parts)
-
-
-def _quotient_above(length: Expr, size: Expr) -> Expr:
-    if isinstance(length, Const) and isinstance(size, Const):
-        return integer(-(-length.value // size.value))
-    return Binary("quot", add(length, subtract(size, ONE)), size, "int64")

@@ -37,7 +37,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jitcore.codegen.loop_passes.independence import writes_apart
-from jitcore.codegen.loop_passes.rewriting import copied, numbered, with_blocks
+from jitcore.codegen.loop_passes.rewriting import copied, numbered, with_loops
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
     expressions,
@@ -75,21 +75,15 @@ MOST_STEPS = 16
 
 def walk_rows_together(function: Function) -> Function:
     """The function with rows that wait for their own elements walked several at a time."""
-    return replace(function, body=_Rows(function).block(function.body))
+    return replace(function, body=with_loops(function.body, _Rows(function).loop))
 
 
 class _Rows:
     def __init__(self, function: Function) -> None:
         self.names = names_in(function)
 
-    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
-        found: list[Stmt] = []
-        for one in statements:
-            if isinstance(one, For) and _gains(one):
-                found += self.together(one)
-            else:
-                found.append(with_blocks(one, self.block))
-        return found
+    def loop(self, loop: For) -> list[Stmt] | None:
+        return self.together(loop) if _gains(loop) else None
 
     def together(self, loop: For) -> list[Stmt]:
         """The loop over blocks of rows, and the one over the rows that are left."""

@@ -20,7 +20,6 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,8 +28,8 @@ from jitcore.codegen.loop_passes.rewriting import (
     numbered,
     renamed,
     replaced,
-    with_blocks,
     with_expressions,
+    with_loops,
 )
 from jitcore.codegen.loop_passes.shared_divisors import is_quotient
 from jitcore.codegen.loop_passes.traversal import (
@@ -89,23 +88,19 @@ def share_divisor_rows(function: Function, vector_bits: int) -> Function:
     """
     if vector_bits != 512:
         return function
-    return replace(function, body=_Sharing(function).block(function.body))
+    return replace(function, body=with_loops(function.body, _Sharing(function).loop))
 
 
 class _Sharing:
     def __init__(self, function: Function) -> None:
         self.names = names_in(function)
 
-    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
-        found: list[Stmt] = []
-        for one in statements:
-            before: list[Stmt] = []
-            if isinstance(one, For) and _has_many_rows(one):
-                nest = _Nest(one, self.names)
-                one = replace(one, body=[nest.row(inner) for inner in one.body])
-                before = nest.before
-            found += [*before, one] if before else [with_blocks(one, self.block)]
-        return found
+    def loop(self, loop: For) -> list[Stmt] | None:
+        if not _has_many_rows(loop):
+            return None
+        nest = _Nest(loop, self.names)
+        shared = replace(loop, body=[nest.row(inner) for inner in loop.body])
+        return [*nest.before, shared] if nest.before else None
 
 
 def _has_many_rows(loop: For) -> bool:

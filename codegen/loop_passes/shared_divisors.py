@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from jitcore.codegen.loop_passes.rewriting import (
     numbered,
     replaced,
-    with_blocks,
     with_expressions,
+    with_loops,
 )
 from jitcore.codegen.loop_passes.traversal import (
     bound_names,
@@ -57,7 +57,8 @@ def share_divisors(function: Function, vector_bits: int) -> Function:
     """
     if vector_bits != 512:
         return function
-    return replace(function, body=_Sharing(function, vector_bits).block(function.body))
+    sharing = _Sharing(function, vector_bits)
+    return replace(function, body=with_loops(function.body, sharing.loop))
 
 
 class _Sharing:
@@ -65,14 +66,9 @@ class _Sharing:
         self.vector_bits = vector_bits
         self.names = names_in(function)
 
-    def block(self, statements: Sequence[Stmt]) -> list[Stmt]:
-        found: list[Stmt] = []
-        for one in statements:
-            if isinstance(one, For) and any(map(is_quotient, _parts(one))) and is_vector_loop(one):
-                found += self.shared(one)
-            else:
-                found.append(with_blocks(one, self.block))
-        return found
+    def loop(self, loop: For) -> list[Stmt] | None:
+        is_dividing = any(map(is_quotient, _parts(loop))) and is_vector_loop(loop)
+        return self.shared(loop) if is_dividing else None
 
     def least_trips(self, loop: For) -> int:
         """How many iterations repay the test for moderate numbers.

@@ -37,6 +37,7 @@ __all__ = [
     "negate",
     "not_",
     "product",
+    "quotient_above",
     "select",
     "subtract",
 ]
@@ -122,6 +123,13 @@ def multiply(x: Expr, y: Expr) -> Expr:
         if y.value == 1:
             return x
     return Binary("mul", x, y, "int64")
+
+
+def quotient_above(x: Expr, y: Expr) -> Expr:
+    """``x / y``, rounded up."""
+    if isinstance(x, Const) and isinstance(y, Const):
+        return integer(-(-x.value // y.value))
+    return Binary("quot", add(x, subtract(y, ONE)), y, "int64")
 
 
 def product(factors: Iterable[Expr]) -> Expr:

@@ -134,7 +134,7 @@ def _plain_element(lowering: Lowering, reduction: Reduction) -> Steps:
 
 def _sum_element(lowering: Lowering, reduction: Reduction) -> Steps:
     if len(reduction.reduced) == reduction.operand.rank:
-        total = short_sum(lowering, reduction.operand, reduction.node.inputs[0])
+        total = short_sum(lowering, reduction.operand)
         if total is not None:
             return total
     return (yield Walk(accumulator(lowering, "np::sum", reduction.operand.dtype)))

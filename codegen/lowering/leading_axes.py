@@ -30,6 +30,7 @@ from jitcore.codegen.lowering.arithmetic import (
     minimum,
     multiply,
     product,
+    quotient_above,
     subtract,
 )
 from jitcore.codegen.lowering.elements import Elements, Index, load, store, uncollapsed
@@ -41,7 +42,7 @@ from jitcore.codegen.lowering.operands import ArrayRef, Element, Pair
 from jitcore.codegen.lowering.pairs import combined
 from jitcore.codegen.lowering.reduced_axes import group_axes
 from jitcore.codegen.lowering.state import Lowering
-from jitcore.codegen.lowering.walks import FEW_ROWS, PART, multiple_of, quotient_above
+from jitcore.codegen.lowering.walks import FEW_ROWS, PART, multiple_of
 from jitcore.ir.dataclass import dataclass
 
 __all__ = ["Change", "reduce_leading"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitcore.codegen.kernels.selection import can_compress, symbol
-from jitcore.codegen.loops import Binary, Call, Do, Expr
+from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
     ONE,
@@ -17,6 +17,7 @@ from jitcore.codegen.lowering.arithmetic import (
     integer,
     multiply,
     not_,
+    product,
     subtract,
 )
 from jitcore.codegen.lowering.broadcasting import define_dims, fit_dims, shape_template, type_dims
@@ -79,6 +80,8 @@ def _compress(lowering: Lowering, node: Node) -> Operand:
     inner_order = order_of(base)[mask.rank :]
     order = (len(row) + 1, *iterated_order([inner_order], len(row)))
     target = lowering.allocate(node.output.name, dims, base.dtype, escapes=escapes, order=order)
+    if target.owner is not None and isinstance(size := product(base.dims), Const):
+        target.owner.most = size.value
     is_device = lowering.target.is_device
     if not row and not is_device and _move_together(lowering, base, mask, target, count):
         return target

@@ -90,12 +90,15 @@ class Owner:
         The pointer may be null: a merged variable that holds an argument's memory.
     release : str
         The function that gives it up.
+    most : int or None
+        The most elements it may have, where only their exact number is left to the run.
     """
 
     pointer: Expr
     is_object: bool
     nullable: bool = False
     release: str = "jc_decref"
+    most: int | None = None
     values: list[Value] = field(default_factory=list)
 
 

@@ -15,13 +15,11 @@ from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Lazy
 from jitcore.codegen.lowering.state import Lowering
 from jitcore.codegen.runtime.numpy_loops import MOST_SUMMED
-from jitcore.ir.graph import Value
-from jitcore.ir.types import TensorType
 
 __all__ = ["short_sum"]
 
 
-def short_sum(lowering: Lowering, operand: ArrayRef | Lazy, value: Value) -> Expr | None:
+def short_sum(lowering: Lowering, operand: ArrayRef | Lazy) -> Expr | None:
     """The sum of all elements in NumPy's order, where they are surely few; else None.
 
     Parameters
@@ -29,10 +27,8 @@ def short_sum(lowering: Lowering, operand: ArrayRef | Lazy, value: Value) -> Exp
     lowering : Lowering
     operand : ArrayRef or Lazy
         What is added up.  What is not in memory yet is written there first.
-    value : Value
-        The same in the graph, which may know how many elements there are at most.
     """
-    if operand.dtype != np.float64 or lowering.target.is_device or not _are_few(operand, value):
+    if operand.dtype != np.float64 or lowering.target.is_device or not _are_few(operand):
         return None
     array = operand if isinstance(operand, ArrayRef) else _in_memory(lowering, operand)
     if array is None or not lowering.is_contiguous(array):
@@ -42,21 +38,14 @@ def short_sum(lowering: Lowering, operand: ArrayRef | Lazy, value: Value) -> Exp
     return lowering.emitter.copy("total", call)
 
 
-def _are_few(operand: ArrayRef | Lazy, value: Value) -> bool:
+def _are_few(operand: ArrayRef | Lazy) -> bool:
     size = product(operand.dims)
     if isinstance(size, Const):
         return bool(size.value <= MOST_SUMMED)
-    selection = value.node
-    if selection is None or selection.kind != "np::compress":
+    if not isinstance(operand, ArrayRef) or operand.owner is None or not operand.whole:
         return False
-    from_type = selection.inputs[0].type
-    dims = from_type.dims if isinstance(from_type, TensorType) else None
-    return (
-        dims is not None
-        and len(dims) == 1
-        and isinstance(dims[0], int)
-        and (dims[0] <= MOST_SUMMED)
-    )
+    most = operand.owner.most
+    return most is not None and most <= MOST_SUMMED
 
 
 def _in_memory(lowering: Lowering, operand: Lazy) -> ArrayRef | None:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 
 from jitcore.codegen.lowering.facts import Escapes
 from jitcore.ir.alias import AliasAnalysis
+from jitcore.ir.carried import sources_of
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.types import TensorType
@@ -89,24 +90,9 @@ def _may_have_no_value(value: Value) -> bool:
         seen.add(one)
         if one.type != value.type or (one.node and one.node.kind == "prim::Uninitialized"):
             return True
-        waiting += _sources(one)
+        is_joined = one.node.blocks if one.node else one.block and one.block.owner
+        waiting += sources_of(one) if is_joined else ()
     return False
-
-
-def _sources(value: Value) -> list[Value]:
-    """The values that a loop or a branch gives as another one."""
-    node = value.block.owner if value.block is not None else value.node
-    if node is None or not node.blocks:
-        return []
-    if value.block is None:
-        number = node.outputs.index(value)
-        is_loop = node.kind == "prim::Loop"
-        given = [block.returns[number + is_loop] for block in node.blocks]
-        return [*given, node.inputs[2 + number]] if is_loop else given
-    number = value.block.params.index(value)
-    if node.kind != "prim::Loop" or number == 0:
-        return []
-    return [value.block.returns[number], node.inputs[1 + number]]
 
 
 def _is_small(value: Value) -> bool:

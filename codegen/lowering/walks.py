@@ -26,6 +26,7 @@ from jitcore.codegen.lowering.arithmetic import (
     minimum,
     multiply,
     product,
+    quotient_above,
     select,
     subtract,
 )
@@ -40,7 +41,6 @@ __all__ = [
     "ElementAt",
     "are_divided",
     "multiple_of",
-    "quotient_above",
     "reduce_elements",
 ]
 
@@ -182,13 +182,6 @@ def _rows_of_a_part(rest: Sequence[Expr]) -> Expr:
     if isinstance(inner, Const):
         return integer(max(PART // inner.value, 1))
     return maximum(Binary("quot", integer(PART), inner, "int64"), ONE)
-
-
-def quotient_above(x: Expr, y: Expr) -> Expr:
-    """``x / y``, rounded up."""
-    if isinstance(x, Const) and isinstance(y, Const):
-        return integer(-(-x.value // y.value))
-    return Binary("quot", add(x, subtract(y, ONE)), y, "int64")
 
 
 class _Walk:

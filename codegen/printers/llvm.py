@@ -364,7 +364,7 @@ class _FunctionPrinter(LoopsOfVectors):
     def _is_row(self, statement: For) -> bool:
         """Whether a loop is a row, of unknown length, of one around it, and runs each time."""
         is_inner = self._neighbours.is_inner(statement) and not self._is_unlikely
-        return is_inner and is_open(statement) and not _adds_rest_of_doubles(statement)
+        return is_inner and is_open(statement)
 
     def _has_masks(self) -> bool:
         """Whether the machine has masks for elements of all sizes."""
@@ -562,18 +562,3 @@ class _FunctionPrinter(LoopsOfVectors):
             return ""
         value = self._code.value(f"call {extension(result)} {call}".replace("  ", " "))
         return self._code.value(f"icmp ne i8 {value}, 0") if result == "bool" else value
-
-
-def _adds_rest_of_doubles(loop: For) -> bool:
-    """Whether a loop adds up what is left of float64, which begins anywhere, in LLVM's order.
-
-    Rows of their own begin at 0, and whole blocks end so many elements later.
-    """
-    steps = [one for one in loop.body if isinstance(one, Assign)]
-    adds = any(
-        one.var.dtype == "float64"
-        and isinstance(one.value, Binary)
-        and not isinstance(one.value.y, Cast)
-        for one in steps
-    )
-    return adds and not isinstance(loop.start, Const) and not isinstance(loop.stop, Binary)

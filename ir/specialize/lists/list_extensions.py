@@ -32,14 +32,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jitcore.ir.carried import carried_to, is_carried, sources_of
 from jitcore.ir.graph import LOOPS, Graph, Node, Value
 from jitcore.ir.passes.dce import dead_code_elimination
-from jitcore.ir.specialize.lists.list_uses import (
-    carried_to,
-    is_carried,
-    loop_sources,
-    repeated_display,
-)
+from jitcore.ir.specialize.lists.list_uses import repeated_display
 
 __all__ = ["extend_lists_in_place"]
 
@@ -108,12 +104,7 @@ def _is_extension(node: Node, index: int) -> bool:
 
 def _sources(value: Value) -> set[Value]:
     """All that a value may be the same object as, where it is one of `_followers`."""
-    if value.node is None:
-        assert value.block is not None and value.block.owner is not None
-        return loop_sources(value.block.owner, value.block.params.index(value) - 1)
-    if value.node.kind == "prim::If":
-        number = value.node.outputs.index(value)
-        return {block.returns[number] for block in value.node.blocks if not block.raises}
-    if value.node.kind in LOOPS:
-        return loop_sources(value.node, value.node.outputs.index(value))
-    return {value.node.inputs[0]}
+    node = value.node
+    if node is None or node.kind == "prim::If" or node.kind in LOOPS:
+        return sources_of(value)
+    return {node.inputs[0]}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from jitcore.ir.graph import ITERATORS, LOOPS, Block, Node, Use, Value
+from jitcore.ir.carried import carried_values, is_carried
+from jitcore.ir.graph import ITERATORS, Block, Node, Use, Value
 from jitcore.ir.nesting import lies_in, place_in
 from jitcore.ir.specialize.lists.changing_lists import READERS
 
@@ -16,10 +17,7 @@ __all__ = [
     "MEMBERSHIP",
     "OF_ALL_ELEMENTS",
     "READING_KINDS",
-    "carried_to",
-    "carried_values",
     "feeds_arrays",
-    "is_carried",
     "is_copied",
     "is_index",
     "is_kept_once",
@@ -30,13 +28,11 @@ __all__ = [
     "is_slice",
     "is_write",
     "kept_uses",
-    "loop_sources",
     "makes_copy",
     "may_copy_array",
     "owners",
     "place_of",
     "repeated_display",
-    "sources_of",
 ]
 
 _LISTS = frozenset({"prim::ListConstruct", "prim::ListArgument"})
@@ -290,58 +286,6 @@ def repeated_display(node: Node) -> Node | None:
     if display is None or display.kind != "prim::ListConstruct" or len(display.output.uses) > 1:
         return None
     return display
-
-
-def is_carried(use: Use) -> bool:
-    """Whether a list becomes the value of a variable that a loop or a branch gives."""
-    user = use.user
-    if isinstance(user, Block):
-        return user.owner is not None
-    return user.kind in LOOPS and use.index >= (1 if user.kind == "prim::For" else 2)
-
-
-def carried_to(use: Use) -> list[Value] | None:
-    """The variables that a list becomes the value of; None where these are not followed."""
-    user = use.user
-    if isinstance(user, Node):
-        number = use.index - (1 if user.kind == "prim::For" else 2)
-        return [user.blocks[0].params[1 + number], user.outputs[number]]
-    owner = user.owner
-    if owner is not None and owner.kind == "prim::If":
-        return [owner.outputs[use.index]]
-    if owner is None or owner.kind not in LOOPS or use.index == 0:
-        return None
-    return [user.params[use.index], owner.outputs[use.index - 1]]
-
-
-def carried_values(made: Value) -> set[Value] | None:
-    """All variables of loops and branches that a list becomes; None where these are not known."""
-    waiting, seen = [made], set[Value]()
-    while waiting:
-        for use in filter(is_carried, waiting.pop().uses):
-            carried = carried_to(use)
-            if carried is None:
-                return None
-            waiting += [value for value in carried if value not in seen]
-            seen.update(carried)
-    return seen
-
-
-def sources_of(value: Value) -> set[Value]:
-    """What a variable of a loop or a branch may be the value of."""
-    if value.node is None:
-        assert value.block is not None and value.block.owner is not None
-        return loop_sources(value.block.owner, value.block.params.index(value) - 1)
-    number = value.node.outputs.index(value)
-    if value.node.kind in LOOPS:
-        return loop_sources(value.node, number)
-    return {block.returns[number] for block in value.node.blocks if not block.raises}
-
-
-def loop_sources(loop: Node, number: int) -> set[Value]:
-    """What a variable of a loop may be the value of."""
-    first = 1 if loop.kind == "prim::For" else 2
-    return {loop.inputs[first + number], loop.blocks[0].returns[1 + number]}
 
 
 def _is_read_downstream(node: Node, asked: frozenset[Node]) -> bool:

@@ -38,6 +38,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Literal
 
+from jitcore.ir.carried import carried_values, sources_of
 from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.nesting import nodes_with_called
 from jitcore.ir.passes.inline import inline
@@ -48,7 +49,6 @@ from jitcore.ir.specialize.lists.list_arguments import (
 )
 from jitcore.ir.specialize.lists.list_extensions import extend_lists_in_place
 from jitcore.ir.specialize.lists.list_uses import (
-    carried_values,
     feeds_arrays,
     is_kept_once,
     is_local,
@@ -56,7 +56,6 @@ from jitcore.ir.specialize.lists.list_uses import (
     makes_copy,
     may_copy_array,
     repeated_display,
-    sources_of,
 )
 from jitcore.ir.specialize.lists.list_values import Promotion
 
