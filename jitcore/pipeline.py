@@ -219,6 +219,8 @@ def _simplify_for_processors(graph: Graph) -> None:
         dead_code_elimination(graph)
     if run_where(graph, "short_reductions.expand_short_reductions", *REDUCTIONS):
         common_subexpression_elimination(graph)
+    if run_where(graph, "parts_of_lookups.look_up_parts", "np::gather"):
+        common_subexpression_elimination(graph)
     run_where(graph, "narrow_products.multiply_where_read", "np::matmul")
     if run_where(graph, "rolls.read_rolled_arrays", "np::concatenate"):
         dead_code_elimination(graph)
@@ -351,6 +353,7 @@ def _for_processors(function: Function) -> Function:
     divides = found.has_quotients(function.body)
     function = run(divides, "shared_divisors.share_divisors", function, vector_bits())
     function = run(divides, "shared_divisor_rows.share_divisor_rows", function, vector_bits())
+    function = run(has_sums(function.body), "row_phases.walk_in_phases", function)
     function = run(roots, "estimated_roots.estimate_roots", function, *of_registers)
     is_asked = has_sums(function.body) and gains_by_prefetches()
     function = run(is_asked, "prefetches.prefetch_blocks", function)

@@ -474,12 +474,16 @@ def test_short_rows_are_not_gathered(function: Callable[..., Any], width: int) -
     assert "scatter" not in compiled.kernels[0].llvm
 
 
-def test_gathered_elements_are_taken_a_vector_at_a_time() -> None:
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_gathered_elements_are_taken_a_vector_at_a_time(is_slow: bool, monkeypatch: Any) -> None:
     def gathered(x, places):
         return x[places] * 2 + 1
 
     x, places = np.arange(999.0), np.arange(999)[::-1].copy()
-    assert ONE_AT_A_TIME in llvm_text(gathered, x, places)
+    where = "jitcore.codegen.printers.loop_hints.gathers_slowly"
+    monkeypatch.setattr(where, lambda: is_slow)
+    assert (ONE_AT_A_TIME in llvm_text(gathered, x, places)) is not is_slow
+    assert ONE_AT_A_TIME in llvm_text(lambda x, i: np.sqrt(x[i] * 2 + 1) / (x[i] + 3), x, places)
     assert ONE_AT_A_TIME not in llvm_text(lambda x, y: x * 2 + y, x, x)
     for length in (1, 7, 8, 33, 999):
         check(gathered, x, places[:length])

@@ -89,7 +89,7 @@ from jitcore.codegen.lowering.arithmetic import (
 )
 from jitcore.codegen.printers.llvm_instructions import memory_bytes
 
-__all__ = ["let_rows_take_turns"]
+__all__ = ["is_independent", "jumps", "kept_between", "let_rows_take_turns", "with_rooms"]
 
 LEAST_ROW, MOST_ROW = 128, 8 * 1024
 """Bytes of a row, read and written.  Shorter ones are made vectors of side by side; longer ones
@@ -125,7 +125,7 @@ class _RowTurns:
     def statement(self, statement: Stmt) -> Stmt:
         if isinstance(statement, For) and _has_rows(statement):
             pieces = _pieces(statement)
-            kept = _kept(pieces)
+            kept = kept_between(pieces)
             # What a pointer leads to, on the stack, is there for one row only.
             are_values = kept and all(var.dtype != "ptr" for var in kept)
             if are_values and _is_of_size(statement):
@@ -151,7 +151,8 @@ class _RowTurns:
         rooms = {var.name: self.variable(f"{var.name}_by_row", "ptr") for var in kept}
         room = Call(STACK, (integer(8 * places),), "ptr", external=True)
         turns: list[Stmt] = []
-        for number, piece in enumerate(_with_rooms(pieces, rooms, loop.var, places)):
+        place = Binary("and", loop.var, integer(places - 1), "int64")
+        for number, piece in enumerate(with_rooms(pieces, rooms, place)):
             row = subtract(turn, integer(number))
             is_begun = compare("ge", turn, integer(number)) if number else TRUE
             is_there = both(is_begun, compare("lt", row, rows))
@@ -170,10 +171,10 @@ def _has_rows(loop: For) -> bool:
     """Whether iterations, which may run in any order, have more than one loop each."""
     if sum(isinstance(one, For) for one in loop.body) < 2:
         return False
-    return loop.parallel or _is_independent(loop)
+    return loop.parallel or is_independent(loop)
 
 
-def _is_independent(loop: For) -> bool:
+def is_independent(loop: For) -> bool:
     """Whether the iterations of a loop that does not say so may run in any order.
 
     Of the loops around a row only one says so itself, since threads share no more than one.
@@ -183,7 +184,7 @@ def _is_independent(loop: For) -> bool:
 
 def _pieces(loop: For) -> list[list[Stmt]]:
     """The statements of an iteration, cut behind each loop that reduces what is read again."""
-    if work_of(replace(loop, parallel=True)) is None or any(_jumps(loop.body)):
+    if work_of(replace(loop, parallel=True)) is None or any(jumps(loop.body)):
         return [loop.body]
     pieces: list[list[Stmt]] = [[]]
     for number, one in enumerate(loop.body):
@@ -196,20 +197,19 @@ def _pieces(loop: For) -> list[list[Stmt]]:
     return pieces
 
 
-def _jumps(statements: Sequence[Stmt]) -> Iterator[Stmt]:
+def jumps(statements: Sequence[Stmt]) -> Iterator[Stmt]:
     """The statements that leave an iteration of the loop around."""
     for one in statements:
         if isinstance(one, Break | Continue):
             yield one
         elif isinstance(one, If):
-            yield from _jumps([*one.then, *one.orelse])
+            yield from jumps([*one.then, *one.orelse])
 
 
-def _with_rooms(
-    pieces: Sequence[Sequence[Stmt]], rooms: Mapping[str, Var], row: Var, places: int
+def with_rooms(
+    pieces: Sequence[Sequence[Stmt]], rooms: Mapping[str, Var], place: Expr
 ) -> Iterator[list[Stmt]]:
     """Each piece, with loads of what earlier ones have left and stores of what later ones take."""
-    place = Binary("and", row, integer(places - 1), "int64")
     bound: dict[str, Let] = {}
     for number, piece in enumerate(pieces):
         used, later = _used([piece]), _used(pieces[number + 1 :])
@@ -228,7 +228,7 @@ def _with_rooms(
         yield [*taken, *piece, *left]
 
 
-def _kept(pieces: Sequence[Sequence[Stmt]]) -> list[Var]:
+def kept_between(pieces: Sequence[Sequence[Stmt]]) -> list[Var]:
     """The variables that one piece binds and a later one uses."""
     return [
         one.var

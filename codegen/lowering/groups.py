@@ -59,7 +59,7 @@ def _lazily(lowering: Lowering, graph: Graph) -> dict[Value, ArrayRef]:
     """Bind all values of a group without computing them; gives the arrays that it writes to."""
     stores = StoresOfWalk(lowering, graph)
     lowering.put_off, lowering.settle = stores.put_off, stores.write
-    lowering.reduces_lazily = True
+    lowering.reduces_lazily, lowering.checked = True, {}
     try:
         for position, inner in enumerate(graph.block.nodes):
             stores.position = position
@@ -69,7 +69,7 @@ def _lazily(lowering: Lowering, graph: Graph) -> dict[Value, ArrayRef]:
                 _keep_dear_indices(lowering, inner)
             lowering.node(inner)
     finally:
-        lowering.reduces_lazily = False
+        lowering.reduces_lazily, lowering.checked = False, None
         lowering.put_off = lowering.settle = None
     return stores.waiting
 
@@ -77,6 +77,7 @@ def _lazily(lowering: Lowering, graph: Graph) -> dict[Value, ArrayRef]:
 def _walk(lowering: Lowering, graph: Graph) -> None:
     delayed = DelayedStores(lowering, graph)
     lowering.put_off, lowering.settle = delayed.put_off, delayed.write
+    lowering.checked = {}
     for position, node in enumerate(graph.block.nodes):
         delayed.position = position
         if node.kind in REDUCTIONS:
@@ -90,7 +91,7 @@ def _walk(lowering: Lowering, graph: Graph) -> None:
         lowering.node(node)
     delayed.position = len(graph.block.nodes)
     delayed.write()
-    lowering.put_off = lowering.settle = None
+    lowering.put_off = lowering.settle = lowering.checked = None
 
 
 def _is_one_walk(graph: Graph) -> bool:

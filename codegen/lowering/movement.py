@@ -238,6 +238,19 @@ def _checked(lowering: Lowering, index: Operand, extent: Expr, axis: int, is_rea
         index = integer(index)
     if not isinstance(index, (ArrayRef, Lazy)):
         return checked_index(lowering, index, extent, axis)
+    # In a group, no later node reads an index that was written since.
+    checked = lowering.checked if lowering.checked is not None else {}
+    key = id(index), extent, is_read
+    if key not in checked:
+        _check(lowering, index, extent, axis, is_read)
+        checked[key] = index
+    return index
+
+
+def _check(
+    lowering: Lowering, index: ArrayRef | Lazy, extent: Expr, axis: int, is_read: Expr
+) -> None:
+    """Fail where one of an index's numbers is outside of the axis."""
     emitter = lowering.emitter
     elements = Elements(lowering)
     # The first pass vectorizes; the second one only runs to find which number is wrong.
@@ -248,14 +261,13 @@ def _checked(lowering: Lowering, index: Operand, extent: Expr, axis: int, is_rea
     if lowering.target.is_device:
         message = f"an index is out of bounds for axis {axis} with size {{0}}"
         lowering.fail(is_error, IndexError, message, [extent])
-        return index
+        return
     with emitter.branch(is_error, unlikely=True):
         again = Elements(lowering)
         with nest(lowering, index.dims) as place:
             number = again(index, place)
             message = f"index {{0}} is out of bounds for axis {axis} with size {{1}}"
             lowering.fail(_is_outside(number, extent), IndexError, message, [number, extent])
-    return index
 
 
 def _is_outside(number: Expr, extent: Expr) -> Expr:

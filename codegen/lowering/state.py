@@ -155,6 +155,8 @@ class Lowering:
         self.source: SourceRange | None = None
         self.is_lazy = False
         self.reduces_lazily = False
+        self.checked: dict[tuple[int, Expr, Expr], Operand] | None = None
+        """The indices that the open group has checked, by identity, with the axes' extents."""
         self.scans_lazily = False
         self.put_off: Callable[[Node], bool] | None = None
         """Takes a store of the open group that may be done later."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from jitcore.codegen.loop_passes.traversal import (
@@ -21,6 +21,7 @@ from jitcore.codegen.loops import (
     Assign,
     Binary,
     Call,
+    Cast,
     Comment,
     Const,
     Expr,
@@ -47,6 +48,7 @@ from jitcore.codegen.printers.loop_metadata import (
     several_at_a_time,
     vector_width,
 )
+from jitcore.codegen.processor import gathers_slowly
 
 __all__ = [
     "ASSOCIATIVE",
@@ -65,6 +67,9 @@ LONG_STEP: Final = 8
 
 FUNCTION: Final = 16
 """The operations that a function is counted as."""
+
+OF_A_LOOKUP: Final = 3
+"""With so many operations on floats for each element that is looked up vectors gain."""
 
 ASSOCIATIVE: Final = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
 """What whole numbers and bools may be joined by in any order."""
@@ -202,7 +207,8 @@ def _hints_of_form(
     if not hints and _is_around_row(loop, vector_bits):
         hints.append(NO_VECTORS)
     if not hints and not has_loops(loop.body) and _gathers(loop):
-        hints.append(ONE_AT_A_TIME)
+        is_scalar = gathers_slowly() and _is_mostly_lookups(loop)
+        hints.append(NO_VECTORS if is_scalar else ONE_AT_A_TIME)
     if NOT_UNROLLED not in hints and _is_around_many(loop):
         hints.append(NOT_UNROLLED)
     return hints
@@ -318,13 +324,37 @@ def _gathers(loop: For) -> bool:
     A vector of them is a load for each, so that several vectors side by side take no less time;
     LLVM would translate four.
     """
+    return any(_lookups(loop))
+
+
+def _lookups(loop: For) -> Iterator[Load]:
+    """The elements that a loop loads from where others say."""
     places = set[str]()
     for one in loop.body:
-        if any(_follows(load.index, places) for load in loads_in([one])):
-            return True
+        yield from (load for load in loads_in([one]) if _follows(load.index, places))
         if isinstance(one, Let) and _follows(one.value, places):
             places.add(one.var.name)
-    return False
+
+
+def _is_mostly_lookups(loop: For) -> bool:
+    """Whether a loop computes so little with what it looks up that vectors gain nothing."""
+    values = [one.value for one in loop.body if isinstance(one, Let | Assign | Store)]
+    parts = (part for value in values for part in subexpressions(value))
+    casts = sum(isinstance(part, Cast) and part.dtype in FLOATS for part in parts)
+    work = casts + sum(map(_float_work, values))
+    return work < OF_A_LOOKUP * sum(1 for _ in _lookups(loop))
+
+
+def _float_work(x: Expr, dtypes: Collection[str] = FLOATS) -> int:
+    """The operations in floats of an expression; a function takes many."""
+    if isinstance(x, Load):
+        return 0
+    inner = sum(_float_work(one, dtypes) for one in children(x))
+    if x.dtype not in dtypes:
+        return inner
+    if isinstance(x, Call) and x.name != "fma":
+        return inner + FUNCTION
+    return inner + isinstance(x, Unary | Binary | Select | Call)
 
 
 def _follows(x: Expr, places: set[str]) -> bool:
@@ -429,20 +459,8 @@ def _is_mostly_float32(loop: For, vector_bits: int) -> bool:
     trips = known_trips(loop)
     if any(load.dtype != "float32" for load in loads_in(loop.body)):
         return False
-    is_much = sum(map(_float32_work, values)) >= LONG_STEP
+    is_much = sum(_float_work(value, ("float32",)) for value in values) >= LONG_STEP
     return is_much and (trips is None or trips >= vector_bits // 32)
-
-
-def _float32_work(x: Expr) -> int:
-    """The operations in float32 of an expression; a function takes many."""
-    if isinstance(x, Load):
-        return 0
-    inner = sum(map(_float32_work, children(x)))
-    if x.dtype != "float32":
-        return inner
-    if isinstance(x, Call) and x.name != "fma":
-        return inner + FUNCTION
-    return inner + isinstance(x, Unary | Binary | Select | Call)
 
 
 def _has_short_rest(loop: For) -> bool:

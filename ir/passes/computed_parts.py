@@ -12,7 +12,7 @@ from jitcore.ir.ops import is_cheap, is_elementwise
 from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, TensorType
 
-__all__ = ["compute_parts"]
+__all__ = ["compute_parts", "parts_of", "views_that_are_read"]
 
 _REDUCTIONS = frozenset(f"np::{name}" for name in ("sum", "mean", "min", "max", "var", "std"))
 
@@ -53,13 +53,13 @@ def compute_parts(graph: Graph) -> bool:
     """
     # The last ones first: what reads parts of operands then makes parts of those be read.
     waiting = [node for block in graph.blocks() for node in block.nodes if _computes_elements(node)]
-    if not any(map(_views, waiting)):
+    if not any(map(views_that_are_read, waiting)):
         return False
     analysis = AliasAnalysis(graph, distinct_inputs=True)
     added, made = 0, set[Node]()
     while waiting and added < _MOST_NODES:
         node = waiting.pop()
-        views = _views(node)
+        views = views_that_are_read(node)
         if not views or not _is_gain(node, views):
             continue
         if node not in made and not _may_wait(analysis, node, views):
@@ -76,7 +76,7 @@ def _computes_elements(node: Node) -> bool:
     return is_elementwise(node) and bool(dims_of(node.output))
 
 
-def _views(node: Node) -> list[Node]:
+def views_that_are_read(node: Node) -> list[Node]:
     """The views of a result, where only what computes element by element reads them; else none."""
     found = [one for one in _users(node.output) if not _reads_whole(one, node)]
     waiting = list(found)
@@ -107,14 +107,15 @@ def _is_part(view: Node) -> bool:
     """Whether a node reads a part of what is computed right in the same block."""
     if view.kind != "np::view":
         return False
-    parts, dims, made = _parts(view), dims_of(view.inputs[0]), view.inputs[0].node
+    parts, dims, made = parts_of(view), dims_of(view.inputs[0]), view.inputs[0].node
     # Axes of extent 1 before others are for outer products, which would compute all many times.
     if dims is None or "None" in parts[: len(dims)] or set(parts[len(dims) :]) - {"None"}:
         return False
     return made is not None and view.block is made.block
 
 
-def _parts(view: Node) -> list[str]:
+def parts_of(view: Node) -> list[str]:
+    """The entries of a node's index."""
     return [part.strip() for part in view.attributes["index"].split(",")]
 
 
@@ -137,7 +138,7 @@ def _fits(value: Value, node: Node) -> bool:
 def _share(view: Node, node: Node) -> float:
     """Which part of the elements a view has, as far as that is known."""
     share, left = 1.0, iter(dims_of(view.output) or ())
-    for part, dim in zip(_parts(view), dims_of(node.output) or (), strict=False):
+    for part, dim in zip(parts_of(view), dims_of(node.output) or (), strict=False):
         length = next(left) if ":" in part else 1
         if isinstance(dim, int) and isinstance(length, int):
             share *= length / max(dim, 1)
@@ -191,7 +192,7 @@ def _part_of(view: Node, value: Value, node: Node) -> Value:
     left = iter(dims_of(view.output) or ())
     index: list[str] = []
     kept: list[Dim] = []
-    for axis, part in enumerate(_parts(view)):
+    for axis, part in enumerate(parts_of(view)):
         if part == "None":
             index.append(part)
             kept.append(1)
