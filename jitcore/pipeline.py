@@ -143,7 +143,7 @@ def compile_native(
     run_where(fused, "common_reshapes.reshape_results", "np::reshape")
     if run_where(fused, "selected.compute_selected_in_place", "np::compress", "np::put_mask"):
         common_subexpression_elimination(fused)
-    run_where(fused, "unroll.unroll_array_loops", "prim::Loop")
+    _unroll(fused)
     if not backend.target.is_device:
         _simplify_for_processors(fused)
     decisions: list[Decision] = []
@@ -204,6 +204,13 @@ def _signature(
         late,
         lowered.draws_globally,
     )
+
+
+def _unroll(graph: Graph) -> None:
+    """Short loops as straight lines; views of what they compute keep them loops, and go first."""
+    if run_where(graph, "complex_parts.compute_complex_parts", "np::real", "np::imag"):
+        common_subexpression_elimination(graph)
+    run_where(graph, "unroll.unroll_array_loops", "prim::Loop")
 
 
 def _simplify_for_processors(graph: Graph) -> None:
@@ -344,6 +351,8 @@ def _for_processors(function: Function) -> Function:
     of_registers = vector_bits(), computes_in_halves()
     function = run(roots, "buffered_sums.buffer_sums", function, *of_registers)
     function = run(has_sums(function.body), "lane_sums.add_by_lanes", function)
+    function = run(has_sums(function.body), "fused_sums.fuse_products", function)
+    function = run(has_sums(function.body), "sums_apart.add_apart", function)
     waits = has_ordered_steps(function.body)
     function = run(waits, "rows_together.walk_rows_together", function)
     writes = has_known_stores(function.body)
@@ -353,8 +362,8 @@ def _for_processors(function: Function) -> Function:
     divides = found.has_quotients(function.body)
     function = run(divides, "shared_divisors.share_divisors", function, vector_bits())
     function = run(divides, "shared_divisor_rows.share_divisor_rows", function, vector_bits())
-    function = run(has_sums(function.body), "row_phases.walk_in_phases", function)
     function = run(roots, "estimated_roots.estimate_roots", function, *of_registers)
+    function = run(has_sums(function.body), "row_phases.walk_in_phases", function)
     is_asked = has_sums(function.body) and gains_by_prefetches()
     function = run(is_asked, "prefetches.prefetch_blocks", function)
     return run(has_parallel_loops(function.body), "near_values.compute_near_values", function)

@@ -153,6 +153,16 @@ def casts_rows() -> Iterator[OpInfo]:
     )
     yield row("np::imag", "np.imag(x)", "x.imag", "s.imag", dtypes="ldFD", layouts=True)
     yield row(
+        "np::real_part",
+        "(x * y).real + 1",
+        "np.conj(x).real.sum(axis=0)",
+        dtypes="dFD",
+        layouts=True,
+    )
+    yield row(
+        "np::imag_part", "(x * y).imag * v", "np.add(x, y).imag.max()", dtypes="dFD", layouts=True
+    )
+    yield row(
         "np::nan_to_num",
         "np.nan_to_num(x)",
         "np.nan_to_num(x, nan=1.0, posinf=2.0)",

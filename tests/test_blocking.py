@@ -46,7 +46,7 @@ def along_rows(a, b):
 
 
 def many_times(a, b):
-    for _ in range(7):
+    for _ in range(107):
         a[...] = a * 0.5 + b
         b[a > 1] = 0.25
     return a
@@ -61,8 +61,8 @@ def by_rows(a, b):
 
 def pairs(a, b):
     z = a + 1j * b
-    for k in range(3):
-        z[...] = z * z * 0.5 + k
+    for k in range(103):
+        z[...] = z * z * 0.001 + k
     return z
 
 

@@ -110,6 +110,32 @@ def test_whole_numbers_stay_exact() -> None:
         assert script(squares)(x[:1500]) == (x[:1500] * x[:1500]).sum()
 
 
+def with_counts(x):
+    large = x > 0.5
+    return x.sum(), np.count_nonzero(large), (x < 0).sum(), np.where(large, x, 0).sum()
+
+
+def with_whole_numbers(x):
+    return x.sum(), np.floor(x).astype(np.int64).sum()
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_counts_beside_a_sum_are_exact(length: int) -> None:
+    x = np.random.default_rng(length).integers(-9, 10, length).astype(np.float32)
+    for kind in ("STATIC", "DYNAMIC"):
+        with jitcore.fusion_strategy([(kind, 1)]):
+            assert script(with_counts)(x) == with_counts(x)
+
+
+def test_counts_have_lanes() -> None:
+    x = np.ones(4096, np.float32)
+    assert lanes_of(with_counts, x) == {16}
+    # Whole numbers of 64 bits do not fit into the lanes of counts.
+    large = np.full(4096, 2.0**40, np.float32)
+    assert script(with_whole_numbers)(large) == with_whole_numbers(large)
+    assert not lanes_of(with_whole_numbers, large)
+
+
 def test_infinities_and_nan() -> None:
     for special in ([np.inf], [-np.inf], [np.nan], [np.inf, -np.inf]):
         x = np.ones(300, np.float32)

@@ -418,6 +418,13 @@ def test_loops_around_a_sum_are_not_unrolled() -> None:
     assert is_unrolled(loop(25, loop(10, joined("sub", Var("term", "int64")))))
 
 
+def test_loops_around_one_that_hardly_ever_runs_are_not_unrolled() -> None:
+    inner = loop(10, joined("sub", Var("term", "int64")))
+    flag = Var("flag", "bool")
+    assert not is_unrolled(loop(25, If(flag, [inner], unlikely=True)))
+    assert is_unrolled(loop(25, If(flag, [inner])))
+
+
 def counted(x, mask):
     return x[mask].shape[0]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,10 @@ def quotients(x):
 
 def outer(x, y):
     return (x - y[:, None]) * y[:, None] + x
+
+
+def softmax_gradient(x):
+    return x * (x - (x * x).sum(axis=1, keepdims=True))
 
 
 def row_totals(x):
@@ -170,3 +175,27 @@ def test_what_is_left_is_masked(function: Callable[..., Any], dtype: str) -> Non
     assert "llvm.masked.load" in text
     if function is not places:
         assert "llvm.loop.interleave.count" not in text
+
+
+@WITH_MASKS
+@pytest.mark.parametrize("function", [row_totals, softmax_gradient])
+def test_masks_are_the_same_in_all_rows(function: Callable[..., Any]) -> None:
+    """The last vector of a row is masked, and the mask is there before the first row."""
+    compiled = script(function)
+    with jitcore.fusion_strategy([("DYNAMIC", 1)]):
+        compiled(np.ones((4, 9), np.float32))
+    (kernel,) = compiled.kernels
+    blocks = re.split(r"^\S+:", kernel.llvm, flags=re.MULTILINE)
+    masked = [one for one in blocks if "= tail call" in one and "@llvm.masked.load" in one]
+    assert masked and not any("icmp ugt <" in one for one in masked)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_some_whole_vectors(dtype: str) -> None:
+    """Blocks, then single vectors, then one that is masked: each of them may be missing."""
+    random = np.random.default_rng(11)
+    compiled = script(softmax_gradient)
+    with jitcore.fusion_strategy([("DYNAMIC", 1)]):
+        for length in (1, 7, 8, 15, 16, 17, 31, 32, 40, 48, 63, 64, 72, 80, 95, 128, 257, 272, 300):
+            whole = random.integers(-8, 8, size=(5, length)).astype(dtype)
+            np.testing.assert_array_equal(compiled(whole), softmax_gradient(whole), strict=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,10 @@ def norms_too(x, w):
     return x / norm * w, norm
 
 
+def angles(x, w):
+    return (x * w).sum(axis=-1) / np.sqrt((x * x).sum(axis=-1) + 1)
+
+
 def in_place(x, w):
     for _ in range(3):
         x /= np.sqrt((x * x).sum(axis=-1, keepdims=True) + 1)
@@ -48,7 +53,16 @@ def centred(x, w):
     return (x - x.max(axis=-1, keepdims=True)) * w
 
 
-FUNCTIONS = (rms_norm, layer_norm, extrema, norms_too, in_place)
+def means(x, w):
+    return (x * w).mean(axis=-1)
+
+
+def weighted_by_length(x, w):
+    """One quotient of a row, and one that all rows share."""
+    return (x * w).sum(axis=-1) / (1 / np.sqrt(np.float64(x.shape[-1])))
+
+
+FUNCTIONS = (rms_norm, layer_norm, extrema, norms_too, angles, in_place)
 
 
 def of_any_shape(function: Callable[..., Any], dtype: str) -> Any:
@@ -92,7 +106,7 @@ def test_quotients_are_exact(dtype: str) -> None:
     """Bit for bit where nothing is added up, with NaN and infinities in rows of a block."""
     compiled = of_any_shape(extrema, dtype)
     random = np.random.default_rng(9)
-    for rows, length in ((40, 5), (33, 40), (17, 500)):
+    for rows, length in ((40, 5), (33, 40), (70, 16), (65, 33), (17, 500)):
         x, w = random.normal(size=(rows, length)).astype(dtype), np.ones(length, dtype)
         x[3, 2], x[4, 1], x[5], x[6, 0] = np.nan, np.inf, -0.0, -np.inf
         with np.errstate(all="ignore"), jitcore.fusion_strategy([("DYNAMIC", 1)]):
@@ -113,9 +127,17 @@ def test_which_rows(function: Callable[..., Any]) -> None:
     assert any(are_in_phases(of_any_shape(function, "float32")))
 
 
+def test_numbers_of_rows_are_vectors_at_once() -> None:
+    """What a variance may need a loop for comes between two phases without one."""
+    (kernel,) = of_any_shape(layer_norm, "float32").kernels
+    roots = [line for line in kernel.llvm.splitlines() if "= tail call" in line and "sqrt" in line]
+    assert roots and all(re.search(r"<\d+ x float> @llvm.sqrt", line) for line in roots)
+
+
 def test_which_not() -> None:
-    """Nothing dear between the loops, or rows of a known length."""
-    assert not any(are_in_phases(of_any_shape(centred, "float32")))
+    """Nothing dear between the loops, one quotient behind all, or rows of a known length."""
+    for function in (centred, means, weighted_by_length):
+        assert not any(are_in_phases(of_any_shape(function, "float32")))
     compiled = script(rms_norm)
     with jitcore.fusion_strategy([("STATIC", 1)]):
         compiled(np.ones((50, 20)), np.ones(20))

@@ -85,7 +85,7 @@ def test_comparisons_of_sums_that_are_equal_but_for_their_order():
 
 
 @pytest.mark.parametrize("draw", ["uniform", "normal", "lognormal"])
-@pytest.mark.parametrize("length", [256, 384, 512])
+@pytest.mark.parametrize("length", [256, 384, 512, 600, 768, 1000])
 def test_rows_of_known_lengths_are_as_exact_as_pairwise_sums(length, draw):
     x = getattr(np.random.default_rng(length), draw)(size=(2000, length))
     exact = np.array([math.fsum(row) for row in x.tolist()])

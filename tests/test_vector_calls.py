@@ -91,7 +91,12 @@ def test_each_function_is_there_once() -> None:
     assert "@jcm_sin_moderate_float64(" not in text
 
 
-def test_functions_of_one_process_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("dtype", "bound"), [("float32", 2.0**16), ("float64", 2.0**31)])
+def test_functions_of_one_process_share_their_code(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, bound: float
+) -> None:
+    # What all functions need stays known when the test ends.
+    check(function_from_source("def f(x):\n    return x + 1\n"), np.ones(500, dtype))
     compiled: list[str] = []
     begin_code = engine._Compilation.begin_code
 
@@ -104,15 +109,17 @@ def test_functions_of_one_process_share_their_code(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(engine, "_SYMBOLS", _without_vector_math(engine._SYMBOLS))
     # Those that other tests have compiled stay loaded.
     monkeypatch.setattr(engine, "_LIBRARIES", dict(engine._LIBRARIES))
-    x = np.linspace(-3, 3, 500)
-    for source in ("np.cos(x) * 3", "np.cos(x + 1)", "np.cos(x) + np.cos(2 * x)"):
-        check(function_from_source(f"def f(x):\n    return {source}\n"), x, ulp=4)
-    vectors = [name for name in compiled if name.startswith("jcm_turned_sine_float64_x")]
+    x = np.linspace(-3, 3, 500).astype(dtype)
+    for source in ("np.cos(x) * 3", "np.cos(x + 1)", "np.cos(x) * np.cos(2 * x)"):
+        check(function_from_source(f"def f(x):\n    return {source}\n"), x, ulp=8)
+    vectors = [name for name in compiled if name.startswith(f"jcm_turned_sine_{dtype}_x")]
     assert len(vectors) == 1
     assert len(compiled) > 3
     # Sines are cosines at another place.
     sources = "np.sin(x) * np.cos(x)", "np.sin(x)", "np.cos(-x) * np.sin(x + 1)"
-    far = np.concatenate([x, [-0.0, np.inf, -np.inf, np.nan, 2.0**31, -1e300, 1e22, -5e-324]])
+    large = np.array([bound, -bound, np.nextafter(bound, 0), 3e38, -1e22]).astype(dtype)
+    special = [-0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, -np.finfo(dtype).tiny]
+    far = np.concatenate([x, np.array(special, dtype), large])
     count = len(compiled)
     for source in sources:
         check(function_from_source(f"def f(x):\n    return {source}\n"), far, ulp=8)

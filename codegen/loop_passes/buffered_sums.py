@@ -48,8 +48,8 @@ from jitcore.codegen.loops import (
     Store,
     Var,
 )
-from jitcore.codegen.lowering.accumulators import SUM_TAIL
 from jitcore.codegen.lowering.arithmetic import ZERO, add, integer, minimum, subtract
+from jitcore.codegen.lowering.float_sums import SUM_TAIL
 from jitcore.codegen.printers.llvm_instructions import memory_bytes
 from jitcore.codegen.printers.vector_forms import is_vector_loop
 

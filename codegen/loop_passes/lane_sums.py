@@ -9,7 +9,8 @@ keeps in registers.  A row that has no second block joins its lanes in float32, 
 seven roundings at most, and converts one number.
 
 What is left beside whole blocks is converted element by element, and so are elements that take
-longer to compute than to convert.
+longer to compute than to convert.  What is counted beside a sum, such as the elements of which a
+mean is taken, has lanes as well: eight of int32 are added before they become an int64.
 
 Eight numbers of more than 4e37 may overflow here, and those of a block of more than 2e36 in a row
 that has no other.  In NumPy's sums as many may and more, in another order, so a sum of such numbers
@@ -129,6 +130,7 @@ class _LaneSums:
         whole = _multiple(length, size)
         totals = [one.var for one in loop.body if isinstance(one, Assign)]
         rooms = [self.variable("lanes", "ptr") for _ in totals]
+        lanes = list(zip(totals, rooms, strict=True))
         first = self.variable("first")
 
         def over_lanes(body: Callable[[Var], list[Stmt]]) -> For:
@@ -143,23 +145,27 @@ class _LaneSums:
         rest = [] if whole == length else [replace(loop, start=add(loop.start, whole))]
         by_lanes: list[Stmt] = [Let(room, _room()) for room in rooms]
         if whole == integer(size):
-            sums = [self.variable("sum", "float32") for _ in totals]
+            sums = [self.variable("sum", _NARROW[total.dtype]) for total in totals]
             joined = over_lanes(
                 lambda lane: [
-                    Assign(sum_, _sum(sum_, Load(room, lane, "float32", self.root)))
+                    Assign(sum_, _sum(sum_, Load(room, lane, sum_.dtype, self.root)))
                     for sum_, room in zip(sums, rooms, strict=True)
                 ]
             )
             by_lanes += [step(loop.start, self.put)]
-            by_lanes += [Let(sum_, Const(0.0, "float32"), mutable=True) for sum_ in sums]
-            by_lanes += [joined, *map(_add_float32, totals, sums)]
+            by_lanes += [Let(sum_, _ZEROS[sum_.dtype], mutable=True) for sum_ in sums]
+            by_lanes += [joined, *map(_add_narrow, totals, sums)]
             return [*by_lanes, *rest]
-        by_lanes += [over_lanes(lambda lane: [self.put(room, lane, _NOTHING) for room in rooms])]
+        by_lanes += [
+            over_lanes(
+                lambda lane: [self.put(room, lane, _ZEROS[total.dtype]) for total, room in lanes]
+            )
+        ]
         steps = step(add(loop.start, first), self.add_to)
         joined = over_lanes(
             lambda lane: [
-                Assign(total, _sum(total, self.lane(room, lane)))
-                for total, room in zip(totals, rooms, strict=True)
+                Assign(total, _sum(total, Load(room, lane, total.dtype, self.root)))
+                for total, room in lanes
             ]
         )
         by_lanes += [For(first, ZERO, whole, [steps], step=size), joined]
@@ -179,6 +185,7 @@ class _LaneSums:
         found: list[Stmt] = []
         stores: list[Stmt] = []
         terms: list[list[Expr]] = [[] for _ in rooms]
+        values = _values(loop)
         for number in range(together):
             entry = self.variable(loop.var.name)
             found.append(Let(entry, add(place, integer(number * LANES))))
@@ -193,26 +200,33 @@ class _LaneSums:
                     stores.append(replace(one, index=index, value=value))
             steps = [one for one in loop.body if isinstance(one, Assign)]
             for step, of_sum in zip(steps, terms, strict=True):
-                of_sum.append(renamed(_as_float32(_term(step)), own))
+                of_sum.append(renamed(_as_narrow(_term(step), values), own))
         pairs = zip(rooms, terms, strict=True)
         return [*found, *stores, *(into(room, lane, _tree(of_sum)) for room, of_sum in pairs)]
 
     def add_to(self, room: Var, lane: Var, value: Expr) -> Store:
-        """Add a float32 to a lane."""
-        return self.put(room, lane, _sum(self.lane(room, lane), Cast(value, "float64")))
-
-    def lane(self, room: Var, lane: Var) -> Load:
-        return Load(room, lane, "float64", self.root)
+        """Add a float32 or an int32 to a lane."""
+        wide = Cast(value, _WIDE[value.dtype])
+        return self.put(room, lane, _sum(Load(room, lane, wide.dtype, self.root), wide))
 
     def put(self, room: Var, lane: Var, value: Expr) -> Store:
         return Store(room, lane, value, self.root)
 
 
-_NOTHING = Const(0.0, "float64")
+_NARROW = {"float64": "float32", "int64": "int32"}
+_WIDE = {narrow: wide for wide, narrow in _NARROW.items()}
+_ZEROS = {
+    dtype: Const(0.0 if dtype.startswith("float") else 0, dtype)
+    for pair in _NARROW.items()
+    for dtype in pair
+}
 
 
 def _is_sum(loop: For) -> bool:
-    """Whether a loop adds up cheap elements of float32 or float16, and at most writes such."""
+    """Whether a loop adds up cheap elements of float32 or float16, and at most writes such.
+
+    It may count beside that.
+    """
     trips = known_trips(loop)
     is_short = trips is not None and trips < LANES * TOGETHER_IN_ROWS
     lets = [one for one in loop.body if isinstance(one, Let) and not one.mutable]
@@ -225,7 +239,10 @@ def _is_sum(loop: For) -> bool:
     values = [one.value for one in lets] + [one.value for one in stores]
     read = {name for value in values for name in variables(value)}
     read |= {name for one in steps for name in variables(_term(one))}
-    if not all(map(_is_narrow, steps)) or read & {one.var.name for one in steps}:
+    if not any(map(_is_narrow, steps)) or read & {one.var.name for one in steps}:
+        return False
+    known = _values(loop)
+    if not all(_is_narrow(one) or _counts(one, known) for one in steps):
         return False
     # What also writes waits for memory, and long steps would be copied for little.
     return sum(_operations_of(loop)) <= (MOST_STORED if stores else MOST_OPERATIONS)
@@ -256,16 +273,35 @@ def _is_narrow(step: Assign) -> bool:
     )
 
 
+def _counts(step: Assign, values: Mapping[str, Expr]) -> bool:
+    """Whether a step adds one or nothing to an int64."""
+    term = _term(step)
+    return _flag(term, values) is not None and step.value == _sum(step.var, term)
+
+
+def _flag(term: Expr, values: Mapping[str, Expr]) -> Expr | None:
+    """The bool that a term was before it became an int64."""
+    value = values.get(term.name, term) if isinstance(term, Var) else term
+    if not isinstance(value, Cast) or value.dtype != "int64" or value.x.dtype != "bool":
+        return None
+    return value.x
+
+
+def _values(loop: For) -> dict[str, Expr]:
+    """What the names that a loop binds stand for."""
+    return {one.var.name: one.value for one in loop.body if isinstance(one, Let)}
+
+
 def _term(step: Assign) -> Expr:
     return step.value.y if isinstance(step.value, Binary) else step.value
 
 
 def _sum(x: Expr, y: Expr) -> Binary:
-    return Binary("add", x, y, x.dtype, reassoc=True)
+    return Binary("add", x, y, x.dtype, reassoc=x.dtype.startswith("float"))
 
 
-def _add_float32(total: Var, part: Var) -> Assign:
-    return Assign(total, _sum(total, Cast(part, "float64")))
+def _add_narrow(total: Var, part: Var) -> Assign:
+    return Assign(total, _sum(total, Cast(part, total.dtype)))
 
 
 def _together(loop: For) -> int:
@@ -290,18 +326,21 @@ def _operations(x: Expr) -> float:
     return is_one + sum(map(_operations, children(x)))
 
 
-def _as_float32(term: Expr) -> Expr:
-    """What a term was before it became a float64."""
+def _as_narrow(term: Expr, values: Mapping[str, Expr]) -> Expr:
+    """A term in half of the bits: what it was before it became a float64, or an int32."""
+    flag = _flag(term, values)
+    if flag is not None:
+        return Cast(flag, "int32")
     assert isinstance(term, Cast)
     return term.x if term.x.dtype == "float32" else Cast(term.x, "float32")
 
 
 def _tree(terms: Sequence[Expr]) -> Expr:
-    """The sum of a power of two of float32."""
+    """The sum of a power of two of float32 or int32."""
     if len(terms) == 1:
         return terms[0]
     half = len(terms) // 2
-    return Binary("add", _tree(terms[:half]), _tree(terms[half:]), "float32")
+    return Binary("add", _tree(terms[:half]), _tree(terms[half:]), terms[0].dtype)
 
 
 def _strides(loop: For) -> list[Var]:

@@ -18,9 +18,9 @@ Before::
 
 After::
 
-    for block in range(0, (n + 15) / 16):
-        first = block * 16
-        rows = min(16, n - first)
+    for block in range(0, (n + 63) / 64):
+        first = block * 64
+        rows = min(64, n - first)
         for turn in range(0, rows):
             total = 0.0
             for k in range(0, m):
@@ -36,12 +36,18 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
+from itertools import groupby
 
 from jitcore.codegen.loop_passes.accesses import Accesses
 from jitcore.codegen.loop_passes.parallel import work_of
-from jitcore.codegen.loop_passes.rewriting import numbered, with_loops
+from jitcore.codegen.loop_passes.rewriting import (
+    numbered,
+    renamed,
+    with_expressions,
+    with_loops,
+)
 from jitcore.codegen.loop_passes.row_turns import (
     is_independent,
     jumps,
@@ -57,15 +63,19 @@ from jitcore.codegen.loop_passes.traversal import (
     names_in,
     subexpressions,
     variables,
+    walk,
 )
 from jitcore.codegen.loops import (
+    Assign,
     Binary,
     Call,
     Const,
     Expr,
     For,
     Function,
+    If,
     Let,
+    Load,
     Stmt,
     Unary,
     Var,
@@ -85,8 +95,11 @@ from jitcore.codegen.printers.llvm_instructions import memory_bytes
 
 __all__ = ["ROWS", "walk_in_phases"]
 
-ROWS = 16
-"""How many rows a block has: a vector of float32, or two of float64."""
+ROWS = 64
+"""How many rows a block has at most: what they wait for each other is then a small part."""
+
+LEAST_ROWS = 16
+"""Fewer rows than this, where that is known, are reduced and used one by one."""
 
 BLOCK_BYTES = 24 * 1024
 """Bytes of a block's rows in all arrays, which stay in the first cache."""
@@ -106,7 +119,7 @@ class _Phases:
 
     def loop(self, loop: For) -> list[Stmt] | None:
         trips, length = known_trips(loop), _length(loop)
-        if length is None or (trips is not None and trips < ROWS):
+        if length is None or (trips is not None and trips < LEAST_ROWS):
             return None
         phases = _phases(loop) if loop.parallel or is_independent(loop) else None
         kept = kept_between(phases) if phases else []
@@ -129,7 +142,11 @@ class _Phases:
             *(Let(pointer, room) for pointer in rooms.values()),
         ]
         for phase in with_rooms(phases, rooms, turn):
-            body.append(For(turn, ZERO, rows, [Let(loop.var, add(first, turn)), *phase]))
+            own = _by_elements(phase, loop.var, add(first, turn))
+            if own is None:
+                body.append(For(turn, ZERO, rows, [Let(loop.var, add(first, turn)), *phase]))
+            else:
+                body.append(For(turn, ZERO, minimum(rows, integer(ROWS)), own))
         blocks = quotient_above(subtract(loop.stop, loop.start), most)
         return [Let(most, rows_of_block), For(block, ZERO, blocks, body, parallel=loop.parallel)]
 
@@ -137,38 +154,66 @@ class _Phases:
 def _length(loop: For) -> Expr | None:
     """How long the rows are that a loop reduces and then walks again, where only a run tells."""
     loops = [one for one in loop.body if isinstance(one, For)]
-    if len(loops) < 2 or loop.step != 1 or any(has_loops(one.body) for one in loops):
+    if not loops or loop.step != 1 or any(has_loops(one.body) for one in loops):
         return None
-    stop = loops[-1].stop
-    is_inside = not bound_names([loop]).isdisjoint(variables(stop))
-    return None if isinstance(stop, Const) or is_inside else stop
+    inside = bound_names([loop])
+    stops = [one.stop for one in walk(loop.body) if isinstance(one, For)]
+    stops = [one for one in stops if inside.isdisjoint(variables(one))]
+    return None if not stops or isinstance(stops[-1], Const) else stops[-1]
 
 
 def _phases(loop: For) -> list[list[Stmt]] | None:
-    """The loops that reduce a row, what is computed of that, and the loops that use it.
+    """The loops that reduce a row, what is computed of that, the loops that use it, and so on.
 
-    None where nothing dear lies between: rows that are written one after another wait for nothing.
+    None where nothing dear comes behind a loop: such rows wait for nothing.
     """
     if work_of(replace(loop, parallel=True)) is None or any(jumps(loop.body)):
         return None
-    loops = [number for number, one in enumerate(loop.body) if has_loops([one])]
-    dear = [number for number, one in enumerate(loop.body) if _is_dear(one)]
-    dear = [number for number in dear if loops[0] < number < loops[-1]]
-    if not dear:
+    phases, of_rows = list[list[Stmt]]([[]]), _names_of_rows(loop)
+    is_begun = is_over = False
+    for is_walked, found in groupby(loop.body, lambda one: has_loops([one])):
+        run = list(found)
+        # Behind all loops nothing waits for one quotient.
+        least = 2 if run[-1] is loop.body[-1] else 1
+        is_computed = is_begun and not is_walked and _dear_parts(run, of_rows) >= least
+        if is_computed or is_over:
+            phases.append([])
+        phases[-1] += run
+        is_begun, is_over = is_begun or is_walked, is_computed
+    return phases if len(phases) > 1 else None
+
+
+def _by_elements(phase: Sequence[Stmt], var: Var, row: Expr) -> list[Stmt] | None:
+    """A phase without loops as one over elements that lie side by side; None for others."""
+    if any(has_loops([one]) or isinstance(one, Assign | If) for one in phase):
         return None
-    head = max(number for number in loops if number < dear[0]) + 1
-    tail = min(number for number in loops if number > dear[-1])
-    return [loop.body[:head], loop.body[head:tail], loop.body[tail:]]
+    own = {var.name: row}
+    steps = [with_expressions(one, lambda x: renamed(x, own)) for one in phase]
+    return [replace(one, mutable=False) if isinstance(one, Let) else one for one in steps]
 
 
-def _is_dear(statement: Stmt) -> bool:
-    """Whether a statement has a quotient or a root, and no loop."""
-    return not has_loops([statement]) and any(
-        (isinstance(part, Binary) and part.op == "div")
-        or (isinstance(part, Unary) and part.op == "sqrt")
-        for x in expressions(statement)
-        for part in subexpressions(x)
+def _dear_parts(statements: Sequence[Stmt], of_rows: Set[str]) -> int:
+    """How many quotients and roots there are in statements without loops, of each row its own."""
+    parts = (part for one in statements for x in expressions(one) for part in subexpressions(x))
+    return sum(
+        isinstance(part, Binary | Unary)
+        and part.op in ("div", "sqrt")
+        and not of_rows.isdisjoint(variables(part))
+        for part in parts
     )
+
+
+def _names_of_rows(loop: For) -> set[str]:
+    """The variables of an iteration that may have other values in the next one."""
+    names = {loop.var.name}
+    for one in walk(loop.body):
+        is_read = isinstance(one, Let) and any(
+            isinstance(part, Load) or (isinstance(part, Var) and part.name in names)
+            for part in subexpressions(one.value)
+        )
+        if isinstance(one, For) or (isinstance(one, Let) and (one.mutable or is_read)):
+            names.add(one.var.name)
+    return names
 
 
 def _rows_of_a_block(loop: For, length: Expr) -> Expr:

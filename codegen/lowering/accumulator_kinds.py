@@ -11,14 +11,13 @@ from jitcore.codegen.lowering.accumulators import (
     All,
     Any_,
     ComplexProduct,
-    ComplexSum,
     Count,
-    FloatSum,
     IntegerSum,
     Maximum,
     Minimum,
     Product,
 )
+from jitcore.codegen.lowering.float_sums import ComplexSum, FloatSum
 from jitcore.codegen.lowering.positions import GreatestPosition, Position
 from jitcore.codegen.lowering.state import Lowering
 

@@ -1,13 +1,7 @@
 """Accumulators: what a reduction keeps in variables while it walks the elements of one result.
 
-Sums of floats are at least as accurate as NumPy's pairwise sums: short blocks are added up in
-several partial sums, which is what lets them be vectorized, and the blocks' sums are added with
-compensation (Neumaier, ZAMM 54, 1974).  Sums of float32 are kept in float64, to which several
-elements are converted together where these are cheap (`loop_passes.lane_sums`).
-
-On a device thousands of threads have a short sum each, which are then added up as a tree: nothing
-of this is needed, and each sum is of its elements' own dtype, or of float32 where that is float16,
-as NumPy's are.  No walk there ends early.
+Those of floating-point sums are in `float_sums`.  On a device thousands of threads have a short sum
+each, which are then added up as a tree, and no walk there ends early.
 """
 
 from __future__ import annotations
@@ -45,13 +39,10 @@ __all__ = [
     "All",
     "Any_",
     "ComplexProduct",
-    "ComplexSum",
     "Count",
-    "FloatSum",
     "IntegerSum",
     "Maximum",
     "Minimum",
-    "Moments",
     "Product",
     "Several",
     "combine",
@@ -61,17 +52,6 @@ __all__ = [
     "kept_in",
     "neutral",
 ]
-
-SUM_BLOCK = 256
-"""Elements added up before compensation: about eight in each of a vector loop's partial sums."""
-
-SUM_TAIL = 32
-"""What a vector loop takes at a time; the rest is added up apart, in no long chain."""
-
-MOST_CANCELLED = 2.0**16
-"""By what factor squares may exceed those of deviations: of 53 bits enough are left for float32."""
-
-FLOAT_ZERO = constant(0.0, "float64")
 
 FLAG_BLOCK = 2048
 """Elements looked at before ``any`` and ``all`` ask whether they are done."""
@@ -161,6 +141,10 @@ class Accumulator:
         """An accumulator of the same kind with variables of its own."""
         return copy(self)
 
+    def of_part(self) -> Self:
+        """Another one for a part of a long walk."""
+        return self.another()
+
     def taken(self) -> tuple[Var, ...]:
         """The variables that hold what was taken; none where parts cannot be joined."""
         return ()
@@ -168,153 +152,6 @@ class Accumulator:
     def join(self, values: Sequence[Expr]) -> None:
         """Take what another accumulator of this kind has taken of the elements after these."""
         raise NotImplementedError
-
-
-class FloatSum(Accumulator):
-    """The sum of float32 or float64, kept in float64.
-
-    Terms that come of float32 need no compensation, even where they are float64 themselves.
-    """
-
-    is_settled = False
-    """Whether what rounding has lost is in the total."""
-
-    def __init__(
-        self, lowering: Lowering, dtype: np.dtype[Any], source: np.dtype[Any] | None = None
-    ) -> None:
-        super().__init__(lowering, dtype)
-        self.wide = kept_in(dtype).name if self.is_device else "float64"
-        self.is_compensated = (source or dtype) == np.float64 and not self.is_device
-        if self.is_compensated:
-            self.block = SUM_BLOCK
-            self.tail = SUM_TAIL
-
-    def suited_to(self, count: int) -> Self:
-        """The same, without compensation where one block holds all elements."""
-        if count <= SUM_BLOCK:
-            self.is_compensated = False
-            if count < SUM_TAIL or count % SUM_TAIL == 0:
-                self.block, self.tail = None, 1
-        return self
-
-    def open(self) -> None:
-        self.total = self.emitter.mutable("total", constant(0.0, self.wide))
-        if self.is_compensated:
-            self.error = self.emitter.mutable("error", FLOAT_ZERO)
-
-    def open_block(self) -> None:
-        if self.block is not None:
-            self.partial = self.emitter.mutable("partial", FLOAT_ZERO)
-
-    def share(self, other: FloatSum) -> None:
-        """Have the sum of the same elements that another one has taken."""
-        self.total, self.is_compensated = other.total, other.is_compensated
-        self.is_settled = other.is_settled
-        if self.is_compensated:
-            self.error = other.error
-
-    def add(self, element: Element, place: Expr) -> None:
-        target = self.total if self.block is None else self.partial
-        wide = cast(element, self.wide)
-        self.emitter.assign(target, Binary("add", target, wide, self.wide, reassoc=True))
-
-    def close_block(self) -> None:
-        if self.is_compensated:
-            self.add_compensated(self.partial)
-        elif self.block is not None:
-            self.emitter.assign(self.total, Binary("add", self.total, self.partial, self.wide))
-
-    def close_first(self) -> None:
-        if self.block is not None:
-            self.emitter.assign(self.total, self.partial)
-
-    def add_compensated(self, value: Expr) -> None:
-        """Add a sum to the total, and what rounding loses to the error."""
-        emitter = self.emitter
-        old, term = emitter.copy("old", self.total), emitter.copy("term", value)
-        new = emitter.copy("sum", Binary("add", old, term, "float64"))
-        error = Binary("add", self.error, _lost(old, term, new), "float64")
-        emitter.assign(self.error, error)
-        emitter.assign(self.total, new)
-
-    def settle(self) -> None:
-        self.emitter.assign(self.total, self.wide_result())
-        self.is_settled = True
-
-    def taken(self) -> tuple[Var, ...]:
-        return (self.total, self.error) if self.is_compensated else (self.total,)
-
-    def join(self, values: Sequence[Expr]) -> None:
-        if not self.is_compensated:
-            self.emitter.assign(self.total, Binary("add", self.total, values[0], self.wide))
-            return
-        self.add_compensated(values[0])
-        self.emitter.assign(self.error, Binary("add", self.error, values[1], "float64"))
-
-    def wide_result(self) -> Expr:
-        """The sum in the dtype it is kept in, before it is rounded."""
-        if not self.is_compensated or self.is_settled:
-            return self.total
-        compensated = Binary("add", self.total, self.error, "float64")
-        # Infinite sums leave NaN for an error.
-        is_usable = compare("eq", self.error, self.error)
-        return select(is_usable, compensated, self.total)
-
-    def result(self) -> Element:
-        return cast(self.wide_result(), self.dtype.name)
-
-
-class Moments(FloatSum):
-    """The sum, and the sum of squares, of elements whose squares float64 holds exactly."""
-
-    @classmethod
-    def fit(cls, lowering: Lowering, dtype: np.dtype[Any]) -> bool:
-        """Whether they are used for elements of a dtype."""
-        return dtype == np.float32 and not lowering.target.is_device
-
-    def open(self) -> None:
-        super().open()
-        self.squares = self.emitter.mutable("squares", FLOAT_ZERO)
-
-    def share(self, other: FloatSum) -> None:
-        assert isinstance(other, Moments)
-        super().share(other)
-        self.squares = other.squares
-
-    def add(self, element: Element, place: Expr) -> None:
-        wide = self.emitter.copy("wide", cast(element, "float64"))
-        super().add(wide, place)
-        square = Binary("mul", wide, wide, "float64", reassoc=True)
-        self.emitter.assign(self.squares, Binary("add", self.squares, square, "float64", True))
-
-    def taken(self) -> tuple[Var, ...]:
-        return (self.total, self.squares)
-
-    def join(self, values: Sequence[Expr]) -> None:
-        super().join(values)
-        self.emitter.assign(self.squares, Binary("add", self.squares, values[1], "float64"))
-
-    def deviations(self, mean: Expr) -> tuple[Expr, Expr]:
-        """The sum of the squares of the deviations from the mean, and whether it is exact enough.
-
-        It is a difference of two sums, which leaves too few of their digits where the mean is much
-        larger than the deviations.
-        """
-        part = Binary("mul", self.total, mean, "float64")
-        squares = self.emitter.copy("deviations", Binary("sub", self.squares, part, "float64"))
-        most = Binary("mul", squares, constant(MOST_CANCELLED, "float64"), "float64")
-        return squares, compare("ge", most, self.squares)
-
-
-def _lost(x: Expr, y: Expr, total: Expr) -> Expr:
-    """What rounding lost in ``x + y``: Knuth's two-sum (TAOCP 2, 4.2.2, theorem B)."""
-
-    def minus(a: Expr, b: Expr) -> Expr:
-        return Binary("sub", a, b, "float64")
-
-    from_y = minus(total, x)
-    from_x = minus(total, from_y)
-    return Binary("add", minus(x, from_x), minus(y, from_y), "float64")
 
 
 class Several(Accumulator):
@@ -366,6 +203,12 @@ class Several(Accumulator):
         other.parts = tuple(one.another() for one in self.parts)
         return other
 
+    def of_part(self) -> Self:
+        other = copy(self)
+        other.parts = tuple(one.of_part() for one in self.parts)
+        other.take_blocks()
+        return other
+
     def taken(self) -> tuple[Var, ...]:
         found = [one.taken() for one in self.parts]
         return tuple(chain.from_iterable(found)) if all(found) else ()
@@ -377,20 +220,6 @@ class Several(Accumulator):
 
     def result(self) -> Element:
         return tuple(one.result() for one in self.parts)
-
-
-class ComplexSum(Several):
-    """The sums of the two parts."""
-
-    def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
-        part = np.dtype(expression_dtype(dtype))
-        super().__init__(lowering, [FloatSum(lowering, part), FloatSum(lowering, part)])
-
-    def add(self, element: Element, place: Expr) -> None:
-        super().add((element.re, element.im), place)
-
-    def result(self) -> Element:
-        return Pair(*super().result())
 
 
 class Plain(Accumulator):

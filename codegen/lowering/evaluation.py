@@ -12,7 +12,7 @@ import numpy as np
 
 from jitcore.codegen.loops import Binary, Expr, Unary
 from jitcore.codegen.lowering.accumulator_kinds import accumulator
-from jitcore.codegen.lowering.accumulators import Accumulator, FloatSum, Moments
+from jitcore.codegen.lowering.accumulators import Accumulator
 from jitcore.codegen.lowering.arithmetic import (
     cast,
     compare,
@@ -23,6 +23,7 @@ from jitcore.codegen.lowering.arithmetic import (
     select,
 )
 from jitcore.codegen.lowering.elements import scalar_result
+from jitcore.codegen.lowering.float_sums import FloatSum, Moments
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Pair
 from jitcore.codegen.lowering.short_sums import short_sum
 from jitcore.codegen.lowering.state import Lowering

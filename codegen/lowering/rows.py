@@ -12,8 +12,6 @@ from dataclasses import field
 from jitcore.codegen.loops import Const, Expr
 from jitcore.codegen.lowering.accumulators import (
     ENDING_EARLY,
-    FloatSum,
-    Moments,
     Several,
 )
 from jitcore.codegen.lowering.arithmetic import ONE, ZERO
@@ -25,6 +23,7 @@ from jitcore.codegen.lowering.elements import (
     uncollapsed,
 )
 from jitcore.codegen.lowering.evaluation import Evaluation, Reduction, Walk
+from jitcore.codegen.lowering.float_sums import FloatSum, Moments
 from jitcore.codegen.lowering.kinds import SCALARS
 from jitcore.codegen.lowering.nest import nest
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Operand, values_in

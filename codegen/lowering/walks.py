@@ -163,7 +163,7 @@ class _Parts:
         with emitter.loop("part", ZERO, count, parallel=True) as part:
             start = emitter.copy("start", multiply(part, length))
             stop = emitter.copy("stop", minimum(add(start, length), whole))
-            own = self.taker.another()
+            own = self.taker.of_part()
             own.open()
             _Walk(self.lowering, own, self.extents, self.element, (start, stop)).along([])
             for array, var in zip(found, own.taken(), strict=True):

@@ -53,7 +53,7 @@ from jitcore.codegen.printers.llvm_module import Definition, Module, inlining
 from jitcore.codegen.printers.loop_hints import Neighbours, loop_hints
 from jitcore.codegen.printers.loop_metadata import AS_IT_IS
 from jitcore.codegen.printers.loops_of_vectors import LoopsOfVectors
-from jitcore.codegen.printers.open_rows import is_open, sum_steps
+from jitcore.codegen.printers.open_rows import is_open, sum_steps, vector_of_known_rest
 from jitcore.codegen.printers.side_by_side import SideBySide, only_vector_loops, short_steps
 from jitcore.codegen.printers.vector_calls import VectorCalls, is_called, vector_calls
 from jitcore.codegen.printers.vector_forms import is_vector_loop
@@ -356,7 +356,11 @@ class _FunctionPrinter(LoopsOfVectors):
         for first, last, is_rest in ((start, middle, False), (middle, stop, True)):
             if first == last:
                 continue
-            if is_for_vectors:
+            shorter = vector_of_known_rest(statement, blocks, first, last) if is_rest else None
+            if is_for_vectors and shorter is not None:
+                self._calls = None
+                self._loop_of_vectors(statement, first, last, shorter, is_rest=True)
+            elif is_for_vectors:
                 self._loop_of_vectors(statement, first, last, blocks, is_rest=is_rest)
             else:
                 self._one_loop(statement, first, last, blocks.hints(is_rest))

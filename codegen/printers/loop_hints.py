@@ -26,6 +26,7 @@ from jitcore.codegen.loops import (
     Const,
     Expr,
     For,
+    If,
     Let,
     Load,
     Select,
@@ -202,7 +203,8 @@ def _hints_of_form(
     hints = _sum_hints(loop, vector_bits, is_read_again) if adds_up else []
     if _has_short_rest(loop) and MASKED not in hints:
         hints.append(MASKED)
-    if not hints and (_is_around_sum(loop) or _is_around_lanes(loop)):
+    is_around = _is_around_sum(loop) or _is_around_lanes(loop) or _is_around_rare_loop(loop)
+    if not hints and is_around:
         hints.append(NOT_UNROLLED)
     if not hints and _is_around_row(loop, vector_bits):
         hints.append(NO_VECTORS)
@@ -246,6 +248,11 @@ def _is_around_lanes(loop: For) -> bool:
     Copies of that would read memory in another order than it lies in.
     """
     return any(isinstance(one, For) and _lanes_of_sums(one) for one in loop.body)
+
+
+def _is_around_rare_loop(loop: For) -> bool:
+    """Whether a loop runs another one that hardly ever runs, of which no copies are needed."""
+    return any(isinstance(one, If) and one.unlikely and has_loops(one.then) for one in loop.body)
 
 
 def _is_around_row(loop: For, vector_bits: int) -> bool:

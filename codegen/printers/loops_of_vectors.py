@@ -10,8 +10,14 @@ from jitcore.codegen.printers.llvm_instructions import Instructions, identifier
 from jitcore.codegen.printers.llvm_module import Module
 from jitcore.codegen.printers.loop_hints import loop_hints
 from jitcore.codegen.printers.loop_metadata import NOT_UNROLLED, OF_VECTORS
-from jitcore.codegen.printers.open_rows import RowSums, is_all_blocks, is_left, vectors_of_rest
-from jitcore.codegen.printers.side_by_side import SideBySide
+from jitcore.codegen.printers.open_rows import (
+    RowSums,
+    is_all_blocks,
+    is_left,
+    is_short_step,
+    vectors_of_rest,
+)
+from jitcore.codegen.printers.side_by_side import SideBySide, is_few
 from jitcore.codegen.printers.vector_calls import VectorCalls
 
 __all__ = ["LoopsOfVectors"]
@@ -64,20 +70,51 @@ class LoopsOfVectors:
             self._label(f"row{number}.body")
         sums = RowSums(self._code, loop, blocks, self._slot, lambda var: self._variables[var.name])
         if is_rest:
+            self._rest_of_row(loop, start, stop, blocks, sums)
+        elif is_few(loop):
             self._loop_of_vectors(loop, start, stop, blocks, sums, is_rest=True)
         elif is_all_blocks(loop, blocks.together):
             self._loop_of_vectors(loop, start, stop, blocks, sums, is_rest=False)
         else:
             middle = self._code.end_of_blocks(start, stop, blocks.together)
             self._loop_of_vectors(loop, start, middle, blocks, sums, is_rest=False)
-            narrow = vectors_of_rest(loop, blocks)
+            are_single, narrow = blocks.lanes == blocks.together, vectors_of_rest(loop, blocks)
             if narrow is not None:
-                blocks, self._calls = narrow, None
-            self._loop_of_vectors(loop, middle, stop, blocks, sums, is_rest=True)
+                blocks, self._calls, are_single = narrow, None, False
+            self._rest_of_row(loop, middle, stop, blocks, sums, is_masked_only=are_single)
         sums.join(self._label)
         if is_rest:
             self._terminate(f"br label %row{number}.end")
             self._label(f"row{number}.end")
+
+    def _rest_of_row(
+        self,
+        loop: For,
+        start: str,
+        stop: str,
+        blocks: VectorCalls | SideBySide,
+        sums: RowSums,
+        *,
+        is_masked_only: bool = False,
+    ) -> None:
+        """Single vectors, and then one that is masked, where that is not too much code.
+
+        Masks that change from one vector to the next would take as long as what they are for; this
+        one is the same in all rows.
+        """
+        if not is_short_step(blocks):
+            self._loop_of_vectors(loop, start, stop, blocks, sums, is_rest=True)
+            return
+        size, middle = blocks.lanes, start
+        if not is_masked_only:
+            middle = self._code.end_of_blocks(start, stop, size)
+            self._loop_of_vectors(loop, start, middle, blocks, sums, is_rest=False, step=size)
+        number = self._number()
+        self._enter(middle, stop, f"masked{number}.body", f"masked{number}.end")
+        self._label(f"masked{number}.body")
+        self._vectors(loop, middle, stop, blocks, sums, size, is_rest=True)
+        self._terminate(f"br label %masked{number}.end")
+        self._label(f"masked{number}.end")
 
     def _loop_of_vectors(
         self,
@@ -88,11 +125,15 @@ class LoopsOfVectors:
         sums: RowSums | None = None,
         *,
         is_rest: bool,
+        step: int | None = None,
     ) -> None:
-        """A loop over vectors: several side by side, or over the rest, some of which is masked."""
-        step = blocks.lanes if is_rest else blocks.together
+        """A loop over vectors: several side by side, or over the rest, some of which is masked.
+
+        So many elements, where that is given, are taken at a time.
+        """
+        step = step or (blocks.lanes if is_rest else blocks.together)
         if start.isdigit() and stop.isdigit() and int(stop) - int(start) <= step:
-            self._vectors(loop, start, stop, blocks, sums, is_rest=is_rest)
+            self._vectors(loop, start, stop, blocks, sums, step, is_rest=is_rest)
             return
         number = self._number()
         body, end = f"for{number}.body", f"for{number}.end"
@@ -101,7 +142,7 @@ class LoopsOfVectors:
         self._enter(start, stop, body, end)
         self._label(body)
         place = len(self._code.lines)
-        self._vectors(loop, index, stop, blocks, sums, is_rest=is_rest)
+        self._vectors(loop, index, stop, blocks, sums, step, is_rest=is_rest)
         # Known now: the block that the body ends in.
         phi = f"  {index} = phi i64 [ {start}, %{entry} ], [ {index}.next, %{self._block} ]"
         self._code.lines.insert(place, phi)
@@ -111,7 +152,8 @@ class LoopsOfVectors:
         # Copies of a loop that a row runs a few times would take more pointers through the rows.
         known = blocks.hints_of_vectors(is_rest) if sums is None else [*OF_VECTORS, NOT_UNROLLED]
         hints = loop_hints(loop, self._module.metadata, known)
-        after = end if sums is None or is_rest or not sums.has_several else f"for{number}.joined"
+        are_several = sums is not None and sums.has_several and step == blocks.together
+        after = f"for{number}.joined" if are_several else end
         self._terminate(f"br i1 {index}.more, label %{body}, label %{after}, !llvm.loop {hints}")
         if sums is not None and after != end:
             self._label(after)
@@ -126,11 +168,11 @@ class LoopsOfVectors:
         stop: str,
         blocks: VectorCalls | SideBySide,
         sums: RowSums | None,
+        step: int,
         *,
         is_rest: bool,
     ) -> None:
         """The body of a loop over vectors, from one index on."""
-        step = blocks.lanes if is_rest else blocks.together
         self._variables = self._variables.new_child()
 
         def bind(place: str) -> None:

@@ -26,7 +26,16 @@ from jitcore.codegen.printers.side_by_side import SideBySide, is_straight
 from jitcore.codegen.printers.vector_calls import REGISTERS, VectorCalls, calls_in
 from jitcore.codegen.printers.vector_forms import is_vector_loop, is_vector_value
 
-__all__ = ["RowSums", "is_all_blocks", "is_left", "is_open", "sum_steps", "vectors_of_rest"]
+__all__ = [
+    "RowSums",
+    "is_all_blocks",
+    "is_left",
+    "is_open",
+    "is_short_step",
+    "sum_steps",
+    "vector_of_known_rest",
+    "vectors_of_rest",
+]
 
 _MOST_LEFT: Final = 128
 
@@ -97,6 +106,27 @@ def vectors_of_rest(loop: For, blocks: VectorCalls | SideBySide) -> SideBySide |
         return None
     called = {call.name for one in loop.body for x in expressions(one) for call in calls_in(x)}
     return SideBySide(blocks.lanes // REGISTERS, 1, 0) if called <= {"divide", "root"} else None
+
+
+def vector_of_known_rest(
+    loop: For, blocks: VectorCalls | SideBySide, start: str, stop: str
+) -> SideBySide | None:
+    """The shortest vector of whole registers for a known rest, where its functions come in place.
+
+    None where it is no shorter than that of a block.
+    """
+    narrow = vectors_of_rest(loop, blocks)
+    if narrow is None or not (start.isdigit() and stop.isdigit()):
+        return None
+    lanes = narrow.lanes
+    while lanes < int(stop) - int(start):
+        lanes *= 2
+    return SideBySide(lanes, 1, 0) if lanes < blocks.lanes else None
+
+
+def is_short_step(blocks: VectorCalls | SideBySide) -> bool:
+    """Whether what several vectors compute is there once more for single ones."""
+    return isinstance(blocks, SideBySide) and not blocks.operations
 
 
 def _is_vector_sum(loop: For) -> bool:

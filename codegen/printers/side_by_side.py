@@ -23,6 +23,7 @@ from jitcore.codegen.loops import (
     Binary,
     Call,
     Comment,
+    Const,
     Expr,
     For,
     Let,
@@ -34,6 +35,7 @@ from jitcore.codegen.loops import (
     Unary,
     While,
 )
+from jitcore.codegen.lowering.arithmetic import ZERO
 from jitcore.codegen.printers.llvm_instructions import BITS
 from jitcore.codegen.printers.loop_hints import MOST_MASKED
 from jitcore.codegen.printers.loop_metadata import (
@@ -52,6 +54,7 @@ from jitcore.ir.dataclass import dataclass
 __all__ = [
     "MOST_OPERATIONS",
     "SideBySide",
+    "is_few",
     "is_straight",
     "only_vector_loops",
     "operations",
@@ -70,6 +73,9 @@ MIDDLE_STEP: Final = 48
 
 MOST_OPERATIONS: Final = 1200
 """Of all such loops of a module together: more take longer to compile than they save."""
+
+FEW: Final = 64
+"""Iterations of loops for which one copy of the code suffices, whose last vector is masked."""
 
 REGISTERS: Final = 16
 """Of processors without AVX-512; those with it have twice as many."""
@@ -180,10 +186,23 @@ def short_steps(loop: For, vector_bits: int) -> SideBySide | None:
     computed = [one.var.dtype for one in loop.body if isinstance(one, Let)]
     computed += [one.value.dtype for one in loop.body if isinstance(one, Store)]
     lanes = vector_bits // max([8, *(BITS[dtype] for dtype in computed)])
-    needed, vectors = _most_registers(loop, lanes, vector_bits), INTERLEAVED
+    needed = _most_registers(loop, lanes, vector_bits)
+    vectors = 1 if is_few(loop) else INTERLEAVED
     while vectors > 1 and vectors * needed > 2 * REGISTERS:
         vectors //= 2
     return SideBySide(lanes, vectors, 0)
+
+
+def is_few(loop: For) -> bool:
+    """Whether a loop of unknown length takes a few vectors at most."""
+    stop = loop.stop
+    return (
+        loop.start == ZERO
+        and isinstance(stop, Binary)
+        and stop.op == "min"
+        and isinstance(stop.y, Const)
+        and stop.y.value <= FEW
+    )
 
 
 def _long_step(loop: For) -> int:

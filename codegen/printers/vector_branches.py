@@ -203,6 +203,11 @@ class VectorBranch:
         return VectorCode(self._code, self._lanes).call(function, operands)
 
     @property
+    def is_register(self) -> bool:
+        """Whether the numbers fill one register at most."""
+        return self._width == self._lanes
+
+    @property
     def _width(self) -> int:
         """How many numbers a register has."""
         return min(_REGISTER_BITS // BITS[self._dtype], self._lanes)

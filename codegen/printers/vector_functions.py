@@ -235,7 +235,7 @@ def _conditions(lanes: int, dtypes: list[str], branch: vecmath.Branch) -> list[s
     """Branch by whether all lanes go the short way."""
     if branch.of_quotient:
         return _test_of_quotient(lanes, dtypes, branch.bound)
-    tested = dtypes[:1] if branch.one_by_one else dtypes
+    tested = dtypes[:1] if branch.of_first else dtypes
     return _test(lanes, tested, branch)
 
 

@@ -168,6 +168,7 @@ class _Vector(VectorCode):
         self._sums = sums
         self._index = index
         self._mask = ""
+        self._is_rest = False
         self._expressions[Load] = self._load
 
     def mask_rest(self, index: str, stop: str, type_: str) -> None:
@@ -175,6 +176,7 @@ class _Vector(VectorCode):
 
         The mask comes from integers of the size of the elements, which fill as many registers.
         """
+        self._is_rest = True
         if index.isdigit() and stop.isdigit():
             self._mask = self._known_mask(int(stop) - int(index))
             return
@@ -270,14 +272,19 @@ class _Vector(VectorCode):
         operands = [self._expression(one) for one in x.args]
         if x.name == "fma":
             return self._code.intrinsic("fma", x.dtype, *operands)
-        if x.name == "root" and self._mask:
+        if x.name == "root" and self._is_rest:
             # The rest of a loop runs once: the instruction is less to compile.
             return self._code.unary("sqrt", operands[0], x.dtype)
         if x.name == "root":
             return self._branch(x).root(*operands)
+        branch = self._branch(x)
+        if branch.is_register and x.dtype == "float32":
+            # For one register the division takes less time than to ask whether it is needed.
+            return self._code.binary("div", operands[0], operands[1], x.dtype)
         is_one = self._inside.isdisjoint(variables(x.args[1]))
         divisor = self._around.scalar(x.args[1]) if is_one else ""
-        return self._branch(x).quotient(operands, divisor, at_once=bool(self._mask))
+        at_once = self._is_rest or branch.is_register
+        return branch.quotient(operands, divisor, at_once=at_once)
 
     def _function(self, x: Call) -> str:
         """The value of a function that comes in place, or is called for the whole vector."""

@@ -90,6 +90,9 @@ _FLOAT: Final = {
     "tan_anywhere": "trigonometry.tan",
     "tan_moderate": "trigonometry.tan_moderate",
     "tanh": "exponential.tanh",
+    "turned_sine": "trigonometry.turned_sine",
+    "turned_sine_anywhere": "trigonometry.turned_sine",
+    "turned_sine_moderate": "trigonometry.turned_sine_moderate",
 }
 
 _FLOAT32: Final = _FLOAT | {
@@ -105,12 +108,6 @@ _FLOAT32: Final = _FLOAT | {
     "sin_single_anywhere": "single.sin_single",
     "tan_single": "single.tan_single",
     "tan_single_anywhere": "single.tan_single",
-}
-
-_FLOAT64: Final = _FLOAT | {
-    "turned_sine": "trigonometry.turned_sine",
-    "turned_sine_anywhere": "trigonometry.turned_sine",
-    "turned_sine_moderate": "trigonometry.turned_sine_moderate",
 }
 
 _OF_LIBDEVICE: Final = "_of_libdevice"
@@ -131,10 +128,11 @@ class Branch:
         The names of both functions.  The second gives the same values below the bound, too.
     of_quotient : bool
         Not the arguments but the first divided by the second is below the bound.
+    of_first : bool
+        Only the first argument is below the bound.
     one_by_one : bool
-        Only the first argument is below the bound.  So few programs have finite ones from there on
-        that these are not worth a vector, which takes long to compile.  Of what is not finite the
-        first function gives NaN, too.
+        So few programs have finite arguments from the bound on that these are not worth a vector,
+        which takes long to compile.  Of what is not finite the first function gives NaN, too.
     least : float
         Where it is not 0, the first argument is no less.
     """
@@ -143,6 +141,7 @@ class Branch:
     moderate: str
     anywhere: str
     of_quotient: bool = False
+    of_first: bool = False
     one_by_one: bool = False
     least: float = 0.0
 
@@ -211,7 +210,7 @@ _FLOAT16: Final = {
     "spacing": "float.spacing_float16",
 }
 
-_TABLES: Final = {"float16": _FLOAT16, "float32": _FLOAT32, "float64": _FLOAT64}
+_TABLES: Final = {"float16": _FLOAT16, "float32": _FLOAT32, "float64": _FLOAT}
 _FLOATS: Final = tuple(_TABLES)
 _INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
@@ -305,20 +304,21 @@ def branch(name: str, dtype: str) -> Branch | None:
         return None
     bound = _read("trigonometry.MODERATE")[dtype]
     callees = f"{angle}_moderate", f"{name}_anywhere"
-    return Branch(bound, *callees, one_by_one=dtype == "float64")
+    return Branch(bound, *callees, of_first=True, one_by_one=dtype == "float64")
 
 
 def shared(call: loops.Call) -> loops.Call:
     """A call of the function that has the same code as others, so that it is compiled once.
 
-    Sines and cosines of float64 are the sine in some quarter of a turn.
+    Sines and cosines are the sine in some quarter of a turn.
     """
-    if call.dtype != "float64" or call.name not in ("cos", "sin"):
+    if call.dtype not in ("float32", "float64") or call.name not in ("cos", "sin"):
         return call
     (angle,) = call.args
     if call.name == "cos":
         angle = loops.Unary("fabs", angle, call.dtype)
-    turn = loops.Const(_read("trigonometry.TURNS")[call.name], call.dtype)
+    shifter = _read("formats.FORMATS")[call.dtype].shifter
+    turn = loops.Const(shifter + _read("trigonometry.TURNS")[call.name], call.dtype)
     return loops.Call("turned_sine", (angle, turn), call.dtype)
 
 

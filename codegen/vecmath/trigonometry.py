@@ -36,8 +36,8 @@ __all__ = [
 MODERATE: Final = {"float32": 2.0**16, "float64": 2.0**31}
 """Below it the error of q keeps r near pi / 4: within a 300th, or a billionth in float64."""
 
-TURNS: Final = {"sin": FORMATS["float64"].shifter, "cos": FORMATS["float64"].shifter + 1}
-"""The second arguments by which `turned_sine` is the sine, and of magnitudes the cosine."""
+TURNS: Final = {"sin": 0, "cos": 1}
+"""How many quarters of a turn later the functions are the sine; see `turned_sine`."""
 
 HALF_PI_HI: Final = FORMATS["float64"].half_pi_hi
 HALF_PI_LO: Final = FORMATS["float64"].half_pi_lo
@@ -181,10 +181,10 @@ def reduce_moderate(x: Scalar, shifter: Scalar, dtype: str) -> Scalar:
     return r, rest - (r - second), quarter
 
 
-def reduce_moderate_float32(x: Scalar) -> Scalar:
+def reduce_moderate_float32(x: Scalar, shifter: Scalar) -> Scalar:
     """The same with r as one float32, which costs half an ULP twice."""
     c = FORMATS["float32"]
-    q, quarter, first = nearest_quarter(abs(x), c.shifter, "float32")
+    q, quarter, first = nearest_quarter(abs(x), shifter, "float32")
     r = fma(-q, HALF_PI_LOWEST["float32"], fma(-q, c.half_pi_lo, first))
     return r, quarter
 
@@ -215,7 +215,7 @@ def quarters_float32(x: Scalar, far: Scalar, far_q: Scalar) -> Scalar:
 
     Where x is not `MODERATE`, r and q are the given ones.
     """
-    moderate, moderate_q = reduce_moderate_float32(x)
+    moderate, moderate_q = reduce_moderate_float32(x, FORMATS["float32"].shifter)
     is_moderate = abs(x) < MODERATE["float32"]
     sine, cosine = sin_cos_float32(select(is_moderate, moderate, far))
     return sine, cosine, select(is_moderate, moderate_q, far_q)
@@ -223,7 +223,12 @@ def quarters_float32(x: Scalar, far: Scalar, far_q: Scalar) -> Scalar:
 
 def moderate_float32(x: Scalar) -> Scalar:
     """The same for float32 that are `MODERATE`."""
-    r, q = reduce_moderate_float32(x)
+    return turned_moderate_float32(x, FORMATS["float32"].shifter)
+
+
+def turned_moderate_float32(x: Scalar, shifter: Scalar) -> Scalar:
+    """The same with a q that is larger by some quarters; see `nearest_quarter`."""
+    r, q = reduce_moderate_float32(x, shifter)
     sine, cosine = sin_cos_float32(r)
     return sine, cosine, q
 
@@ -281,22 +286,20 @@ def turned_moderate_float64(x: Scalar, shifter: Scalar) -> Scalar:
 
 def turned_sine(x: Scalar, shifter: Scalar, dtype: str) -> Scalar:
     """The sine of |x| and some quarters of a turn, with the sign of x; see `nearest_quarter`."""
-    sine, cosine, q = quarters_float64(x)
-    turn = bits("int64", shifter) - FORMATS["float64"].shifter_bits
-    return turned_sine_of(sine, cosine, q + turn, x)
+    c = FORMATS[dtype]
+    sine, cosine, q = wide_quarters(x) if dtype == "float32" else quarters_float64(x)
+    turn = bits(c.integer, shifter) - c.shifter_bits
+    return sine_of((sine, cosine, q + turn), x, dtype)
 
 
 def turned_sine_moderate(x: Scalar, shifter: Scalar, dtype: str) -> Scalar:
     """The same for a number that is `MODERATE`."""
-    sine, cosine, q = turned_moderate_float64(x, shifter)
-    return turned_sine_of(sine, cosine, q, x)
-
-
-def turned_sine_of(sine: Scalar, cosine: Scalar, q: Scalar, x: Scalar) -> Scalar:
-    """The same by ``sin(r), cos(r), q``."""
-    c = FORMATS["float64"]
-    sign = (q << c.sign_shift) ^ bits(c.integer, x)
-    return negate_where(select(q & 1 != 0, cosine, sine), sign, "float64")
+    quarters = (
+        turned_moderate_float32(x, shifter)
+        if dtype == "float32"
+        else turned_moderate_float64(x, shifter)
+    )
+    return sine_of(quarters, x, dtype)
 
 
 def negate_where(value: Scalar, sign: Scalar, dtype: str) -> Scalar:

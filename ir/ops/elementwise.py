@@ -445,6 +445,20 @@ def _complex_part_rule(part: str) -> Rule:
     return rule
 
 
+def _part_of_elements(part: str, doc: str) -> Op:
+    """A part of complex numbers as an array of its own, which only passes ask for."""
+    letter = "re" if part == "real" else "im"
+    return Op(
+        f"np::{part}_part",
+        lambda x: np.copy(getattr(np, part)(x)),
+        _complex_part_rule(f"{part}_part"),
+        "val",
+        Scalar(c=f"x_{letter}", cheap=True),
+        functions=(),
+        doc=doc,
+    )
+
+
 _SCALAR_TYPES = (
     np.bool_,
     np.int8,
@@ -563,4 +577,6 @@ OPS: tuple[Op, ...] = (
         view=True,
         doc="The imaginary part, a view.",
     ),
+    _part_of_elements("real", "The real part, element by element."),
+    _part_of_elements("imag", "The imaginary part, element by element."),
 )

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from jitcore.ir import log
+from jitcore.ir.effects import is_array_view
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
-from jitcore.ir.ops import is_elementwise
-from jitcore.ir.types import BOOL, INT, TensorType
+from jitcore.ir.ops import TABLE, is_elementwise
+from jitcore.ir.types import BOOL, FLOAT, INT, TensorType, Type
 
 __all__ = ["MAX_UNROLLED", "unroll_array_loops"]
 
 MAX_UNROLLED = 400
 """Nodes that all iterations of a loop may have together: some groups of code in a straight line."""
 
+_LARGEST = 2**31
+"""Ints below it have one float of each dtype but float16, whatever the way there."""
+
+_PYTHON_NUMBERS: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool}
+
 
 def unroll_array_loops(graph: Graph) -> bool:
     """Unroll loops of few iterations in which every node computes elements of arrays.
 
-    They may read numbers and parts of arrays that the loop does not compute (``c[k]``).
+    They may read numbers and parts of arrays that the loop does not compute (``c[k]``), compute
+    numbers (``k + 1``, which are constants then) and update arrays as a whole (``n += z < 4``).
 
     Before::
 
@@ -71,9 +82,27 @@ def _is_worth_it(block: Block, trips: int) -> bool:
     computed = [node for node in block.nodes if node.kind != "prim::Constant"]
     if len(computed) * trips > MAX_UNROLLED:
         return False
-    if not all(is_elementwise(node) or _reads_outside(node, block) for node in computed):
+    if not all(_computes(node, block) for node in computed):
         return False
     return any(_is_array(value) for node in block.nodes for value in node.outputs)
+
+
+def _computes(node: Node, block: Block) -> bool:
+    """Whether a node computes elements or numbers, or stores to an array as a whole."""
+    if is_elementwise(node) or _is_number_work(node):
+        return True
+    if node.kind == "np::store":
+        target = node.inputs[0].node
+        return target is None or not (is_array_view(target) and target.block is block)
+    return _reads_outside(node, block)
+
+
+def _is_number_work(node: Node) -> bool:
+    """Whether a node only computes Python numbers."""
+    op = TABLE.get(node.kind)
+    is_pure = op is not None and op.pure and node.kind.startswith("prim::") and not node.blocks
+    values = [*node.inputs, *node.outputs]
+    return is_pure and bool(node.inputs) and all(one.type in _PYTHON_NUMBERS for one in values)
 
 
 def _reads_outside(node: Node, block: Block) -> bool:
@@ -106,9 +135,40 @@ def _unroll(loop: Node, trips: int) -> None:
         if block.params[0].uses:
             mapping[block.params[0]] = outer.constant(number, INT, loop.source)
         for node in block.nodes:
-            copy_node(node, outer, mapping)
+            known = _known_number(node, mapping)
+            if known is None:
+                copy_node(node, outer, mapping)
+            else:
+                mapping[node.output] = outer.constant(known, node.output.type, node.source)
         carried = [mapping.get(value, value) for value in block.returns[1:]]
     outer.nodes.extend(following)
     for output, value in zip(loop.outputs, carried, strict=True):
         output.replace_all_uses_with(value)
     loop.destroy()
+
+
+def _known_number(node: Node, mapping: dict[Value, Value]) -> Any:
+    """What a node gives in an iteration that makes its operands known numbers, or None."""
+    if node.kind == "prim::Constant" or not node.inputs:
+        return None
+    values = [mapping.get(one, one).constant_value for one in node.inputs]
+    if not all(type(one) in (int, float, bool) and abs(one) < _LARGEST for one in values):
+        return None
+    if node.kind == "np::cast":
+        return _converted(values[0], node.output.type)
+    if not _is_number_work(node):
+        return None
+    try:
+        result = TABLE[node.kind].reference(*values, **node.attributes)
+    except Exception:  # the program raises it, if it gets here
+        return None
+    return result if type(result) is _PYTHON_NUMBERS[node.output.type] else None
+
+
+def _converted(number: Any, type_: Type) -> Any:
+    """A Python number as a NumPy scalar of a dtype of floats, None for other dtypes."""
+    if not isinstance(type_, TensorType) or not type_.scalar:
+        return None
+    if type_.dtype not in (np.float32, np.float64):
+        return None
+    return type_.dtype.type(number)
