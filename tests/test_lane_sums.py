@@ -136,6 +136,26 @@ def test_counts_have_lanes() -> None:
     assert not lanes_of(with_whole_numbers, large)
 
 
+def with_extrema(x):
+    return x.sum(), x.max(), np.where(x > 0.5, x, -x).min(), np.count_nonzero(x > 2)
+
+
+@pytest.mark.parametrize("length", LENGTHS[1:])
+@pytest.mark.parametrize("kind", ["STATIC", "DYNAMIC"])
+def test_extrema_beside_a_sum(length: int, kind: str) -> None:
+    random = np.random.default_rng(length)
+    x = random.integers(-9000, 9000, length).astype(np.float32)
+    with jitcore.fusion_strategy([(kind, 1)]):
+        assert script(with_extrema)(x) == with_extrema(x)
+        for special in (np.nan, np.inf, -np.inf):
+            x[random.integers(length)] = special
+            np.testing.assert_array_equal(script(with_extrema)(x), with_extrema(x))
+
+
+def test_extrema_beside_a_sum_have_lanes() -> None:
+    assert lanes_of(with_extrema, np.ones(4096, np.float32)) == {16}
+
+
 def test_infinities_and_nan() -> None:
     for special in ([np.inf], [-np.inf], [np.nan], [np.inf, -np.inf]):
         x = np.ones(300, np.float32)

@@ -10,7 +10,8 @@ seven roundings at most, and converts one number.
 
 What is left beside whole blocks is converted element by element, and so are elements that take
 longer to compute than to convert.  What is counted beside a sum, such as the elements of which a
-mean is taken, has lanes as well: eight of int32 are added before they become an int64.
+mean is taken, has lanes as well: eight of int32 are added before they become an int64.  So have
+extrema of float32 beside a sum, or LLVM would give the whole loop vectors as for float64.
 
 Eight numbers of more than 4e37 may overflow here, and those of a block of more than 2e36 in a row
 that has no other.  In NumPy's sums as many may and more, in another order, so a sum of such numbers
@@ -77,6 +78,7 @@ from jitcore.codegen.loops import (
     Var,
 )
 from jitcore.codegen.lowering.arithmetic import TRUE, ZERO, add, both, compare, integer, subtract
+from jitcore.ir.dataclass import dataclass
 
 __all__ = ["add_by_lanes"]
 
@@ -128,44 +130,54 @@ class _LaneSums:
         size = LANES * together
         length = subtract(loop.stop, loop.start)
         whole = _multiple(length, size)
-        totals = [one.var for one in loop.body if isinstance(one, Assign)]
-        rooms = [self.variable("lanes", "ptr") for _ in totals]
-        lanes = list(zip(totals, rooms, strict=True))
+        joins = [_Join.of(one) for one in loop.body if isinstance(one, Assign)]
+        rooms = [self.variable("lanes", "ptr") for _ in joins]
+        lanes = list(zip(joins, rooms, strict=True))
         first = self.variable("first")
 
         def over_lanes(body: Callable[[Var], list[Stmt]]) -> For:
             lane = self.variable("lane")
             return For(lane, ZERO, integer(LANES), body(lane))
 
-        def step(start: Expr, into: Callable[[Var, Var, Expr], Store]) -> For:
-            return over_lanes(
-                lambda lane: self.step(loop, add(start, lane), lane, rooms, together, into)
-            )
+        def step(start: Expr, into: Callable[[_Join, Var, Var, Expr], Store]) -> For:
+            def of_lane(lane: Var) -> list[Stmt]:
+                found, values = self.step(loop, add(start, lane), joins, together)
+                return [
+                    *found,
+                    *(into(*one, lane, value) for one, value in zip(lanes, values, strict=True)),
+                ]
+
+            return over_lanes(of_lane)
 
         rest = [] if whole == length else [replace(loop, start=add(loop.start, whole))]
         by_lanes: list[Stmt] = [Let(room, _room()) for room in rooms]
         if whole == integer(size):
-            sums = [self.variable("sum", _NARROW[total.dtype]) for total in totals]
+            sums = [self.variable("sum", join.narrow) for join in joins]
             joined = over_lanes(
                 lambda lane: [
-                    Assign(sum_, _sum(sum_, Load(room, lane, sum_.dtype, self.root)))
-                    for sum_, room in zip(sums, rooms, strict=True)
+                    Assign(sum_, join(sum_, Load(room, lane, sum_.dtype, self.root)))
+                    for sum_, (join, room) in zip(sums, lanes, strict=True)
                 ]
             )
             by_lanes += [step(loop.start, self.put)]
-            by_lanes += [Let(sum_, _ZEROS[sum_.dtype], mutable=True) for sum_ in sums]
-            by_lanes += [joined, *map(_add_narrow, totals, sums)]
+            by_lanes += [
+                Let(sum_, join.nothing(join.narrow), mutable=True)
+                for sum_, join in zip(sums, joins, strict=True)
+            ]
+            by_lanes += [joined, *(join.take(sum_) for join, sum_ in zip(joins, sums, strict=True))]
             return [*by_lanes, *rest]
         by_lanes += [
             over_lanes(
-                lambda lane: [self.put(room, lane, _ZEROS[total.dtype]) for total, room in lanes]
+                lambda lane: [
+                    self.put(join, room, lane, join.nothing(join.total.dtype))
+                    for join, room in lanes
+                ]
             )
         ]
-        steps = step(add(loop.start, first), self.add_to)
+        steps = step(add(loop.start, first), self.join_to)
         joined = over_lanes(
             lambda lane: [
-                Assign(total, _sum(total, Load(room, lane, total.dtype, self.root)))
-                for total, room in lanes
+                join.take(Load(room, lane, join.total.dtype, self.root)) for join, room in lanes
             ]
         )
         by_lanes += [For(first, ZERO, whole, [steps], step=size), joined]
@@ -173,18 +185,12 @@ class _LaneSums:
         return [*(by_lanes if is_long == TRUE else [If(is_long, by_lanes)]), *rest]
 
     def step(
-        self,
-        loop: For,
-        place: Expr,
-        lane: Var,
-        rooms: Sequence[Var],
-        together: int,
-        into: Callable[[Var, Var, Expr], Store],
-    ) -> list[Stmt]:
-        """Add the elements that lie a vector apart, and put them into one lane of each sum."""
+        self, loop: For, place: Expr, joins: Sequence[_Join], together: int
+    ) -> tuple[list[Stmt], list[Expr]]:
+        """What joins the elements that lie a vector apart, and what they are for each sum."""
         found: list[Stmt] = []
         stores: list[Stmt] = []
-        terms: list[list[Expr]] = [[] for _ in rooms]
+        terms: list[list[Expr]] = [[] for _ in joins]
         values = _values(loop)
         for number in range(together):
             entry = self.variable(loop.var.name)
@@ -198,34 +204,70 @@ class _LaneSums:
                 elif isinstance(one, Store):
                     index, value = renamed(one.index, own), renamed(one.value, own)
                     stores.append(replace(one, index=index, value=value))
-            steps = [one for one in loop.body if isinstance(one, Assign)]
-            for step, of_sum in zip(steps, terms, strict=True):
-                of_sum.append(renamed(_as_narrow(_term(step), values), own))
-        pairs = zip(rooms, terms, strict=True)
-        return [*found, *stores, *(into(room, lane, _tree(of_sum)) for room, of_sum in pairs)]
+            for join, of_sum in zip(joins, terms, strict=True):
+                of_sum.append(renamed(_as_narrow(join.term, values), own))
+        trees = [join.tree(of_sum) for join, of_sum in zip(joins, terms, strict=True)]
+        return [*found, *stores], trees
 
-    def add_to(self, room: Var, lane: Var, value: Expr) -> Store:
-        """Add a float32 or an int32 to a lane."""
-        wide = Cast(value, _WIDE[value.dtype])
-        return self.put(room, lane, _sum(Load(room, lane, wide.dtype, self.root), wide))
+    def join_to(self, join: _Join, room: Var, lane: Var, value: Expr) -> Store:
+        """Join a float32 or an int32 to a lane."""
+        before = Load(room, lane, join.total.dtype, self.root)
+        return self.put(join, room, lane, join(before, join.widened(value)))
 
-    def put(self, room: Var, lane: Var, value: Expr) -> Store:
+    def put(self, join: _Join, room: Var, lane: Var, value: Expr) -> Store:
         return Store(room, lane, value, self.root)
 
 
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """A step that joins a term to a total: a sum, a count or an extremum."""
+
+    total: Var
+    op: str
+    term: Expr
+
+    @classmethod
+    def of(cls, step: Assign) -> _Join:
+        assert isinstance(step.value, Binary)
+        return cls(step.var, step.value.op, step.value.y)
+
+    @property
+    def narrow(self) -> str:
+        """The dtype in which terms are joined before they are joined to a total."""
+        return _NARROW.get(self.total.dtype, self.total.dtype)
+
+    def __call__(self, x: Expr, y: Expr) -> Binary:
+        return Binary(self.op, x, y, x.dtype, reassoc=x.dtype.startswith("float"))
+
+    def nothing(self, dtype: str) -> Const:
+        """What changes nothing."""
+        if self.op == "add":
+            return Const(0.0 if dtype.startswith("float") else 0, dtype)
+        return Const(inf if self.op == "min" else -inf, dtype)
+
+    def widened(self, term: Expr) -> Expr:
+        return term if term.dtype == self.total.dtype else Cast(term, self.total.dtype)
+
+    def take(self, term: Expr) -> Assign:
+        """Join a term to the total itself."""
+        return Assign(self.total, self(self.total, self.widened(term)))
+
+    def tree(self, terms: Sequence[Expr]) -> Expr:
+        """A power of two of terms joined."""
+        if len(terms) == 1:
+            return terms[0]
+        half = len(terms) // 2
+        x, y = self.tree(terms[:half]), self.tree(terms[half:])
+        return self(x, y) if self.op != "add" else Binary("add", x, y, x.dtype)
+
+
 _NARROW = {"float64": "float32", "int64": "int32"}
-_WIDE = {narrow: wide for wide, narrow in _NARROW.items()}
-_ZEROS = {
-    dtype: Const(0.0 if dtype.startswith("float") else 0, dtype)
-    for pair in _NARROW.items()
-    for dtype in pair
-}
 
 
 def _is_sum(loop: For) -> bool:
     """Whether a loop adds up cheap elements of float32 or float16, and at most writes such.
 
-    It may count beside that.
+    It may count beside that, and take extrema of float32.
     """
     trips = known_trips(loop)
     is_short = trips is not None and trips < LANES * TOGETHER_IN_ROWS
@@ -242,7 +284,7 @@ def _is_sum(loop: For) -> bool:
     if not any(map(_is_narrow, steps)) or read & {one.var.name for one in steps}:
         return False
     known = _values(loop)
-    if not all(_is_narrow(one) or _counts(one, known) for one in steps):
+    if not all(_is_narrow(one) or _counts(one, known) or _is_extremum(one) for one in steps):
         return False
     # What also writes waits for memory, and long steps would be copied for little.
     return sum(_operations_of(loop)) <= (MOST_STORED if stores else MOST_OPERATIONS)
@@ -279,6 +321,18 @@ def _counts(step: Assign, values: Mapping[str, Expr]) -> bool:
     return _flag(term, values) is not None and step.value == _sum(step.var, term)
 
 
+def _is_extremum(step: Assign) -> bool:
+    """Whether a step takes the greatest or least float32, in any order."""
+    value = step.value
+    return (
+        isinstance(value, Binary)
+        and value.op in ("min", "max")
+        and value.reassoc
+        and value.dtype == "float32"
+        and value.x == step.var
+    )
+
+
 def _flag(term: Expr, values: Mapping[str, Expr]) -> Expr | None:
     """The bool that a term was before it became an int64."""
     value = values.get(term.name, term) if isinstance(term, Var) else term
@@ -298,10 +352,6 @@ def _term(step: Assign) -> Expr:
 
 def _sum(x: Expr, y: Expr) -> Binary:
     return Binary("add", x, y, x.dtype, reassoc=x.dtype.startswith("float"))
-
-
-def _add_narrow(total: Var, part: Var) -> Assign:
-    return Assign(total, _sum(total, Cast(part, total.dtype)))
 
 
 def _together(loop: For) -> int:
@@ -331,16 +381,10 @@ def _as_narrow(term: Expr, values: Mapping[str, Expr]) -> Expr:
     flag = _flag(term, values)
     if flag is not None:
         return Cast(flag, "int32")
+    if term.dtype == "float32":
+        return term
     assert isinstance(term, Cast)
     return term.x if term.x.dtype == "float32" else Cast(term.x, "float32")
-
-
-def _tree(terms: Sequence[Expr]) -> Expr:
-    """The sum of a power of two of float32 or int32."""
-    if len(terms) == 1:
-        return terms[0]
-    half = len(terms) // 2
-    return Binary("add", _tree(terms[:half]), _tree(terms[half:]), terms[0].dtype)
 
 
 def _strides(loop: For) -> list[Var]:

@@ -60,8 +60,8 @@ __all__ = [
     "vectors_of_sum",
 ]
 
-SHORT_STEP: Final = 8
-"""Statements of a step that is little work."""
+SHORT_STEP: Final = 12
+"""Statements of a step that is little work: one extremum alone waits as long for the one before."""
 
 LONG_STEP: Final = 8
 """Operations in float32 of a step that is mostly that."""

@@ -9,7 +9,7 @@ from jitcore.ir.graph import Graph, Node, Value
 from jitcore.ir.nesting import enclosing
 from jitcore.ir.ops import is_elementwise
 from jitcore.ir.passes.rolls import is_roll
-from jitcore.ir.passes.selected import MOST_IN_ORDER
+from jitcore.ir.passes.selected_reductions import MOST_IN_ORDER
 from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import TensorType
 
