@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Elements under a mask, taken out vector by vector."""
+"""Elements under a mask, taken out and put back vector by vector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from checking import check
 from jitcore import script
-from jitcore.codegen.kernels.selection import can_compress, symbol
+from jitcore.codegen.kernels.selection import compress_symbol, expand_symbol, moves_lanes
 
 DTYPES = "bool int8 uint16 float16 int32 float32 int64 float64 complex64 complex128".split()
 
@@ -65,4 +65,100 @@ def test_vectors_are_moved_where_the_processor_can(dtype: str) -> None:
     compiled(*_arguments(dtype, (500,), 0.5))
     (kernel,) = compiled.kernels
     itemsize = np.dtype(dtype).itemsize
-    assert (f"{symbol(itemsize)}(" in kernel.source) == can_compress(itemsize)
+    assert (f"{compress_symbol(itemsize)}(" in kernel.source) == moves_lanes(itemsize)
+
+
+# Put back ---------------------------------------------------------------------------------
+
+
+def put(x, mask, values):
+    x[mask] = values
+
+
+def put_computed(x, mask, values):
+    x[mask] = values[::-1] + values
+    return x
+
+
+def put_changed(x, mask, values):
+    x[mask] = np.sqrt(x[mask]) * 3
+    x[x > 10] = np.cbrt(x[x > 10])
+    return x
+
+
+def put_rest(x, mask, values):
+    x[~mask] = x[~mask][::-1]
+    x[5:][mask[5:]] = x[:-5][mask[5:]].copy()
+    return x
+
+
+def mask_changes(x, mask, values):
+    flags = x > 0
+    taken = np.sqrt(x[flags])
+    flags[3] = not flags[3]
+    try:
+        x[flags] = taken
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("density", [0.02, 0.5, 1.0])
+@pytest.mark.parametrize("shape", [(0,), (65,), (1000,), (30, 41)])
+def test_put(dtype: str, density: float, shape: tuple[int, ...]) -> None:
+    x, mask = _arguments(dtype, shape, density)
+    values = x.ravel()[::-1][: mask.sum()].copy()
+    check(put, x, mask, values)
+    check(put, x, mask, values[::-1])
+    check(put, x, mask, np.ones(1, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", [put_computed, put_changed, put_rest, mask_changes])
+def test_put_what_is_computed(function: Callable[..., Any], dtype: str) -> None:
+    for length in (1, 40, 333, 5000):
+        x, mask = _arguments(dtype, (length,), 0.5)
+        check(function, np.abs(x), mask, x[mask], ulp=4)
+        check(function, abs(x[::-1]), mask[::-1], x[mask], ulp=4)
+
+
+def test_put_values_of_another_length() -> None:
+    x, mask = _arguments("float64", (200,), 0.5)
+    compiled = script(put)
+    for extra in (0, -1, 1, 0):
+        values = np.arange(float(mask.sum() + extra))
+        check(put, x, mask, values)
+        if extra:
+            with pytest.raises(ValueError, match="NumPy boolean array indexing assignment"):
+                compiled(x, mask, values)
+        else:
+            compiled(x, mask, values)
+    check(put, x, np.zeros(200, bool), np.ones(2))
+
+
+def test_a_mask_may_be_what_is_written() -> None:
+    _, mask = _arguments("bool", (500,), 0.5)
+    check(put, mask, mask, np.arange(mask.sum()) % 3 == 0)
+
+
+@pytest.mark.parametrize("dtype", [one for one in DTYPES if one != "float16"])
+def test_vectors_are_put_where_the_processor_can(dtype: str) -> None:
+    compiled = script(put)
+    x, mask = _arguments(dtype, (500,), 0.5)
+    compiled(x, mask, x[mask])
+    (kernel,) = compiled.kernels
+    itemsize = np.dtype(dtype).itemsize
+    assert (f"{expand_symbol(itemsize)}(" in kernel.source) == moves_lanes(itemsize)
+
+
+def test_a_mask_is_counted_once() -> None:
+    def cube_roots(x):
+        large = x > 10
+        x[large] = np.cbrt(x[large])
+
+    compiled = check(cube_roots, np.arange(100.0), ulp=4)
+    (kernel,) = compiled.kernels
+    assert compiled.graph_for(np.arange(100.0)).find_all_nodes("np::put_mask")
+    assert "expand" in kernel.source or "place" in kernel.source
+    assert kernel.source.count("count: int64 = 0") == 1
+    assert "count_3" not in kernel.source

@@ -1,21 +1,23 @@
 """Elements under a mask, one after the other: vectors whose selected lanes are moved together.
 
 ======================= ==========================================================================
-``jc_compress_<bytes>``  writes the elements of a source at which the mask is true to a target
+``jc_compress_<bytes>`` writes the elements of a source at which the mask is true to a target
+``jc_expand_<bytes>``   writes the elements of a source to the places where the mask is true
 ======================= ==========================================================================
 
-Both are contiguous and have the same number of elements, and the target has room for as many as
-are true.  Elements have 1, 2, 4, 8 or 16 bytes; only processors that move lanes in one instruction
-have these functions.
+All arrays are contiguous.  The mask has as many elements as what is selected from or written to,
+and the other array as many as are true in it.  Elements have 1, 2, 4, 8 or 16 bytes; only
+processors that move lanes in one instruction have these functions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from jitcore.codegen.engine import add_library, has_feature
 
-__all__ = ["SIZES", "can_compress", "symbol"]
+__all__ = ["SIZES", "compress_symbol", "expand_symbol", "moves_lanes"]
 
 SIZES = (1, 2, 4, 8, 16)
 
@@ -26,7 +28,7 @@ _VECTOR_BITS = 512
 _AT_ONCE = 64
 """So many places of the mask are looked at together."""
 
-_TEXT = """
+_COMPRESS = """
 declare VECTOR @llvm.experimental.vector.compress.SUFFIX(VECTOR, <LANES x i1>, VECTOR)
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.cttz.i64(i64, i1)
@@ -105,7 +107,7 @@ done:
 }
 """
 
-_STEP = """
+_COMPRESS_STEP = """
   %shifted.K = lshr i128 %wide, FIRST
   %few.K = trunc i128 %shifted.K to iELEMENTS
   %flags.K = bitcast iELEMENTS %few.K to <ELEMENTS x i1>
@@ -122,41 +124,132 @@ _STEP = """
   %place.NEXT = add i64 %place.K, %taken.K"""
 
 
-def symbol(itemsize: int) -> str:
-    """The name of the function for elements of a size."""
+_EXPAND = """
+declare VECTOR @llvm.masked.expandload.SUFFIX(ptr, <LANES x i1>, VECTOR)
+declare void @llvm.masked.store.SUFFIX.p0(VECTOR, ptr, i32, <LANES x i1>)
+declare i64 @llvm.ctpop.i64(i64)
+
+define void @NAME(ptr %mask.memory, i64 %mask.offset, ptr %source.memory, i64 %source.offset,
+                  ptr %target.memory, i64 %target.offset, i64 %length) {
+entry:
+  %mask = getelementptr i8, ptr %mask.memory, i64 %mask.offset
+  %source = getelementptr ELEMENT, ptr %source.memory, i64 %source.offset
+  %target = getelementptr ELEMENT, ptr %target.memory, i64 %target.offset
+  %whole = and i64 %length, -64
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %latch ]
+  %place = phi i64 [ 0, %entry ], [ %place.next, %latch ]
+  %more = icmp slt i64 %i, %whole
+  br i1 %more, label %look, label %rest
+look:
+  %flags.place = getelementptr i8, ptr %mask, i64 %i
+  %flags = load <64 x i8>, ptr %flags.place, align 1
+  %are.true = icmp ne <64 x i8> %flags, zeroinitializer
+  %bits = bitcast <64 x i1> %are.true to i64
+  %none = icmp eq i64 %bits, 0
+  br i1 %none, label %latch, label %vectors
+vectors:
+  %first = getelementptr ELEMENT, ptr %target, i64 %i
+  ; Wider than any number of lanes, so that every step may cut its own out.
+  %wide = zext i64 %bits to i128
+  %place.0 = add i64 %place, 0
+STEPS
+  br label %latch
+latch:
+  %place.next = phi i64 [ %place, %look ], [ %place.END, %vectors ]
+  %i.next = add i64 %i, 64
+  br label %head
+rest:
+  %j = phi i64 [ %i, %head ], [ %j.next, %rest.latch ]
+  %end = phi i64 [ %place, %head ], [ %end.next, %rest.latch ]
+  %is.left = icmp slt i64 %j, %length
+  br i1 %is.left, label %try, label %done
+try:
+  %flag.place = getelementptr i8, ptr %mask, i64 %j
+  %flag = load i8, ptr %flag.place
+  %is.true = icmp ne i8 %flag, 0
+  br i1 %is.true, label %give, label %rest.latch
+give:
+  %end.place = getelementptr ELEMENT, ptr %source, i64 %end
+  %last = load ELEMENT, ptr %end.place, align 1
+  %last.place = getelementptr ELEMENT, ptr %target, i64 %j
+  store ELEMENT %last, ptr %last.place, align 1
+  %given = add i64 %end, 1
+  br label %rest.latch
+rest.latch:
+  %end.next = phi i64 [ %end, %try ], [ %given, %give ]
+  %j.next = add i64 %j, 1
+  br label %rest
+done:
+  ret void
+}
+"""
+
+_EXPAND_STEP = """
+  %shifted.K = lshr i128 %wide, FIRST
+  %few.K = trunc i128 %shifted.K to iELEMENTS
+  %flags.K = bitcast iELEMENTS %few.K to <ELEMENTS x i1>
+  %lanes.K = shufflevector <ELEMENTS x i1> %flags.K, <ELEMENTS x i1> poison, <LANES x i32> ORDER
+  %from.K = getelementptr ELEMENT, ptr %source, i64 %place.K
+  %moved.K = call VECTOR @llvm.masked.expandload.SUFFIX(
+    ptr align 1 %from.K, <LANES x i1> %lanes.K, VECTOR poison)
+  %to.K = getelementptr ELEMENT, ptr %first, i64 FIRST
+  call void @llvm.masked.store.SUFFIX.p0(VECTOR %moved.K, ptr %to.K, i32 1, <LANES x i1> %lanes.K)
+  %these.K = zext iELEMENTS %few.K to i128
+  %short.K = trunc i128 %these.K to i64
+  %taken.K = call i64 @llvm.ctpop.i64(i64 %short.K)
+  %place.NEXT = add i64 %place.K, %taken.K"""
+
+
+def compress_symbol(itemsize: int) -> str:
+    """The name of the function that takes out elements of a size."""
     return f"jc_compress_{itemsize}"
 
 
-def can_compress(itemsize: int) -> bool:
-    """Whether this machine has the function."""
+def expand_symbol(itemsize: int) -> str:
+    """The name of the function that puts elements of a size to their places."""
+    return f"jc_expand_{itemsize}"
+
+
+def moves_lanes(itemsize: int) -> bool:
+    """Whether this machine has the functions for elements of a size."""
     return itemsize in SIZES and has_feature(_FEATURES.get(itemsize, "avx512f"))
 
 
-def _text(itemsize: int) -> str:
+def _words(itemsize: int) -> dict[str, str]:
+    """What stands in the texts for the types of elements of a size."""
     bits = 8 * min(itemsize, 8)
     lanes = _VECTOR_BITS // bits
     elements = _VECTOR_BITS // (8 * itemsize)
     order = ", ".join(f"i32 {lane * elements // lanes}" for lane in range(lanes))
-    count = _AT_ONCE // elements
-    words = {
+    return {
         "LANES": str(lanes),
         "ELEMENTS": str(elements),
         "VECTOR": f"<{lanes} x i{bits}>",
         "SUFFIX": f"v{lanes}i{bits}",
-        "NAME": symbol(itemsize),
         "ORDER": f"<{order}>",
-        "END": str(count),
+        "END": str(_AT_ONCE // elements),
+        # The shorter word last: it is part of another one.
+        "ELEMENT": f"i{8 * itemsize}",
     }
+
+
+def _text(name: str, text: str, step: str, words: Mapping[str, str]) -> str:
+    elements = int(words["ELEMENTS"])
     steps = [
-        _STEP.replace("FIRST", str(k * elements)).replace(".K", f".{k}").replace("NEXT", str(k + 1))
-        for k in range(count)
+        step.replace("FIRST", str(k * elements)).replace(".K", f".{k}").replace("NEXT", str(k + 1))
+        for k in range(_AT_ONCE // elements)
     ]
-    text = _TEXT.replace("STEPS", "".join(steps))
+    text = text.replace("STEPS", "".join(steps)).replace("NAME", name)
     for word, replacement in words.items():
         text = text.replace(word, replacement)
-    # The shorter word last: it is part of another one.
-    return text.replace("ELEMENT", f"i{8 * itemsize}")
+    return text
 
 
 for _size in SIZES:
-    add_library(symbol(_size), partial(_text, _size), "registers")
+    for _name, _forms in (
+        (compress_symbol(_size), (_COMPRESS, _COMPRESS_STEP)),
+        (expand_symbol(_size), (_EXPAND, _EXPAND_STEP)),
+    ):
+        add_library(_name, partial(_text, _name, *_forms, _words(_size)), "registers")

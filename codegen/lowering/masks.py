@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitcore.codegen.kernels.selection import can_compress, symbol
+from jitcore.codegen.kernels.selection import compress_symbol, expand_symbol, moves_lanes
 from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
@@ -31,13 +31,21 @@ from jitcore.codegen.lowering.elements import (
 )
 from jitcore.codegen.lowering.elementwise import as_copy
 from jitcore.codegen.lowering.nest import collapse, nest, write
-from jitcore.codegen.lowering.operands import ArrayRef, Lazy, NotNative, Operand, arrays_in
+from jitcore.codegen.lowering.operands import (
+    ArrayRef,
+    Element,
+    Lazy,
+    NotNative,
+    Operand,
+    arrays_in,
+)
 from jitcore.codegen.lowering.orders import iterated_order, order_of
 from jitcore.codegen.lowering.state import Lowering, Rule
 from jitcore.codegen.lowering.stores import overwrites_itself
 from jitcore.codegen.targets import FETCH
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Node
+from jitcore.ir.ops import is_elementwise
 
 __all__ = ["RULES"]
 
@@ -118,17 +126,31 @@ def _move_together(
     lowering: Lowering, base: Operand, mask: Operand, target: ArrayRef, count: Expr
 ) -> bool:
     """Take vectors out, where both lie in memory in the same order; False where they do not."""
-    if not isinstance(base, ArrayRef) or not isinstance(mask, ArrayRef):
+    found = _for_vectors(lowering, base, mask)
+    if found is None:
         return False
-    if not lowering.is_contiguous(base) or not lowering.is_contiguous(mask):
-        return False
-    if not can_compress(base.dtype.itemsize):
-        return False
-    arrays = (place for one in (mask, base, target) for place in (one.pointer, one.offset))
-    args = (*arrays, lowering.size(mask.dims), count)
-    call = Call(symbol(base.dtype.itemsize), args, "void", external=True)
-    lowering.emitter.emit(Do(call))
+    _move(lowering, compress_symbol(target.dtype.itemsize), (*found[::-1], target), (count,))
     return True
+
+
+def _for_vectors(
+    lowering: Lowering, base: Operand, mask: Operand
+) -> tuple[ArrayRef, ArrayRef] | None:
+    """An array and a mask of its shape, where they lie in memory for vectors whose lanes move."""
+    if not isinstance(base, ArrayRef) or not isinstance(mask, ArrayRef):
+        return None
+    if not lowering.is_contiguous(base) or not lowering.is_contiguous(mask):
+        return None
+    return (base, mask) if moves_lanes(base.dtype.itemsize) else None
+
+
+def _move(
+    lowering: Lowering, symbol: str, arrays: Sequence[ArrayRef], rest: Sequence[Expr] = ()
+) -> None:
+    """Call a function of ``kernels.selection``; the mask is the first array."""
+    places = (place for one in arrays for place in (one.pointer, one.offset))
+    args = (*places, lowering.size(arrays[0].dims), *rest)
+    lowering.emitter.emit(Do(Call(symbol, args, "void", external=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +251,7 @@ def _put_mask(lowering: Lowering, node: Node) -> Operand:
     if mask.rank < base.rank or overwrites_itself(lowering, mask, base):
         mask = _apart(lowering, node, mask, base)
     if isinstance(value, (ArrayRef, Lazy)) and value.rank:
-        _put_rows(lowering, base, mask, _apart(lowering, node, value, base))
+        _put_rows(lowering, node, base, mask, _apart(lowering, node, value, base))
     else:
         _put_one(lowering, base, mask, value)
     lowering.mark_written(base)
@@ -258,22 +280,27 @@ def _apart(lowering: Lowering, node: Node, operand: ArrayRef | Lazy, base: Array
 
 def _put_one(lowering: Lowering, base: ArrayRef, mask: Operand, value: Operand) -> None:
     """One value wherever the mask is true."""
-    scalar = Elements(lowering)(value, uncollapsed([]))
+    _put_element(lowering, base, mask, Elements(lowering)(value, uncollapsed([])))
+
+
+def _put_element(lowering: Lowering, base: ArrayRef, mask: Operand, element: Element) -> None:
     elements = Elements(lowering)
     row = base.dims[mask.rank :]
     with nest(lowering, mask.dims, parallel=True) as outer:
         flag = elements(mask, outer)
         if not row:
-            store(lowering, base, outer, choose(flag, scalar, load(base, outer)))
+            store(lowering, base, outer, choose(flag, element, load(base, outer)))
             return
         with lowering.emitter.branch(flag), nest(lowering, row) as inner:
-            store(lowering, base, uncollapsed([*outer.entries, *inner.entries]), scalar)
+            store(lowering, base, uncollapsed([*outer.entries, *inner.entries]), element)
 
 
-def _put_rows(lowering: Lowering, base: ArrayRef, mask: Operand, value: Operand) -> None:
+def _put_rows(
+    lowering: Lowering, node: Node, base: ArrayRef, mask: ArrayRef | Lazy, value: ArrayRef | Lazy
+) -> None:
     """The rows of ``value``, one after the other, where the mask is true."""
     row = base.dims[mask.rank :]
-    count = _count(lowering, mask)
+    count = _known_count(lowering, node) or _count(lowering, mask)
     own = value.rank
     if own > len(row) and own == len(row) + 1:
         mismatch = both(compare("ne", value.dims[0], count), compare("ne", value.dims[0], ONE))
@@ -288,6 +315,10 @@ def _put_rows(lowering: Lowering, base: ArrayRef, mask: Operand, value: Operand)
         f"indexing result of shape {shape_template(len(row) + 1, own)}"
     )
     modes = fit_dims(lowering, value.dims, [count, *row], message)
+    found = None if row or lowering.target.is_device else _for_vectors(lowering, base, mask)
+    if found is not None:
+        _put_vectors(lowering, *found, value, modes[0])
+        return
     emitter = lowering.emitter
 
     def give_row(entries: Sequence[Expr], here: Expr) -> None:
@@ -308,6 +339,51 @@ def _put_rows(lowering: Lowering, base: ArrayRef, mask: Operand, value: Operand)
         emitter.assign(place, Binary("add", here, ONE, "int64"))
 
     _where_true(lowering, mask, give)
+
+
+def _known_count(lowering: Lowering, update: Node) -> Expr | None:
+    """How many elements a selection before has found under a mask that nobody can change."""
+    mask = update.inputs[1]
+    is_new = mask.node is not None and (
+        is_elementwise(mask.node) or mask.node.kind == "prim::FusionGroup"
+    )
+    readers = [use.user for use in mask.uses if use.index == 1 and isinstance(use.user, Node)]
+    if not is_new or len(readers) < len(mask.uses) or any(one.kind not in RULES for one in readers):
+        return None
+    selections = [one for one in readers if one.kind == "np::compress"]
+    counts = [
+        lowering.symbol(type_dims(one.output)[0]) for one in selections if one.block is update.block
+    ]
+    return next((count for count in counts if count is not None), None)
+
+
+def _put_vectors(
+    lowering: Lowering, base: ArrayRef, mask: ArrayRef, value: ArrayRef | Lazy, mode: Expr | None
+) -> None:
+    """Put elements to their places as vectors; by its mode a value may be a single element."""
+
+    def put_all() -> None:
+        if isinstance(value, ArrayRef) and lowering.is_contiguous(value):
+            source = value
+        else:
+            source = lowering.allocate("values", value.dims, value.dtype, escapes=False)
+            write(lowering, [(source, value)])
+        _move(lowering, expand_symbol(base.dtype.itemsize), (mask, source, base))
+
+    def put_one() -> None:
+        first = Elements(lowering)(value, uncollapsed([ZERO]))
+        _put_element(lowering, base, mask, first)
+
+    if mode is None:
+        put_all()
+    elif mode == ZERO:
+        put_one()
+    else:
+        is_one = lowering.emitter.copy("is_one", compare("eq", mode, ONE))
+        with lowering.emitter.branch(is_one):
+            put_one()
+        with lowering.emitter.branch(not_(is_one)):
+            put_all()
 
 
 RULES: dict[str, Rule] = {
