@@ -6,18 +6,18 @@
 ======================= ==========================================================================
 
 All arrays are contiguous.  The mask has as many elements as what is selected from or written to,
-and the other array as many as are true in it.  Elements have 1, 2, 4, 8 or 16 bytes; only
-processors that move lanes in one instruction have these functions.
+and the other array as many as are true in it.  Elements have 1, 2, 4, 8 or 16 bytes.  On processors
+that do not move lanes in one instruction, elements are moved one by one, each at the next bit of a
+block of the mask: no branch depends on a single bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from jitcore.codegen.engine import add_library, has_feature
 
-__all__ = ["SIZES", "compress_symbol", "expand_symbol", "moves_lanes"]
+__all__ = ["SIZES", "compress_symbol", "expand_symbol"]
 
 SIZES = (1, 2, 4, 8, 16)
 
@@ -27,6 +27,9 @@ _FEATURES = {1: "avx512vbmi2", 2: "avx512vbmi2"}
 _VECTOR_BITS = 512
 _AT_ONCE = 64
 """So many places of the mask are looked at together."""
+
+MOST_ONE_BY_ONE = 8
+"""So few of them that are true are moved faster one by one than as lanes."""
 
 _COMPRESS = """
 declare VECTOR @llvm.experimental.vector.compress.SUFFIX(VECTOR, <LANES x i1>, VECTOR)
@@ -55,15 +58,7 @@ look:
   br i1 %none, label %latch, label %some
 some:
   %first = getelementptr ELEMENT, ptr %source, i64 %i
-  %reach = add i64 %place, 64
-  %is.room = icmp sle i64 %reach, %count
-  br i1 %is.room, label %vectors, label %one
-vectors:
-  ; Wider than any number of lanes, so that every step may cut its own out.
-  %wide = zext i64 %bits to i128
-  %place.0 = add i64 %place, 0
-STEPS
-  br label %latch
+TOGETHER
 one:
   %left = phi i64 [ %bits, %some ], [ %left.next, %one ]
   %here = phi i64 [ %place, %some ], [ %here.next, %one ]
@@ -78,7 +73,7 @@ one:
   %are.done = icmp eq i64 %left.next, 0
   br i1 %are.done, label %latch, label %one
 latch:
-  %place.next = phi i64 [ %place, %look ], [ %place.END, %vectors ], [ %here.next, %one ]
+  %place.next = phi i64 [ %place, %look ], [ %here.next, %one ] FROM
   %i.next = add i64 %i, 64
   br label %head
 rest:
@@ -107,6 +102,20 @@ done:
 }
 """
 
+_COMPRESS_LANES = """
+  %all = call i64 @llvm.ctpop.i64(i64 %bits)
+  %are.many = icmp ugt i64 %all, MOST
+  %reach = add i64 %place, 64
+  %is.room = icmp sle i64 %reach, %count
+  %are.moved = and i1 %are.many, %is.room
+  br i1 %are.moved, label %vectors, label %one
+vectors:
+  ; Wider than any number of lanes, so that every step may cut its own out.
+  %wide = zext i64 %bits to i128
+  %place.0 = add i64 %place, 0
+STEPS
+  br label %latch"""
+
 _COMPRESS_STEP = """
   %shifted.K = lshr i128 %wide, FIRST
   %few.K = trunc i128 %shifted.K to iELEMENTS
@@ -128,6 +137,7 @@ _EXPAND = """
 declare VECTOR @llvm.masked.expandload.SUFFIX(ptr, <LANES x i1>, VECTOR)
 declare void @llvm.masked.store.SUFFIX.p0(VECTOR, ptr, i32, <LANES x i1>)
 declare i64 @llvm.ctpop.i64(i64)
+declare i64 @llvm.cttz.i64(i64, i1)
 
 define void @NAME(ptr %mask.memory, i64 %mask.offset, ptr %source.memory, i64 %source.offset,
                   ptr %target.memory, i64 %target.offset, i64 %length) {
@@ -148,16 +158,25 @@ look:
   %are.true = icmp ne <64 x i8> %flags, zeroinitializer
   %bits = bitcast <64 x i1> %are.true to i64
   %none = icmp eq i64 %bits, 0
-  br i1 %none, label %latch, label %vectors
-vectors:
+  br i1 %none, label %latch, label %some
+some:
   %first = getelementptr ELEMENT, ptr %target, i64 %i
-  ; Wider than any number of lanes, so that every step may cut its own out.
-  %wide = zext i64 %bits to i128
-  %place.0 = add i64 %place, 0
-STEPS
-  br label %latch
+TOGETHER
+one:
+  %left = phi i64 [ %bits, %some ], [ %left.next, %one ]
+  %here = phi i64 [ %place, %some ], [ %here.next, %one ]
+  %k = call i64 @llvm.cttz.i64(i64 %left, i1 true)
+  %here.place = getelementptr ELEMENT, ptr %source, i64 %here
+  %element = load ELEMENT, ptr %here.place, align 1
+  %one.place = getelementptr ELEMENT, ptr %first, i64 %k
+  store ELEMENT %element, ptr %one.place, align 1
+  %here.next = add i64 %here, 1
+  %less = sub i64 %left, 1
+  %left.next = and i64 %left, %less
+  %are.done = icmp eq i64 %left.next, 0
+  br i1 %are.done, label %latch, label %one
 latch:
-  %place.next = phi i64 [ %place, %look ], [ %place.END, %vectors ]
+  %place.next = phi i64 [ %place, %look ], [ %here.next, %one ] FROM
   %i.next = add i64 %i, 64
   br label %head
 rest:
@@ -186,6 +205,17 @@ done:
 }
 """
 
+_EXPAND_LANES = """
+  %all = call i64 @llvm.ctpop.i64(i64 %bits)
+  %are.many = icmp ugt i64 %all, MOST
+  br i1 %are.many, label %vectors, label %one
+vectors:
+  ; Wider than any number of lanes, so that every step may cut its own out.
+  %wide = zext i64 %bits to i128
+  %place.0 = add i64 %place, 0
+STEPS
+  br label %latch"""
+
 _EXPAND_STEP = """
   %shifted.K = lshr i128 %wide, FIRST
   %few.K = trunc i128 %shifted.K to iELEMENTS
@@ -212,9 +242,35 @@ def expand_symbol(itemsize: int) -> str:
     return f"jc_expand_{itemsize}"
 
 
-def moves_lanes(itemsize: int) -> bool:
-    """Whether this machine has the functions for elements of a size."""
-    return itemsize in SIZES and has_feature(_FEATURES.get(itemsize, "avx512f"))
+def _moves_lanes(itemsize: int) -> bool:
+    """Whether this machine moves the lanes of vectors of elements of a size."""
+    return has_feature(_FEATURES.get(itemsize, "avx512f"))
+
+
+def _compress_text(itemsize: int) -> str:
+    name = compress_symbol(itemsize)
+    return _text(name, _COMPRESS, _COMPRESS_LANES, _COMPRESS_STEP, itemsize)
+
+
+def _expand_text(itemsize: int) -> str:
+    return _text(expand_symbol(itemsize), _EXPAND, _EXPAND_LANES, _EXPAND_STEP, itemsize)
+
+
+def _text(name: str, text: str, lanes: str, step: str, itemsize: int) -> str:
+    """A function, with a block that moves lanes where this machine does."""
+    words = _words(itemsize)
+    elements = int(words["ELEMENTS"])
+    steps = [
+        step.replace("FIRST", str(k * elements)).replace(".K", f".{k}").replace("NEXT", str(k + 1))
+        for k in range(_AT_ONCE // elements)
+    ]
+    moves = _moves_lanes(itemsize)
+    text = text.replace("TOGETHER", lanes if moves else "  br label %one")
+    text = text.replace("FROM", ", [ %place.END, %vectors ]" if moves else "")
+    text = text.replace("STEPS", "".join(steps)).replace("NAME", name)
+    for word, replacement in words.items():
+        text = text.replace(word, replacement)
+    return text
 
 
 def _words(itemsize: int) -> dict[str, str]:
@@ -230,26 +286,12 @@ def _words(itemsize: int) -> dict[str, str]:
         "SUFFIX": f"v{lanes}i{bits}",
         "ORDER": f"<{order}>",
         "END": str(_AT_ONCE // elements),
+        "MOST": str(MOST_ONE_BY_ONE),
         # The shorter word last: it is part of another one.
         "ELEMENT": f"i{8 * itemsize}",
     }
 
 
-def _text(name: str, text: str, step: str, words: Mapping[str, str]) -> str:
-    elements = int(words["ELEMENTS"])
-    steps = [
-        step.replace("FIRST", str(k * elements)).replace(".K", f".{k}").replace("NEXT", str(k + 1))
-        for k in range(_AT_ONCE // elements)
-    ]
-    text = text.replace("STEPS", "".join(steps)).replace("NAME", name)
-    for word, replacement in words.items():
-        text = text.replace(word, replacement)
-    return text
-
-
 for _size in SIZES:
-    for _name, _forms in (
-        (compress_symbol(_size), (_COMPRESS, _COMPRESS_STEP)),
-        (expand_symbol(_size), (_EXPAND, _EXPAND_STEP)),
-    ):
-        add_library(_name, partial(_text, _name, *_forms, _words(_size)), "registers")
+    add_library(compress_symbol(_size), partial(_compress_text, _size), "registers")
+    add_library(expand_symbol(_size), partial(_expand_text, _size), "registers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitcore.codegen.kernels.selection import compress_symbol, expand_symbol, moves_lanes
+from jitcore.codegen.kernels.selection import SIZES, compress_symbol, expand_symbol
 from jitcore.codegen.loops import Binary, Call, Const, Do, Expr
 from jitcore.codegen.lowering.arithmetic import (
     FALSE,
@@ -136,12 +136,12 @@ def _move_together(
 def _for_vectors(
     lowering: Lowering, base: Operand, mask: Operand
 ) -> tuple[ArrayRef, ArrayRef] | None:
-    """An array and a mask of its shape, where they lie in memory for vectors whose lanes move."""
+    """An array and a mask of its shape, where they lie in memory for `kernels.selection`."""
     if not isinstance(base, ArrayRef) or not isinstance(mask, ArrayRef):
         return None
     if not lowering.is_contiguous(base) or not lowering.is_contiguous(mask):
         return None
-    return (base, mask) if moves_lanes(base.dtype.itemsize) else None
+    return (base, mask) if base.dtype.itemsize in SIZES else None
 
 
 def _move(
@@ -362,28 +362,27 @@ def _put_vectors(
 ) -> None:
     """Put elements to their places as vectors; by its mode a value may be a single element."""
 
-    def put_all() -> None:
-        if isinstance(value, ArrayRef) and lowering.is_contiguous(value):
-            source = value
-        else:
-            source = lowering.allocate("values", value.dims, value.dtype, escapes=False)
-            write(lowering, [(source, value)])
-        _move(lowering, expand_symbol(base.dtype.itemsize), (mask, source, base))
-
     def put_one() -> None:
         first = Elements(lowering)(value, uncollapsed([ZERO]))
         _put_element(lowering, base, mask, first)
 
-    if mode is None:
-        put_all()
-    elif mode == ZERO:
+    if mode == ZERO:
         put_one()
+        return
+    if isinstance(value, ArrayRef) and lowering.is_contiguous(value):
+        source = value
     else:
-        is_one = lowering.emitter.copy("is_one", compare("eq", mode, ONE))
-        with lowering.emitter.branch(is_one):
-            put_one()
-        with lowering.emitter.branch(not_(is_one)):
-            put_all()
+        source = lowering.allocate("values", value.dims, value.dtype, escapes=False)
+        write(lowering, [(source, value)])
+    symbol = expand_symbol(base.dtype.itemsize)
+    if mode is None:
+        _move(lowering, symbol, (mask, source, base))
+        return
+    is_one = lowering.emitter.copy("is_one", compare("eq", mode, ONE))
+    with lowering.emitter.branch(is_one):
+        put_one()
+    with lowering.emitter.branch(not_(is_one)):
+        _move(lowering, symbol, (mask, source, base))
 
 
 RULES: dict[str, Rule] = {
