@@ -15,6 +15,7 @@ from typing import Any
 
 from jitcore.codegen.loop_passes.traversal import STREAM
 from jitcore.codegen.loops import Const, Expr
+from jitcore.codegen.printers.extrema import Extrema
 
 __all__ = [
     "FLOATS",
@@ -162,6 +163,7 @@ class Instructions:
         self._lanes = lanes
         self._contract = "contract " if contract else ""
         self._registers = itertools.count(1)
+        self._extrema = Extrema(self.value)
 
     def for_vectors(self, lanes: int, *, contract: bool) -> Instructions:
         """The instructions for vectors, which are appended to the same lines."""
@@ -201,6 +203,7 @@ class Instructions:
             return register
         renamed = f"%{identifier(name)}{register[1:]}"
         self.lines[-1] = f"  {renamed} = {self.lines[-1][len(prefix) :]}"
+        self._extrema.rename(register, renamed)
         return renamed
 
     def declare(self, symbol: str, result: str, params: str) -> None:
@@ -359,14 +362,13 @@ class Instructions:
         if reassoc and dtype != "float16":
             # In which order 0.0 and -0.0 meet is left open, as it is in NumPy.
             return self.intrinsic(op + "imum", dtype, x, y, fast="nsz")
-        # Of two equal operands (0.0 and -0.0) NumPy takes the second, as x86's minps does, and
-        # the first in float16.
-        predicate = {"min": "l", "max": "g"}[op] + ("e" if dtype == "float16" else "t")
         type_ = self.type(dtype)
-        ordered = self.value(f"fcmp o{predicate} {type_} {x}, {y}")
-        better = self.select(ordered, x, y, dtype)
-        is_nan = self.value(f"fcmp uno {type_} {x}, {x}")
-        return self.select(is_nan, x, better, dtype)
+        if dtype != "float16":
+            return self._extrema.of(op, x, y, type_, self.type("bool"))
+        # NumPy takes the first of two equal operands (0.0 and -0.0) here, and else the second.
+        predicate = {"min": "ole", "max": "oge"}[op]
+        better = self.select(self.value(f"fcmp {predicate} {type_} {x}, {y}"), x, y, dtype)
+        return self.select(self.value(f"fcmp uno {type_} {x}, {x}"), x, better, dtype)
 
     def _overflows(self, op: str, x: str, y: str, dtype: str) -> str:
         type_ = _REGISTER_TYPES[dtype]
