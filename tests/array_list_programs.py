@@ -258,7 +258,7 @@ def raises(x, n):
     return out[n]
 
 
-@program((X, 6), (X, 0))
+@program((X, 16), (X, 0))
 def cannot_be_one_array(x, n):
     out = []
     for i in range(n):

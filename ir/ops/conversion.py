@@ -27,7 +27,14 @@ from jitcore.ir.types import (
     is_scalar_tensor,
 )
 
-__all__ = ["OPS", "as_array", "check_scalar_fits", "default_dtype", "stored_dtype"]
+__all__ = [
+    "OPS",
+    "as_array",
+    "check_scalar_fits",
+    "default_dtype",
+    "require_one_shape",
+    "stored_dtype",
+]
 
 _NUMBERS = {INT: np.int64, FLOAT: np.float64, COMPLEX: np.complex128, BOOL: np.bool_}
 
@@ -86,7 +93,7 @@ _INHOMOGENEOUS = (
 )
 
 
-def _require_one_shape(b: Builder, shape: tuple[int, ...], leaves: Sequence[Value]) -> None:
+def require_one_shape(b: Builder, shape: tuple[int, ...], leaves: Sequence[Value]) -> None:
     """Raise as NumPy does where the arrays in lists are not of one shape."""
     dims = dims_of(leaves[0])
     for leaf in leaves[1:]:
@@ -108,7 +115,7 @@ def _filled(b: Builder, shape: tuple[int, ...], leaves: Sequence[Value], dtype: 
     """A new array, element by element."""
     if not leaves:
         return b.op("np::empty", *shape, dtype=dtype)
-    _require_one_shape(b, shape, leaves)
+    require_one_shape(b, shape, leaves)
     dims = dims_of(leaves[0])
     extents = [b.size(leaves[0], axis) for axis in range(len(dims))]
     result = b.op("np::empty", *shape, *extents, dtype=dtype)

@@ -10,7 +10,8 @@ import numpy as np
 
 from jitcore.ir.bfloat16 import computed_in, is_bfloat16
 from jitcore.ir.graph import Value
-from jitcore.ir.ops.elementwise import cast_to, in_array
+from jitcore.ir.ops.array_sequences import of_sequences
+from jitcore.ir.ops.elementwise import cast_to
 from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, tensor, tensor_dtype
 from jitcore.ir.ops.partial_reductions import (
     chosen,
@@ -48,15 +49,6 @@ def _array(b: Builder, call: Call) -> Value:
     if type_.dtype.char not in SUPPORTED or not type_.dtype.isnative:
         raise Untypable(f"dtype {type_.dtype} is not compiled")
     return value
-
-
-def _of_array(rule: Rule) -> Rule:
-    """A rule that takes a tuple or a list of numbers for the array that NumPy makes of it."""
-
-    def reduced(b: Builder, call: Call) -> Value:
-        return rule(b, replace(call, bound={**call.bound, "a": in_array(b, call.value("a"))}))
-
-    return reduced
 
 
 def _in_float32(rule: Rule) -> Rule:
@@ -452,7 +444,7 @@ def _row(
         f"np::{name}",
         reference or function,
         # Each step of a running sum is rounded.
-        _of_array(rule if scans else _in_float32(rule)),
+        of_sequences(name, rule if scans else _in_float32(rule)),
         f"a, {parameters}",
         scans=scans,
         joins=joins,

@@ -13,6 +13,7 @@ from jitcore.ir.ops.op import Builder, Call, Op, Rule, Untypable, common_dtype, 
 from jitcore.ir.ops.shaping import array_operand, checked_axis, rank_of, row
 from jitcore.ir.reference import require
 from jitcore.ir.shapes import BroadcastError, normalize_axes
+from jitcore.ir.types import ListType, TupleType
 
 __all__ = ["OPS"]
 
@@ -270,9 +271,12 @@ def _reduce_rule(kind: str) -> Rule:
         elif call.static("dtype") is not None:
             raise Untypable("a reduction in a given dtype")
         over |= {name: call.bound[name] for name in ("initial", "where") if name in call.bound}
-        if kind in ("np::all", "np::any") and tensor_dtype(call.value("array")).kind != "b":
+        x = call.value("array")
+        is_sequence = isinstance(x.type, TupleType | ListType)
+        rows = b.elements(x) if is_sequence else [array_operand(x)]
+        if kind in ("np::all", "np::any") and any(tensor_dtype(row).kind != "b" for row in rows):
             raise Untypable("a logical reduction of numbers")
-        return b.op(kind, array_operand(call.value("array")), **over)
+        return b.op(kind, x if is_sequence else rows[0], **over)
 
     return rule
 

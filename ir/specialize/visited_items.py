@@ -36,7 +36,10 @@ __all__ = [
 ]
 
 MAX_UNROLLED = 64
-"""How many nodes a loop over a range may become for the sake of a list's elements."""
+"""How many nodes a loop over a range may become for the sake of a list's elements.
+
+Its constants are not counted: most of them become parts of other nodes.
+"""
 
 ENDLESS = 2**63 - 1
 """The trip count of a loop that only its condition ends."""
@@ -120,7 +123,7 @@ def few_numbers(worker: BranchBuilder, iterable: Value, body: Block) -> list[Val
     if None in known:
         return None
     numbers = range(*known)
-    if len(numbers) * count_nodes(body) > MAX_UNROLLED:
+    if len(numbers) * count_nodes(body, with_constants=False) > MAX_UNROLLED:
         return None
     return [worker.constant(number) for number in numbers]
 
@@ -226,8 +229,13 @@ def is_known(value: Value, number: int) -> bool:
     return value.constant is not None and value.constant.attributes["value"] == number
 
 
-def count_nodes(block: Block) -> int:
-    return sum(1 + sum(count_nodes(inner) for inner in node.blocks) for node in block.nodes)
+def count_nodes(block: Block, *, with_constants: bool = True) -> int:
+    """How many nodes a block has, with those of its nodes' blocks."""
+    count = 0
+    for node in block.nodes:
+        count += with_constants or node.kind != "prim::Constant"
+        count += sum(count_nodes(inner, with_constants=with_constants) for inner in node.blocks)
+    return count
 
 
 def known_constant(value: Value) -> Any:

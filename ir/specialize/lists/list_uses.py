@@ -48,7 +48,9 @@ AS_ARRAY = frozenset(
     f"np::{name}"
     for name in (
         *("array", "asarray", "sum", "prod", "mean", "std", "var", "min", "max"),
-        *("argmin", "argmax", "cumsum"),
+        *("argmin", "argmax", "cumsum", "any", "all"),
+        *("add_reduce", "multiply_reduce", "maximum_reduce", "minimum_reduce"),
+        *("logical_and_reduce", "logical_or_reduce"),
     )
 )
 """Kinds whose first input, where it is a list, is an array of its elements to them."""
