@@ -8,7 +8,12 @@ from dataclasses import replace
 from jitcore.codegen.entries.error_sites import ErrorSite
 from jitcore.codegen.entries.signature import Layout, NotedAttribute, Result
 from jitcore.codegen.loop_passes import run_where
-from jitcore.codegen.loop_passes.needs import has_choices, has_matrix_products, has_parallel_steps
+from jitcore.codegen.loop_passes.needs import (
+    has_choices,
+    has_compared_magnitudes,
+    has_matrix_products,
+    has_parallel_steps,
+)
 from jitcore.codegen.loops import Function, Stmt
 from jitcore.codegen.lowering import attributes, elementwise, lists
 from jitcore.codegen.lowering.caught_errors import check_caught
@@ -152,4 +157,6 @@ def _rearranged(body: list[Stmt], notes: list[str], target: Target) -> list[Stmt
     if not target.is_device:
         body = run_where(has_parallel_steps(body), "blocking.block_steps", body, notes)
         body = run_where(has_matrix_products(body), "shared_matrices.share_matrices", body, notes)
+        is_needed = has_compared_magnitudes(body)
+        body = run_where(is_needed, "compared_magnitudes.compare_squares", body)
     return body

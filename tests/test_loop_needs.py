@@ -55,5 +55,5 @@ def test_what_needs_no_pass_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
         expected = function(*copy.deepcopy(arguments))
         result = script(function)(*copy.deepcopy(arguments))
         np.testing.assert_allclose(result, expected, rtol=1e-6)
-    assert len(runs) == 21
+    assert len(runs) == 22
     assert all(found == {False, True} for found in runs.values()), runs

@@ -27,6 +27,7 @@ from jitcore.codegen.loops import (
 __all__ = [
     "Operations",
     "has_choices",
+    "has_compared_magnitudes",
     "has_known_stores",
     "has_loops_beside",
     "has_matrix_products",
@@ -107,6 +108,12 @@ def has_choices(statements: Sequence[Stmt]) -> bool:
     return _CHOICE in _operations_in(statements)
 
 
+def has_compared_magnitudes(statements: Sequence[Stmt]) -> bool:
+    """Whether there are roots, or sizes of complex numbers, and comparisons."""
+    found = _operations_in(statements)
+    return not (_MAGNITUDES.isdisjoint(found) or _ORDERS.isdisjoint(found))
+
+
 class Operations:
     """Which operations there are, looked for once in the same statements."""
 
@@ -133,10 +140,12 @@ class Operations:
 
 
 _CHOICE = "select"
+_MAGNITUDES = frozenset({"complex_absolute", "hypot", "sqrt"})
+_ORDERS = frozenset({"lt", "le", "gt", "ge"})
 
 
 def _operations_in(statements: Sequence[Stmt]) -> set[str]:
-    """The operations of all expressions with one or two operands, and whether any chooses."""
+    """The operations of all expressions, the functions that are called, and whether any chooses."""
     found: set[str] = set()
     for one in walk(statements):
         waiting = [*expressions(one)]
@@ -144,6 +153,8 @@ def _operations_in(statements: Sequence[Stmt]) -> set[str]:
             expression = waiting.pop()
             if isinstance(expression, Binary | Unary):
                 found.add(expression.op)
+            elif isinstance(expression, Call):
+                found.add(expression.name)
             elif isinstance(expression, Select):
                 found.add(_CHOICE)
             waiting += children(expression)
