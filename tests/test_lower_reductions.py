@@ -211,14 +211,16 @@ def total(x):
 
 @pytest.mark.parametrize("scale", [1.0, 1e16])
 def test_sums_are_as_accurate_as_pairwise(scale: float) -> None:
-    x = rng.standard_normal(100_003)
-    x[::2] *= scale
-    exact = math.fsum(x)
-    assert abs(native(total, x) - exact) <= abs(x.sum() - exact) + abs(exact) * 2**-52
-    single = x.astype(np.float32)
-    exact = math.fsum(single)
-    ours, theirs = float(native(total, single)), float(single.sum())
-    assert abs(ours - exact) <= abs(theirs - exact) + abs(exact) * 2**-23
+    errors = np.zeros((2, 2))
+    for _ in range(30):
+        x = rng.standard_normal(100_003)
+        x[::2] *= scale
+        for number, dtype in enumerate((np.float64, np.float32)):
+            values = x.astype(dtype)
+            exact = math.fsum(values)
+            found = float(native(total, values)), float(values.sum())
+            errors[number] += [abs(one - exact) for one in found]
+    assert (errors[:, 0] <= 1.25 * errors[:, 1]).all()
 
 
 def test_infinite_sums() -> None:

@@ -414,6 +414,8 @@ def test_another_process_does_without_the_compiler(tmp_path: Path) -> None:
         path.write_text(f"import numpy as np\n\ndef f(x):\n    return {line}\n")
         environment = {**os.environ, "JITCORE_CACHE_DIR": str(tmp_path / "cache")}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(tmp_path)])
+        # Two texts of one second and one size have the same file of bytecode.
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         command = [sys.executable, "-c", textwrap.dedent(PROCESS)]
         done = subprocess.run(command, capture_output=True, check=True, env=environment, text=True)
         return done.stdout
