@@ -107,8 +107,11 @@ class Binary:
     ``reassoc`` is for the steps of reductions: ``add``, ``sub``, ``mul``, ``min`` and ``max`` of
     floats.  Steps may then be taken in another order and grouping, and ``min`` and ``max`` may take
     either zero of 0.0 and -0.0; NaN still wins.  ``minnum`` and ``maxnum`` are such steps for
-    numbers alone: where NaN is among them, nothing may depend on what they give.  An addition and a
-    multiplication that both say so may become one fused operation.  On integers it changes nothing.
+    numbers alone: where NaN is among them, nothing may depend on what they give.  On integers it
+    changes nothing.
+
+    A product with ``contract`` may become one operation with such an addition that takes it.  It
+    stays what it is beside that: two factors in a row are not multiplied with each other first.
     """
 
     op: str
@@ -116,6 +119,7 @@ class Binary:
     y: Expr
     dtype: str
     reassoc: bool = False
+    contract: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def fused_in(function, *arguments):
 
 def _loose_products(function):
     return sum(
-        isinstance(x, Binary) and x.op == "mul" and x.reassoc
+        isinstance(x, Binary) and x.op == "mul" and x.contract
         for statement in walk(function.body)
         for expression in expressions(statement)
         for x in subexpressions(expression)
@@ -107,6 +107,25 @@ def test_products_by_themselves_have_their_bits(length):
     z, total, weighted = script(kept)(x, y)
     np.testing.assert_array_equal(z, x * y)
     np.testing.assert_allclose((total, weighted), kept(x, y)[1:], rtol=1e-9, atol=1e-9)
+
+
+def scaled(x, first, second):
+    y = x * first
+    return y.sum(), (y * second).sum()
+
+
+def in_steps(x):
+    y = x * 1e-318
+    return y.sum(), (y * 1e300).sum()
+
+
+@pytest.mark.parametrize("length", [200, 300, 5000])
+def test_factors_in_a_row_stay_apart(length):
+    x = np.random.default_rng(length).random(length)
+    np.testing.assert_allclose(script(in_steps)(x), in_steps(x), rtol=1e-12)
+    for factors in [(1e-318, 1e300), (1e300, 1e-300), (1e-200, 1e-200)]:
+        expected = scaled(1e9 * x, *factors)
+        np.testing.assert_allclose(script(scaled)(1e9 * x, *factors), expected, rtol=1e-12)
 
 
 def test_special_numbers():

@@ -69,4 +69,4 @@ def _is_product(x: Expr) -> bool:
 
 def _loosened(one: Stmt) -> Stmt:
     assert isinstance(one, Let) and isinstance(one.value, Binary)
-    return replace(one, value=replace(one.value, reassoc=True))
+    return replace(one, value=replace(one.value, contract=True))

@@ -172,7 +172,7 @@ class Moments(FloatSum):
     def add(self, element: Element, place: Expr) -> None:
         wide = self.emitter.copy("wide", cast(element, "float64"))
         super().add(wide, place)
-        square = Binary("mul", wide, wide, "float64", reassoc=True)
+        square = Binary("mul", wide, wide, "float64", contract=True)
         self.emitter.assign(self.squares, Binary("add", self.squares, square, "float64", True))
 
     def taken(self) -> tuple[Var, ...]:

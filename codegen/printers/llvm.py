@@ -497,7 +497,8 @@ class _FunctionPrinter(LoopsOfVectors):
     def _binary(self, expression: Binary) -> str:
         x = self._expression(expression.x)
         y = self._expression(expression.y)
-        return self._code.binary(expression.op, x, y, expression.x.dtype, expression.reassoc)
+        dtype, contract = expression.x.dtype, expression.contract
+        return self._code.binary(expression.op, x, y, dtype, expression.reassoc, contract)
 
     def _select(self, expression: Select) -> str:
         condition = self._expression(expression.condition)

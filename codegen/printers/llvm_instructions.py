@@ -330,7 +330,15 @@ class Instructions:
             return self.value(f"fneg {self.type(dtype)} {x}")
         return self.value(f"sub {self.type(dtype)} {self.number(0, dtype)}, {x}")
 
-    def binary(self, op: str, x: str, y: str, dtype: str, reassoc: bool = False) -> str:
+    def binary(
+        self,
+        op: str,
+        x: str,
+        y: str,
+        dtype: str,
+        reassoc: bool = False,
+        contract: bool = False,
+    ) -> str:
         """Two operands of ``dtype``; comparisons and ``…_overflows`` give an i1."""
         if op in _FLOAT_COMPARISONS:
             return self._comparison(op, x, y, dtype)
@@ -341,7 +349,8 @@ class Instructions:
         if op in _OVERFLOWS:
             return self._overflows(_OVERFLOWS[op], x, y, dtype)
         if dtype in FLOATS:
-            return self._float_binary(op, x, y, dtype, reassoc)
+            flags = "contract reassoc " if reassoc else "contract " if contract else ""
+            return self._float_binary(op, x, y, dtype, flags)
         if op in _LOGICAL_BINARY:
             return self.value(f"{_LOGICAL_BINARY[op]} {self.type(dtype)} {x}, {y}")
         if dtype in ("bool", "ptr"):
@@ -378,19 +387,18 @@ class Instructions:
         both = self.value(f"call {pair} @{name}({type_} {x}, {type_} {y})")
         return self.value(f"extractvalue {pair} {both}, 1")
 
-    def _float_binary(self, op: str, x: str, y: str, dtype: str, reassoc: bool) -> str:
+    def _float_binary(self, op: str, x: str, y: str, dtype: str, flags: str) -> str:
         if op == "copysign":
             return self.intrinsic("copysign", dtype, x, y)
         if op not in _FLOAT_BINARY:
             raise ValueError(f"no primitive {op!r} for {dtype}")
         if dtype == "float16":
             return self.in_float32(
-                lambda a, b: self._float_binary(op, a, b, "float32", reassoc), x, y
+                lambda a, b: self._float_binary(op, a, b, "float32", flags), x, y
             )
         name = _FLOAT_BINARY[op]
-        flags = self._contract if name in _CONTRACTED else ""
-        if reassoc:
-            flags = "contract reassoc "
+        if name in _CONTRACTED:
+            flags = flags or self._contract
         return self.value(f"{name} {flags}{self.type(dtype)} {x}, {y}")
 
     def _integer_binary(self, op: str, x: str, y: str, dtype: str) -> str:

@@ -164,7 +164,7 @@ class VectorCode:
 
     def _binary(self, x: Binary) -> str:
         left, right = self._expression(x.x), self._expression(x.y)
-        return self._code.binary(x.op, left, right, x.x.dtype, x.reassoc)
+        return self._code.binary(x.op, left, right, x.x.dtype, x.reassoc, x.contract)
 
     def _select(self, x: Select) -> str:
         condition, left, right = map(self._expression, (x.condition, x.x, x.y))
