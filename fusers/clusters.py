@@ -15,6 +15,7 @@ from jitcore.ir.alias import AliasAnalysis, Locations
 from jitcore.ir.dataclass import dataclass
 from jitcore.ir.graph import Block, Graph, Node, Value, copy_node
 from jitcore.ir.may_raise import may_raise
+from jitcore.ir.shapes import dims_of
 from jitcore.ir.types import Dim, is_ndarray
 
 __all__ = ["BlockClusters", "Cluster", "Decision", "inner_first", "make_group"]
@@ -90,7 +91,7 @@ class BlockClusters:
         last_write: dict[object, int] = {}
         readers: dict[object, set[int]] = {}
         last_effect: int | None = None
-        raising = _Raising()
+        raising = _Raising(is_repeated=_is_repeated(self.block))
         has_writes = self.analysis.has_writes
         for number, node in enumerate(self.block.nodes):
             before = {self.order[d] for d in self._producers(node)}
@@ -203,7 +204,8 @@ class BlockClusters:
 class _Raising:
     """In which order nodes that may raise and those that write to memory outside have to stay."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_repeated: bool) -> None:
+        self.is_repeated = is_repeated
         self.checks: list[int] = []
         self.written: list[int] = []
         self.after_writes: set[int] = set()
@@ -214,7 +216,10 @@ class _Raising:
         if escapes:
             # Where a node raises, nothing that comes after it is written yet.
             before.update(self.checks)
-        is_late = not self.after_writes.isdisjoint(before)
+        # In a loop an iteration before may have written, so that nothing can be run once more where
+        # a number is wrong; extents are wrong in the first iteration.
+        is_written = self.is_repeated and bool(self.written) and not _has_dims(node)
+        is_late = is_written or not self.after_writes.isdisjoint(before)
         raises = may_raise(node)
         if raises and (is_late or (escapes and node.blocks)):
             # Where something may be written by then, all is that comes before it.
@@ -227,6 +232,21 @@ class _Raising:
         if raises:
             self.checks = [one for one in self.checks if one not in before]
             self.checks.append(number)
+
+
+def _has_dims(node: Node) -> bool:
+    """Whether a node computes with arrays, or parts of them."""
+    return any(map(dims_of, [*node.inputs, *node.outputs]))
+
+
+def _is_repeated(block: Block) -> bool:
+    """Whether a block is one of a loop, or inside of one."""
+    around: Block | None = block
+    while around is not None and around.owner is not None:
+        if around.owner.kind == "prim::Loop":
+            return True
+        around = around.owner.block
+    return False
 
 
 def inner_first(block: Block) -> Iterable[Block]:

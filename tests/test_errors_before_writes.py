@@ -111,3 +111,40 @@ def test_views_that_are_returned(function: Callable[..., Any]) -> None:
     compiled = script(function)
     for i in (2, 9, -9, 5, -2, 2):
         check(function, np.ones((2, 4)), i, script=lambda _: compiled)
+
+
+def divided_in_turn(x, y):
+    for k in range(5):
+        x += 1
+        x += 5 % (k - 3)
+        y -= x
+
+
+def in_branches(x, y):
+    for k in range(6):
+        if k % 2 == 1:
+            y += 2
+            x += 7 // (k - 5)
+        x += k
+
+
+def too_large(x, y):
+    for k in range(40):
+        x += 1
+        y += 1
+        y[:3] += 3**k
+
+
+def element_by_element(x, y):
+    for k in range(6):
+        x[k] = 10
+        y[k] = 12 // (k - 4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "float64"])
+@pytest.mark.parametrize("function", [divided_in_turn, in_branches, too_large, element_by_element])
+def test_loops_have_written_what_comes_before_an_error(
+    function: Callable[..., Any], dtype: str
+) -> None:
+    x = np.arange(7).astype(dtype)
+    check(function, x, x[::-1].copy())
