@@ -91,7 +91,7 @@ class BlockClusters:
         last_write: dict[object, int] = {}
         readers: dict[object, set[int]] = {}
         last_effect: int | None = None
-        raising = _Raising(is_repeated=_is_repeated(self.block))
+        raising = _Raising()
         has_writes = self.analysis.has_writes
         for number, node in enumerate(self.block.nodes):
             before = {self.order[d] for d in self._producers(node)}
@@ -201,11 +201,14 @@ class BlockClusters:
         return result
 
 
+_OF_SOME = frozenset(f"np::{name}" for name in ("min", "max", "argmin", "argmax"))
+"""Reductions that raise where there are no elements."""
+
+
 class _Raising:
     """In which order nodes that may raise and those that write to memory outside have to stay."""
 
-    def __init__(self, *, is_repeated: bool) -> None:
-        self.is_repeated = is_repeated
+    def __init__(self) -> None:
         self.checks: list[int] = []
         self.written: list[int] = []
         self.after_writes: set[int] = set()
@@ -216,11 +219,11 @@ class _Raising:
         if escapes:
             # Where a node raises, nothing that comes after it is written yet.
             before.update(self.checks)
-        # In a loop an iteration before may have written, so that nothing can be run once more where
-        # a number is wrong; extents are wrong in the first iteration.
-        is_written = self.is_repeated and bool(self.written) and not _has_dims(node)
-        is_late = is_written or not self.after_writes.isdisjoint(before)
+        # Of what depends on numbers, nothing is asked before its turn: where it comes between two
+        # writes, the program cannot be run once more.  Extents are wrong the first time.
         raises = may_raise(node)
+        in_turn = raises and (not _has_dims(node) or node.kind in _OF_SOME)
+        is_late = (in_turn and bool(self.written)) or not self.after_writes.isdisjoint(before)
         if raises and (is_late or (escapes and node.blocks)):
             # Where something may be written by then, all is that comes before it.
             before.update(self.written)
@@ -237,16 +240,6 @@ class _Raising:
 def _has_dims(node: Node) -> bool:
     """Whether a node computes with arrays, or parts of them."""
     return any(map(dims_of, [*node.inputs, *node.outputs]))
-
-
-def _is_repeated(block: Block) -> bool:
-    """Whether a block is one of a loop, or inside of one."""
-    around: Block | None = block
-    while around is not None and around.owner is not None:
-        if around.owner.kind == "prim::Loop":
-            return True
-        around = around.owner.block
-    return False
 
 
 def inner_first(block: Block) -> Iterable[Block]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jitcore
 from checking import check
 from jitcore import script
 
@@ -141,10 +142,33 @@ def element_by_element(x, y):
         y[k] = 12 // (k - 4)
 
 
+def between_updates(x, y):
+    y[x < 3] = 1
+    selected = x[x > 100] + 2
+    x *= 2
+    return selected.sum(), selected.max()
+
+
+def quotient_between(x, y):
+    y += 1
+    quotient = 3 // (y.size - 7)
+    x += quotient
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "float64"])
-@pytest.mark.parametrize("function", [divided_in_turn, in_branches, too_large, element_by_element])
-def test_loops_have_written_what_comes_before_an_error(
-    function: Callable[..., Any], dtype: str
-) -> None:
+@pytest.mark.parametrize(
+    "function",
+    [
+        divided_in_turn,
+        in_branches,
+        too_large,
+        element_by_element,
+        between_updates,
+        quotient_between,
+    ],
+)
+def test_what_comes_before_an_error_is_written(function: Callable[..., Any], dtype: str) -> None:
     x = np.arange(7).astype(dtype)
-    check(function, x, x[::-1].copy())
+    for kind in ("STATIC", "DYNAMIC"):
+        with jitcore.fusion_strategy([(kind, 1)]):
+            check(function, x, x[::-1].copy())

@@ -26,8 +26,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jitcore.codegen.loop_passes.rewriting import with_loops
-from jitcore.codegen.loop_passes.traversal import known_trips
-from jitcore.codegen.loops import Assign, Binary, Expr, For, Function, Let, Stmt, Var
+from jitcore.codegen.loop_passes.traversal import children, known_trips
+from jitcore.codegen.loops import Assign, Binary, Const, Expr, For, Function, Let, Stmt, Var
 
 __all__ = ["LEAST_TERMS", "fuse_products"]
 
@@ -64,7 +64,12 @@ def _terms(statements: Sequence[Stmt]) -> set[str]:
 
 
 def _is_product(x: Expr) -> bool:
-    return isinstance(x, Binary) and x.op == "mul" and x.dtype == "float64"
+    """Whether two numbers are multiplied that only a run tells.
+
+    LLVM multiplies two constants in a row with each other where the second product is fused.
+    """
+    is_product = isinstance(x, Binary) and x.op == "mul" and x.dtype == "float64"
+    return is_product and not any(isinstance(one, Const) for one in children(x))
 
 
 def _loosened(one: Stmt) -> Stmt:
