@@ -13,7 +13,7 @@ import pytest
 import jitcore
 from checking import check
 from jitcore import fusion_strategy, script
-from jitcore.codegen.lowering.walks import LEAST_DIVIDED, PART
+from jitcore.codegen.lowering.walks import LEAST_DIVIDED, LEAST_LOOKED_AT_TWICE, PART
 
 LENGTHS = [LEAST_DIVIDED - 1, LEAST_DIVIDED, LEAST_DIVIDED + 33, 3 * PART + 5]
 
@@ -161,6 +161,81 @@ def test_a_layer_norm_in_both_ways(offset: float) -> None:
     x = (offset + np.random.default_rng(2).normal(size=(9, 333))).astype(np.float32)
     exact = layer(x.astype(np.float64))
     np.testing.assert_allclose(script(layer)(x), exact, rtol=0, atol=1e-6 * (1 + offset))
+
+
+# Variances of float64, whose parts are looked at twice where they are too many for a cache ---
+
+
+def moments(x):
+    return x.mean(), x.var(), x.std(ddof=1), x.min(), x.max()
+
+
+def scaled(x):
+    y = x * 0.5
+    return y, y.std(), y.mean()
+
+
+def halves(x):
+    return x.reshape(2, -1).std(axis=1)
+
+
+LOOKED_AT = [LEAST_LOOKED_AT_TWICE - 1, LEAST_LOOKED_AT_TWICE, LEAST_LOOKED_AT_TWICE + 33]
+
+
+def variance_in_long_doubles(x: np.ndarray[Any, Any]) -> Any:
+    wide = x.astype(np.longdouble)
+    return np.square(wide - wide.mean()).mean()
+
+
+@pytest.mark.parametrize("mean", [0.0, 3.0, -1e6, 1e9])
+@pytest.mark.parametrize("length", [LENGTHS[-1], *LOOKED_AT])
+def test_variances_of_float64_are_nearly_exact(mean: float, length: int) -> None:
+    x = mean + np.random.default_rng(length).normal(size=length)
+    # Parts whose means differ.
+    x[length // 3 :] += 4.0
+    exact = variance_in_long_doubles(x)
+    # Where every part is looked at once, deviations are from a rounded mean, as NumPy's.
+    allowed = 2 * np.spacing(float(exact)) + np.spacing(mean + 4.0) ** 2
+    assert abs(script(moments)(x)[1] - exact) <= allowed
+
+
+@pytest.mark.parametrize("length", LOOKED_AT)
+@pytest.mark.parametrize("function", [moments, normalized, scaled])
+def test_long_variances_beside_others(function: Callable[..., Any], length: int) -> None:
+    x = np.random.default_rng(length).normal(2, 3, length)
+    check(function, x, reduction=True, ulp=64)
+
+
+def test_long_variances_of_few_rows_and_of_what_is_not_contiguous() -> None:
+    x = np.random.default_rng(9).normal(1, 2, 2 * LEAST_LOOKED_AT_TWICE)
+    for array in (x, x[::2], x[::-1]):
+        check(halves, array, reduction=True, ulp=16)
+        check(moments, array, reduction=True, ulp=16)
+    check(moments, x.reshape(8, -1, 4)[:, ::2, :3], reduction=True, ulp=16)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e200])
+def test_long_variances_of_what_is_not_finite(value: float) -> None:
+    x = np.random.default_rng(4).normal(size=LOOKED_AT[-1])
+    x[LOOKED_AT[-1] // 2 + 5] = value
+    check(moments, x, reduction=True, ulp=16)
+
+
+def test_long_variances_of_numbers_whose_squares_are_nearly_too_large() -> None:
+    x = np.full(LOOKED_AT[-1], 1e150)
+    x[::3] = -1e150
+    check(moments, x, reduction=True, ulp=16)
+
+
+def test_threads_and_the_kind_of_kernel_change_no_bit_of_a_long_variance() -> None:
+    for length in LOOKED_AT:
+        x = np.random.default_rng(1).normal(7, 2, length)
+        for function in (moments, normalized):
+            with fusion_strategy([("DYNAMIC", 2)]):
+                found = bits_by_threads(script(function), x)
+            assert all(one == found[0] for one in found)
+            with fusion_strategy([("STATIC", 1)]):
+                assert bits(script(function)(x)) == found[0]
 
 
 # Columns ----------------------------------------------------------------------------------

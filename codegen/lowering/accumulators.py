@@ -6,7 +6,7 @@ each, which are then added up as a tree, and no walk there ends early.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import chain, islice
 from typing import Any, Self
@@ -77,6 +77,11 @@ class Accumulator:
     """Whether a block is looked through again: `improved` says when."""
     shares_walks = True
     """Whether others may take a walk's elements too: no walk ends early or is made again."""
+    looks_twice = False
+    """Whether the elements of a part are taken once more, by what `look_again` gives.
+
+    What parts leave is then joined twice: `join` takes all of it before `join_again` does.
+    """
 
     def __init__(self, lowering: Lowering, dtype: np.dtype[Any]) -> None:
         self.lowering = lowering
@@ -145,13 +150,34 @@ class Accumulator:
         """Another one for a part of a long walk."""
         return self.another()
 
-    def taken(self) -> tuple[Var, ...]:
-        """The variables that hold what was taken; none where parts cannot be joined."""
+    def look_once(self) -> None:
+        """Take no element of a part again."""
+        self.looks_twice = False
+
+    def open_parts(self, looks_twice: Expr) -> None:
+        """Declare what a walk in parts needs besides, which may look at each part twice."""
+
+    def look_again(self, size: Expr) -> Accumulator | None:
+        """What takes the elements of a part once more, which has so many; None if nothing does."""
+        return None
+
+    def left_by_parts(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
+        """The name and dtype of all that a part leaves."""
+        return tuple((_name(one), np.dtype(one.dtype)) for one in self.taken())
+
+    def taken(self) -> tuple[Expr, ...]:
+        """What holds what was taken; nothing where parts cannot be joined."""
         return ()
 
     def join(self, values: Sequence[Expr]) -> None:
         """Take what another accumulator of this kind has taken of the elements after these."""
         raise NotImplementedError
+
+    def begin_again(self, size: Expr) -> None:
+        """All parts have been joined once, and have so many elements."""
+
+    def join_again(self, values: Sequence[Expr], size: Expr) -> None:
+        """Take what a part of so many elements has left once more."""
 
 
 class Several(Accumulator):
@@ -209,17 +235,64 @@ class Several(Accumulator):
         other.take_blocks()
         return other
 
-    def taken(self) -> tuple[Var, ...]:
+    @property
+    def looks_twice(self) -> bool:  # type: ignore[override]
+        return any(one.looks_twice for one in self.parts)
+
+    def look_once(self) -> None:
+        for one in self.parts:
+            one.look_once()
+
+    def open_parts(self, looks_twice: Expr) -> None:
+        for one in self.parts:
+            one.open_parts(looks_twice)
+
+    def look_again(self, size: Expr) -> Accumulator | None:
+        again = [one.look_again(size) for one in self.parts]
+        if not any(again):
+            return None
+        return Several(self.lowering, [one or Idle(self.lowering, self.dtype) for one in again])
+
+    def left_by_parts(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
+        return tuple(chain.from_iterable(one.left_by_parts() for one in self.parts))
+
+    def taken(self) -> tuple[Expr, ...]:
         found = [one.taken() for one in self.parts]
         return tuple(chain.from_iterable(found)) if all(found) else ()
 
     def join(self, values: Sequence[Expr]) -> None:
+        for one, own in self.own_of(values):
+            one.join(own)
+
+    def begin_again(self, size: Expr) -> None:
+        for one in self.parts:
+            one.begin_again(size)
+
+    def join_again(self, values: Sequence[Expr], size: Expr) -> None:
+        for one, own in self.own_of(values):
+            one.join_again(own, size)
+
+    def own_of(self, values: Sequence[Expr]) -> Iterator[tuple[Accumulator, list[Expr]]]:
+        """The accumulators, each with what is for it."""
         rest = iter(values)
         for one in self.parts:
-            one.join(list(islice(rest, len(one.taken()))))
+            yield one, list(islice(rest, len(one.left_by_parts())))
 
     def result(self) -> Element:
         return tuple(one.result() for one in self.parts)
+
+
+class Idle(Accumulator):
+    """Takes no element, where others do."""
+
+    def open(self) -> None:
+        pass
+
+    def add(self, element: Element, place: Expr) -> None:
+        pass
+
+    def result(self) -> Element:
+        return FALSE
 
 
 class Plain(Accumulator):
@@ -235,7 +308,7 @@ class Plain(Accumulator):
         wide = cast(element, self.wide.name)
         self.emitter.assign(self.value, combine(self.op, self.value, wide, self.wide))
 
-    def taken(self) -> tuple[Var, ...]:
+    def taken(self) -> tuple[Expr, ...]:
         return (self.value,)
 
     def join(self, values: Sequence[Expr]) -> None:
@@ -353,7 +426,7 @@ class Count(Accumulator):
         one = cast(cast(element, "bool"), "int64")
         self.emitter.assign(self.count, Binary("add", self.count, one, "int64"))
 
-    def taken(self) -> tuple[Var, ...]:
+    def taken(self) -> tuple[Expr, ...]:
         return (self.count,)
 
     def join(self, values: Sequence[Expr]) -> None:
@@ -376,6 +449,11 @@ def kept_in(dtype: np.dtype[Any] | str) -> np.dtype[Any]:
     """The dtype of a variable that takes elements of a dtype: float32 for those of two bytes."""
     found = np.dtype(dtype)
     return np.dtype(np.float32) if found == np.float16 else computed_in(found)
+
+
+def _name(variable: Expr) -> str:
+    assert isinstance(variable, Var)
+    return variable.name
 
 
 ASSOCIATIVE = frozenset({"add", "mul", "min", "max", "and", "or"})

@@ -14,6 +14,7 @@ from jitcore.codegen.loops import Binary, Expr, Unary
 from jitcore.codegen.lowering.accumulator_kinds import accumulator
 from jitcore.codegen.lowering.accumulators import Accumulator
 from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
     cast,
     compare,
     constant,
@@ -23,7 +24,7 @@ from jitcore.codegen.lowering.arithmetic import (
     select,
 )
 from jitcore.codegen.lowering.elements import scalar_result
-from jitcore.codegen.lowering.float_sums import FloatSum, Moments
+from jitcore.codegen.lowering.float_sums import FloatSum, moments
 from jitcore.codegen.lowering.operands import ArrayRef, Element, Lazy, Pair
 from jitcore.codegen.lowering.short_sums import short_sum
 from jitcore.codegen.lowering.state import Lowering
@@ -162,7 +163,7 @@ def _variance_element(lowering: Lowering, reduction: Reduction) -> Steps:
     """
     emitter = lowering.emitter
     dtype = reduction.operand.dtype
-    totals = Moments(lowering, dtype) if Moments.fit(lowering, dtype) else FloatSum(lowering, dtype)
+    totals = moments(lowering, dtype)
     wide = totals.wide
     count = cast(reduction.reduced_size(lowering), wide)
     yield Walk(totals)
@@ -182,9 +183,9 @@ def _variance_element(lowering: Lowering, reduction: Reduction) -> Steps:
         return Binary("mul", bound, bound, wide)
 
     second_pass = Walk(FloatSum(lowering, np.dtype(wide), dtype), deviation)
+    first_squares, is_exact = totals.deviations(mean)
     squares: Element
-    if isinstance(totals, Moments):
-        first_squares, is_exact = totals.deviations(mean)
+    if is_exact != FALSE:
         squares = emitter.mutable("squares", first_squares)
         with emitter.branch(not_(is_exact), unlikely=True):
             emitter.assign(squares, (yield second_pass))

@@ -20,11 +20,19 @@ import numpy as np
 from jitcore.codegen.engine import vector_bits
 from jitcore.codegen.loops import Binary, Expr, Var
 from jitcore.codegen.lowering.accumulators import Accumulator, Several, kept_in
-from jitcore.codegen.lowering.arithmetic import cast, compare, constant, expression_dtype, select
+from jitcore.codegen.lowering.arithmetic import (
+    FALSE,
+    both,
+    cast,
+    compare,
+    constant,
+    expression_dtype,
+    select,
+)
 from jitcore.codegen.lowering.operands import Element, Pair
 from jitcore.codegen.lowering.state import Lowering
 
-__all__ = ["SUM_TAIL", "ComplexSum", "FloatSum", "Moments"]
+__all__ = ["SUM_TAIL", "ComplexSum", "FloatSum", "Moments", "moments"]
 
 LONGEST_CHAIN = 16
 """Elements that a partial sum takes before compensation: NumPy's pairwise sums take as many."""
@@ -129,7 +137,7 @@ class FloatSum(Accumulator):
         self.emitter.assign(self.total, self.wide_result())
         self.is_settled = True
 
-    def taken(self) -> tuple[Var, ...]:
+    def taken(self) -> tuple[Expr, ...]:
         return (self.total, self.error) if self.is_compensated else (self.total,)
 
     def join(self, values: Sequence[Expr]) -> None:
@@ -153,19 +161,25 @@ class FloatSum(Accumulator):
 
 
 class Moments(FloatSum):
-    """The sum, and the sum of squares, of elements whose squares float64 holds exactly."""
+    """The sum of elements, and what the squares of their deviations from the mean add up to."""
 
-    @classmethod
-    def fit(cls, lowering: Lowering, dtype: np.dtype[Any]) -> bool:
-        """Whether they are used for elements of a dtype."""
-        return dtype == np.float32 and not lowering.target.is_device
+    def deviations(self, mean: Expr) -> tuple[Expr, Expr]:
+        """The sum of the squares of the deviations from the mean, and whether it is good enough.
+
+        Where it is not, the elements have to be walked once more.
+        """
+        return FLOAT_ZERO, FALSE
+
+
+class Squares(Moments):
+    """The sum, and the sum of squares, of elements whose squares float64 holds exactly."""
 
     def open(self) -> None:
         super().open()
         self.squares = self.emitter.mutable("squares", FLOAT_ZERO)
 
     def share(self, other: FloatSum) -> None:
-        assert isinstance(other, Moments)
+        assert isinstance(other, Squares)
         super().share(other)
         self.squares = other.squares
 
@@ -175,7 +189,7 @@ class Moments(FloatSum):
         square = Binary("mul", wide, wide, "float64", contract=True)
         self.emitter.assign(self.squares, Binary("add", self.squares, square, "float64", True))
 
-    def taken(self) -> tuple[Var, ...]:
+    def taken(self) -> tuple[Expr, ...]:
         return (self.total, self.squares)
 
     def join(self, values: Sequence[Expr]) -> None:
@@ -183,15 +197,109 @@ class Moments(FloatSum):
         self.emitter.assign(self.squares, Binary("add", self.squares, values[1], "float64"))
 
     def deviations(self, mean: Expr) -> tuple[Expr, Expr]:
-        """The sum of the squares of the deviations from the mean, and whether it is exact enough.
-
-        It is a difference of two sums, which leaves too few of their digits where the mean is much
-        larger than the deviations.
-        """
+        # A difference of two sums, which leaves too few of their digits where the mean is much
+        # larger than the deviations.
         part = Binary("mul", self.total, mean, "float64")
         squares = self.emitter.copy("deviations", Binary("sub", self.squares, part, "float64"))
         most = Binary("mul", squares, constant(MOST_CANCELLED, "float64"), "float64")
         return squares, compare("ge", most, self.squares)
+
+
+class Deviations(Moments):
+    """The sum, and for walks in parts the squares of the deviations from the mean.
+
+    A part is looked at twice while it is in the cache: for a mean m of its own, and for the squares
+    of the deviations from that.  With M the mean of all elements ::
+
+        sum((x - M)**2) == sum((x - m)**2) + (m - M) * (2 * sum(x - m) + count * (m - M))
+
+    for whatever numbers m and M are, so that their rounding loses nothing.  It is what Chan, Golub
+    and LeVeque's updating formula ("Algorithms for computing the sample variance", The American
+    Statistician 37, 1983) is before the sums of deviations are taken to vanish.
+    """
+
+    looks_twice = True
+    is_known: Expr = FALSE
+    """Whether the squares are there: the parts of the walk were looked at twice."""
+    squares: FloatSum | None = None
+
+    def open_parts(self, looks_twice: Expr) -> None:
+        if self.looks_twice:
+            self.is_known = looks_twice
+            self.squares = FloatSum(self.lowering, self.dtype)
+            self.squares.open()
+
+    def share(self, other: FloatSum) -> None:
+        assert isinstance(other, Deviations)
+        super().share(other)
+        self.is_known, self.squares = other.is_known, other.squares
+
+    def look_again(self, size: Expr) -> Accumulator | None:
+        if not self.looks_twice:
+            return None
+        self.squares = _Deviations(self, self.mean_of(self.wide_result(), size))
+        return self.squares
+
+    def left_by_parts(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
+        more = ("squares", "rest") if self.looks_twice else ()
+        return (*super().left_by_parts(), *((name, self.dtype) for name in more))
+
+    def taken(self) -> tuple[Expr, ...]:
+        if not isinstance(self.squares, _Deviations):
+            return super().taken()
+        return (*super().taken(), self.squares.wide_result(), self.squares.rest)
+
+    def join(self, values: Sequence[Expr]) -> None:
+        super().join(values[:2])
+
+    def begin_again(self, size: Expr) -> None:
+        self.mean = self.mean_of(self.wide_result(), size)
+
+    def join_again(self, values: Sequence[Expr], size: Expr) -> None:
+        total, error, squares, rest = values
+
+        def add(x: Expr, y: Expr) -> Expr:
+            return Binary("add", x, y, "float64")
+
+        def multiply(x: Expr, y: Expr) -> Expr:
+            return Binary("mul", x, y, "float64")
+
+        mean = self.mean_of(add(total, error), size)
+        distance = self.emitter.copy("distance", Binary("sub", mean, self.mean, "float64"))
+        assert self.squares is not None
+        between = add(add(rest, rest), multiply(cast(size, "float64"), distance))
+        self.squares.add_compensated(add(squares, multiply(distance, between)))
+
+    def mean_of(self, total: Expr, size: Expr) -> Var:
+        """The mean of so many elements."""
+        mean = Binary("div", total, cast(size, "float64"), "float64")
+        return self.emitter.copy("mean", mean)
+
+    def deviations(self, mean: Expr) -> tuple[Expr, Expr]:
+        if self.squares is None:
+            return FLOAT_ZERO, FALSE
+        # Sums of parts may be too large where one of all elements, in NumPy's order, is not.
+        found = self.emitter.copy("deviations", self.squares.wide_result())
+        is_finite = compare("lt", found, constant(np.inf, "float64"))
+        return found, both(self.is_known, is_finite)
+
+
+class _Deviations(FloatSum):
+    """The sums of the deviations from the mean of a part, and of their squares."""
+
+    def __init__(self, part: FloatSum, mean: Var) -> None:
+        super().__init__(part.lowering, part.dtype)
+        self.block, self.mean = part.block, mean
+
+    def open(self) -> None:
+        super().open()
+        self.rest = self.emitter.mutable("rest", FLOAT_ZERO)
+
+    def add(self, element: Element, place: Expr) -> None:
+        difference = Binary("sub", element, self.mean, "float64")
+        deviation = self.emitter.copy("deviation", difference)
+        self.emitter.assign(self.rest, Binary("add", self.rest, deviation, "float64", True))
+        super().add(Binary("mul", deviation, deviation, "float64"), place)
 
 
 class ComplexSum(Several):
@@ -206,6 +314,14 @@ class ComplexSum(Several):
 
     def result(self) -> Element:
         return Pair(*super().result())
+
+
+def moments(lowering: Lowering, dtype: np.dtype[Any]) -> Moments:
+    """Those that suit elements of a dtype."""
+    if lowering.target.is_device:
+        return Moments(lowering, dtype)
+    fitting = {"float32": Squares, "float64": Deviations}
+    return fitting.get(dtype.name, Moments)(lowering, dtype)
 
 
 def _longest_block() -> int:

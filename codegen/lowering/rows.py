@@ -268,9 +268,15 @@ class _Rows:
 
         extents = axes.extents[self.kept :]
         takers = [asked.taker for _, asked in walks]
+        if kept:
+            # What a walk writes on the way it would write twice.
+            for taker in takers:
+                taker.look_once()
         if len(takers) > 1:
-            taker = Several(self.lowering, takers)
-            results = reduce_elements(self.lowering, taker, extents, elements, alone=self.is_alone)
+            several = Several(self.lowering, takers)
+            results = reduce_elements(
+                self.lowering, several, extents, elements, alone=self.is_alone
+            )
             return tuple(results)
         result = reduce_elements(
             self.lowering, takers[0], extents, lambda at: elements(at)[0], alone=self.is_alone

@@ -37,6 +37,8 @@ from jitcore.codegen.lowering.state import Lowering
 
 __all__ = [
     "FEW_ROWS",
+    "LEAST_DIVIDED",
+    "LEAST_LOOKED_AT_TWICE",
     "PART",
     "ElementAt",
     "are_divided",
@@ -58,6 +60,13 @@ FEW_ROWS = 8
 
 LONG_ROW = 2**18
 """From this length on a row is worth waking threads for."""
+
+LEAST_LOOKED_AT_TWICE = 3 * 2**20
+"""How many elements are too many to be walked twice: caches that the cores share lose them.
+
+The parts of fewer are looked at once, which takes 0.85 of the time where they are in those caches
+(and up to 1.9 times that where they are not).
+"""
 
 SEARCHED = 256
 """How many elements a search looks at before it asks whether one of them was it."""
@@ -119,8 +128,13 @@ def _walk_in_parts(
     parts: list[Stmt] = []
     whole: list[Stmt] = []
     if is_long != FALSE:
+        looks_twice = compare("ge", lowering.size(extents), integer(LEAST_LOOKED_AT_TWICE))
+        if looks_twice == FALSE:
+            taker.look_once()
+        looks_twice = lowering.emitter.let("looks_twice", looks_twice)
+        taker.open_parts(looks_twice)
         with lowering.scope(parts, hoist=True):
-            _Parts(lowering, taker, extents, element).walk()
+            _Parts(lowering, taker, extents, element, looks_twice).walk()
     if is_long != TRUE:
         with lowering.scope(whole, hoist=True):
             _Walk(lowering, taker, extents, element).along([])
@@ -140,38 +154,68 @@ class _Parts:
         taker: Accumulator,
         extents: Sequence[Expr],
         element: ElementAt,
+        looks_twice: Expr,
     ) -> None:
         self.lowering = lowering
         self.emitter = lowering.emitter
         self.taker = taker
         self.extents = extents
         self.element = element
+        self.looks_twice = looks_twice
 
     def walk(self) -> None:
         """Walk the parts, join them, and take what no part has."""
         emitter, (first, *rest) = self.emitter, self.extents
         length = emitter.let("length", _rows_of_a_part(rest))
-        # What is left beside whole vectors is no part.
-        whole = first if rest else emitter.let("whole", multiple_of(first, self.taker.tail))
+        # What is left beside whole vectors is no part, but where parts are looked at twice.
+        whole = first
+        if not rest:
+            vectors = multiple_of(first, self.taker.tail)
+            whole = select(self.looks_twice, first, vectors) if self.taker.looks_twice else vectors
+            whole = emitter.let("whole", whole)
         count = emitter.let("parts", quotient_above(whole, length))
-        names = [var.name for var in self.taker.taken()]
-        dtypes = [np.dtype(var.dtype) for var in self.taker.taken()]
         found = [
             self.lowering.allocate(f"{name}_parts", [count], dtype, escapes=False)
-            for name, dtype in zip(names, dtypes, strict=True)
+            for name, dtype in self.taker.left_by_parts()
         ]
-        with emitter.loop("part", ZERO, count, parallel=True) as part:
+
+        def bounds(part: Expr) -> tuple[Expr, Expr]:
             start = emitter.copy("start", multiply(part, length))
-            stop = emitter.copy("stop", minimum(add(start, length), whole))
-            own = self.taker.of_part()
-            own.open()
-            _Walk(self.lowering, own, self.extents, self.element, (start, stop)).along([])
-            for array, var in zip(found, own.taken(), strict=True):
-                store(self.lowering, array, uncollapsed([part]), var)
+            return start, emitter.copy("stop", minimum(add(start, length), whole))
+
+        def left_by(part: Expr) -> list[Expr]:
+            return [load(array, uncollapsed([part])) for array in found]
+
+        with emitter.loop("part", ZERO, count, parallel=True) as part:
+            own = self.take(bounds(part))
+            for array, value in zip(found, own.taken(), strict=True):
+                store(self.lowering, array, uncollapsed([part]), value)
         with emitter.loop("part", ZERO, count) as part:
-            self.taker.join([load(array, uncollapsed([part])) for array in found])
+            self.taker.join(left_by(part))
         if whole != first:
             _Walk(self.lowering, self.taker, self.extents, self.element).run([], whole, first)
+        if self.taker.looks_twice:
+            with emitter.branch(self.looks_twice):
+                self.taker.begin_again(product(self.extents))
+                with emitter.loop("part", ZERO, count) as part:
+                    self.taker.join_again(left_by(part), self.size(bounds(part)))
+
+    def take(self, bounds: tuple[Expr, Expr]) -> Accumulator:
+        """Take a part with an accumulator of its own."""
+        own = self.taker.of_part()
+        own.open()
+        _Walk(self.lowering, own, self.extents, self.element, bounds).along([])
+        again = own.look_again(self.size(bounds))
+        if again is not None:
+            again.open()
+            with self.emitter.branch(self.looks_twice):
+                _Walk(self.lowering, again, self.extents, self.element, bounds).along([])
+        return own
+
+    def size(self, bounds: tuple[Expr, Expr]) -> Expr:
+        """How many elements a part has."""
+        start, stop = bounds
+        return product([subtract(stop, start), *self.extents[1:]])
 
 
 def _rows_of_a_part(rest: Sequence[Expr]) -> Expr:
