@@ -87,6 +87,21 @@ def test_short_rows_are_more_exact_than_pairwise_sums(columns: int) -> None:
     assert ((ours - exact) ** 2).sum() < ((theirs - exact) ** 2).sum()
 
 
+@pytest.mark.parametrize("columns", [16, 32])
+@pytest.mark.parametrize("scale", [1.0, 1e12])
+def test_rows_of_a_vector_or_two_are_as_exact_as_pairwise_sums(columns: int, scale: float) -> None:
+    random = np.random.default_rng(columns)
+    x = random.standard_normal((4000, columns)).astype(np.float32)
+    x[:, ::2] *= np.float32(scale)
+    exact = np.array([math.fsum(row) for row in x.astype(np.float64)])
+    compiled = script(lambda x: x.sum(axis=1))
+    ours, theirs = compiled(x), x.sum(axis=1)
+    assert ((ours - exact) ** 2).sum() < 1.1 * ((theirs - exact) ** 2).sum()
+    most = [bounds(row)[1] for row in x]
+    assert (np.abs(ours - exact) <= most).all()
+    assert lanes_of(lambda x: x.sum(axis=1), x) == {16}
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e16])
 def test_they_are_more_exact_than_pairwise_sums(scale: float) -> None:
     """Where the terms cancel, which shows all errors."""
